@@ -1,0 +1,105 @@
+# Two commands do all the set-up: `make demo` and `make test`. `make help` lists the rest.
+# Everything is installed into .venv from pinned and hashed files; second runs reuse it.
+
+PYTHON_CANDIDATES := python3.11 python3.12 python3.13 python3.14 python3
+PYTHON ?= $(shell for p in $(PYTHON_CANDIDATES); do \
+    $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+WORKERS ?= auto
+# xdist would start one worker a core even on a large server; past eight they only wait.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8
+UV := build/lock/bin/uv
+# CI sets --must-run: a machine on which not one of the selected tests can run is no green one.
+MUST_RUN ?=
+
+.DEFAULT_GOAL := help
+# pytest uses the cores already; and the package is installed after its build backend.
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help demo setup setup-dev test check format format-check lint types imports docs examples \
+        bench fidelity live requirements clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: setup ## install and run the demonstration
+	$(BIN)/shunter demo
+
+test: setup-dev ## install and run the tests
+	$(PYTEST) -m "not fidelity and not live" --ignore=tests/examples
+
+check: format-check lint types imports test docs examples ## everything CI holds
+
+format: setup-dev ## rewrite the files as the formatter wants them
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix-only --quiet
+
+format-check: setup-dev
+	$(BIN)/ruff format --check
+
+lint: setup-dev
+	$(BIN)/ruff check
+
+types: setup-dev
+	$(BIN)/mypy
+
+imports: setup-dev
+	$(BIN)/lint-imports --no-logo
+
+docs: setup-dev ## build the docs into build/docs; a warning is an error
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky docs build/docs
+
+examples: setup-dev ## run every example against its expected output
+	$(PYTEST) tests/examples
+
+bench: setup ## measure speed against the budgets
+	$(BIN)/python benchmarks/run.py
+
+fidelity: setup-dev ## compare with the public simulators
+	$(BIN)/python -m tests.marked fidelity $(MUST_RUN)
+
+live: setup-dev ## tests with real processes
+	$(BIN)/python -m tests.marked live $(MUST_RUN)
+
+setup: $(VENV)/.run $(VENV)/.package ## create .venv and install what a run needs
+
+setup-dev: $(VENV)/.dev $(VENV)/.package ## create .venv and install the tools as well
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer found (looked for $(PYTHON_CANDIDATES));" \
+	    "install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo \
+	    "error: $(PYTHON) is not a Python 3.11 or newer; name another: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "error: $(PYTHON) cannot create" \
+	    "environments with pip; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+$(VENV)/.run: requirements/run.txt | $(BIN)/python
+	$(PIP) install --quiet --require-hashes -r $<
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt | $(BIN)/python
+	$(PIP) install --quiet --require-hashes -r $<
+	@touch $@
+
+# The build backend comes from the hashed file, so this step reaches no network.
+$(VENV)/.package: pyproject.toml shunter/__init__.py | $(BIN)/python
+	@test -e $(VENV)/.run -o -e $(VENV)/.dev
+	$(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable .
+	@touch $@
+
+# Resolved for all supported Pythons and platforms at once, from the ordinary public index, whatever
+# the machine's own pip and uv settings say; no address ends up in the files.
+requirements: $(UV) ## pin the newest versions again
+	requirements/lock $(UV)
+
+$(UV): requirements/lock.txt | $(BIN)/python
+	$(BIN)/python -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --require-hashes -r $<
+
+clean: ## remove .venv and everything built
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,125 @@
+"""All budget benchmarks, one after the other, and a table of measured against budget.
+
+    python benchmarks/run.py [--quick] [--only philly,startup] [--json]
+
+Exits 0 also where a budget is missed (the machine may be busy), and 1 where a benchmark failed.
+`--quick` measures everything once and small: it shows that the benchmarks run, not how fast we are.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One number of a benchmark's document, and the key of its budget."""
+
+    key: str
+    budget: str
+    unit: str
+    is_rate: bool = False
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A script, its arguments, and what it measures."""
+
+    name: str
+    quick: tuple[str, ...]
+    measures: tuple[Measure, ...]
+
+
+BENCHMARKS = (
+    Benchmark("startup", ("--best-of", "3"), (Measure("wall_s", "budget_wall_s", "s"),)),
+    Benchmark("philly", ("--best-of", "1"), (Measure("cpu_s", "budget_cpu_s", "CPU s"),)),
+    Benchmark(
+        "million",
+        ("--jobs", "40000", "--small", "20000"),
+        (
+            Measure("cpu_s", "budget_cpu_s", "CPU s"),
+            Measure("peak_gib", "budget_peak_gib", "GiB"),
+            Measure("growth", "budget_growth", "× a job"),
+        ),
+    ),
+    Benchmark(
+        "replay",
+        ("--jobs", "5000", "--best-of", "1"),
+        (Measure("events_per_s", "budget_events_per_s", "events/s", is_rate=True),),
+    ),
+    Benchmark(
+        "log_verify",
+        ("--events", "40000"),
+        (Measure("verify_events_per_s", "budget_verify_events_per_s", "events/s", is_rate=True),),
+    ),
+    Benchmark("live_append", ("--seconds", "2"), (Measure("p99_s", "budget_p99_s", "s, p99"),)),
+)
+
+
+def main() -> None:
+    """Run the benchmarks, print the table, and exit."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", default=",".join(each.name for each in BENCHMARKS))
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    wanted = options.only.split(",")
+    failed, documents = False, []
+    table = sys.stderr if options.json else sys.stdout
+    print(f"{'benchmark':28} {'measured':>12} {'budget':>12}", file=table, flush=True)
+    for benchmark in BENCHMARKS:
+        if benchmark.name not in wanted:
+            continue
+        found = run(benchmark, quick=options.quick)
+        failed = failed or found is None
+        for document in found or []:
+            documents.append(document)
+            for line in lines(benchmark, document):
+                print(line, file=table, flush=True)
+    if options.json:
+        print(json.dumps(documents, indent=2))
+    sys.exit(1 if failed else 0)
+
+
+def run(benchmark: Benchmark, *, quick: bool) -> list[dict[str, Any]] | None:
+    """Run a benchmark in a process of its own; None if it failed."""
+    command = [sys.executable, str(FOLDER / f"{benchmark.name}.py")]
+    done = subprocess.run(
+        [*command, *(benchmark.quick if quick else ())],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        why = done.stderr.strip().splitlines()[-1:] or ["no message"]
+        print(f"{benchmark.name:28} failed: {why[0]}", file=sys.stderr)
+        return None
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def lines(benchmark: Benchmark, document: dict[str, Any]) -> list[str]:
+    """Return a line of the table for each number that has a budget."""
+    detail = document.get("policy", "")
+    name = f"{benchmark.name} {detail}".strip()
+    return [
+        f"{name:28} {document[measure.key]:>12,} {document[measure.budget]:>12,} {measure.unit}"
+        + ("" if is_within(document, measure) else "   MISSED")
+        for measure in benchmark.measures
+        if document.get(measure.budget) is not None
+    ]
+
+
+def is_within(document: dict[str, Any], measure: Measure) -> bool:
+    """Say whether a number keeps its budget."""
+    found, budget = document[measure.key], document[measure.budget]
+    return bool(found >= budget if measure.is_rate else found <= budget)
+
+
+if __name__ == "__main__":
+    main()

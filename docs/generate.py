@@ -1,0 +1,189 @@
+"""Writes the reference pages that are made from the code: config.md and cli.md.
+
+    python docs/generate.py
+
+A test holds the pages to what this prints, so run it after a change of a config model or command.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
+
+from shunter.app.cli import app
+from shunter.app.config.effective import json_schema
+
+FOLDER = Path(__file__).resolve().parent / "reference"
+
+CONFIG_HEAD = """\
+# Config file
+
+One TOML file, strict: an unknown key, a wrong type or a value out of bounds is an error that names
+the file, the line, the key and what was expected (exit code 2). `shunter config validate FILE`
+checks one, `shunter config schema` prints its JSON schema for editors.
+
+Values are merged, the later the stronger: defaults, the file, the environment (`SHUNTER_SEED=3`,
+`SHUNTER_POLICY__NAME=las`, `SHUNTER_CLUSTER__NODES__0__GPUS=8`), the command line
+(`--set policy.name=las`, `--set cluster.nodes.0.gpus=8`). A value given there is read as TOML, else
+as text. `shunter config show FILE --origin` says where each value came from. A trace named later
+takes the place of `[workload.generate]`, and the other way round.
+
+Paths in the file are relative to the file; in the environment and on the command line they are
+relative to the working directory. A *duration* is a number of seconds or a text such as `"90s"`,
+`"5m"`, `"1h30m"`, `"2d"`.
+
+This page is made from the models by `docs/generate.py`.
+"""
+CLI_HEAD = """\
+# Command line
+
+Data goes to stdout, everything else (faults of a trace, progress, errors) to stderr. `--json`
+prints one document and nothing else. `NO_COLOR` or `--no-color` turns colour off. What each exit
+code means stands in [exit codes](exit-codes.md).
+
+This page is made from the commands by `docs/generate.py`.
+"""
+
+
+def config_page() -> str:
+    """Return the page on config files, made from the JSON schema."""
+    schema = json_schema()
+    parts = [CONFIG_HEAD, *_tables(schema, schema["$defs"], "")]
+    return "\n".join(parts)
+
+
+def cli_page() -> str:
+    """Return the page on commands, made from the commands."""
+    return "\n".join([CLI_HEAD, *_commands(get_command(app), "shunter")])
+
+
+def _tables(table: dict[str, Any], models: dict[str, Any], path: str) -> Iterator[str]:
+    """Yield a section for each table below one, and before them the section of its own keys."""
+    rows, inner = [], []
+    for key, field in table["properties"].items():
+        model, name = _model_of(field, models, f"{path}.{key}" if path else key)
+        if model is None:
+            rows.append(_row(key, field, key in table.get("required", ())))
+        else:
+            inner.append((model, name))
+    if rows:
+        yield f"## {_heading(path)}\n"
+        if path:
+            yield f"{table.get('description', '')}\n"
+        yield "| key | type | default | meaning |\n|---|---|---|---|"
+        yield "\n".join(rows) + "\n"
+    for model, name in inner:
+        yield from _tables(model, models, name)
+
+
+def _heading(path: str) -> str:
+    if not path:
+        return "Top level"
+    return f"`[[{path[:-2]}]]`" if path.endswith("[]") else f"`[{path}]`"
+
+
+def _model_of(field: dict[str, Any], models: dict[str, Any], path: str) -> tuple[Any, str]:
+    """Return the model of a table, and how its header is written; None for plain values."""
+    for option in (field, *field.get("anyOf", ())):
+        if "$ref" in option:
+            model = models[option["$ref"].rpartition("/")[2]]
+            return (model, path) if "properties" in model else (None, path)
+        items = option.get("items", {})
+        if isinstance(items, dict) and "$ref" in items:
+            return models[items["$ref"].rpartition("/")[2]], f"{path}[]"
+        entries = option.get("additionalProperties")
+        if isinstance(entries, dict) and "$ref" in entries:
+            return models[entries["$ref"].rpartition("/")[2]], f"{path}.NAME"
+    return None, path
+
+
+def _row(key: str, field: dict[str, Any], is_required: bool) -> str:
+    default = "required" if is_required else _default(field)
+    meaning = field.get("description", "").replace("|", "\\|")
+    return f"| `{key}` | {_kind(field)} | {default} | {meaning} |"
+
+
+def _default(field: dict[str, Any]) -> str:
+    value = field.get("default")
+    return "" if value is None else f"`{json.dumps(value, ensure_ascii=False)}`"
+
+
+def _kind(field: dict[str, Any]) -> str:
+    if "anyOf" in field:
+        return " or ".join(
+            _kind(option) for option in field["anyOf"] if option.get("type") != "null"
+        )
+    if "enum" in field:
+        return ", ".join(f"`{json.dumps(value)}`" for value in field["enum"])
+    if "const" in field:
+        return f"`{json.dumps(field['const'])}`"
+    if "$ref" in field:
+        return _enum(field["$ref"])
+    if str(field.get("title", "")).startswith("duration"):
+        return "duration" + _bounds(field)
+    names = {
+        "integer": "whole number",
+        "number": "number",
+        "string": "text",
+        "boolean": "yes or no",
+    }
+    names |= {"array": "list", "object": "table"}
+    return names.get(str(field.get("type")), "value") + _bounds(field)
+
+
+def _enum(reference: str) -> str:
+    values = json_schema()["$defs"][reference.rpartition("/")[2]]["enum"]
+    return ", ".join(f"`{json.dumps(value)}`" for value in values)
+
+
+def _bounds(field: dict[str, Any]) -> str:
+    if "minimum" in field and "maximum" in field:
+        return f", {field['minimum']:g} to {field['maximum']:g}"
+    if "minimum" in field:
+        return f", {field['minimum']:g} or more"
+    if "exclusiveMinimum" in field:
+        return f", more than {field['exclusiveMinimum']:g}"
+    return ""
+
+
+def _commands(command: Any, name: str) -> Iterator[str]:
+    """Yield a section for each command that does something itself."""
+    inner = getattr(command, "commands", None)
+    if inner is not None:
+        for part, below in inner.items():
+            yield from _commands(below, f"{name} {part}")
+        return
+    yield f"## {name}\n"
+    yield f"{(command.help or '').strip()}\n"
+    arguments = [param for param in command.params if param.param_type_name == "argument"]
+    shown = " ".join(_argument(param) for param in arguments)
+    yield f"```\n{name} [OPTIONS] {shown}".rstrip() + "\n```\n"
+    options = [param for param in command.params if param.param_type_name == "option"]
+    if rows := [_option(param) for param in options if not param.hidden]:
+        yield "| option | meaning |\n|---|---|"
+        yield "\n".join(rows) + "\n"
+
+
+def _argument(param: Any) -> str:
+    name = (param.metavar or param.name.upper()).strip("[]")
+    return name if param.required else f"[{name}]"
+
+
+def _option(param: Any) -> str:
+    names = ", ".join(f"`{option}`" for option in param.opts)
+    metavar = (param.metavar or param.name.upper()).replace("|", "\\|")
+    value = "" if param.is_flag else f" `{metavar}`"
+    default = param.default
+    is_plain = isinstance(default, str | int | float) and not isinstance(default, bool)
+    after = f" (default {default})" if is_plain and default != "" else ""
+    meaning = (param.help or "").replace("|", "\\|").replace("\n", " ")
+    return f"| {names}{value} | {meaning}{after} |"
+
+
+PAGES = {"config.md": config_page, "cli.md": cli_page}
+
+if __name__ == "__main__":
+    for page, made in PAGES.items():
+        (FOLDER / page).write_text(made().rstrip("\n") + "\n", encoding="utf-8")

@@ -1,0 +1,80 @@
+"""The command `shunter` with all its subcommands, and what an error becomes.
+
+Every module of this folder that adds commands has a `register`; it imports nothing heavy at its
+top, so that `shunter --help` starts within 0.3 s.
+"""
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from shunter import __version__
+from shunter.app.cli import (
+    compare,
+    config,
+    demo,
+    log,
+    output,
+    policy,
+    replay,
+    simulate,
+    trace,
+    why,
+)
+from shunter.errors import ShunterError
+
+COMMANDS = (demo, simulate, compare, replay, why, log, trace, policy, config)
+
+
+class Commands(TyperGroup):
+    """Turns every error of ours into lines on stderr and its exit code."""
+
+    def invoke(self, ctx: Any) -> Any:  # typer keeps the type of its contexts to itself
+        """Run the chosen command."""
+        try:
+            return super().invoke(ctx)
+        except ShunterError as error:
+            output.print_error(error)
+            raise typer.Exit(error.exit_code) from error
+
+
+app = typer.Typer(
+    name="shunter",
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # drawing the help costs as much as all the rest of starting up
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    app(prog_name="shunter")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        output.print_line(f"shunter {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def shunter(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+    no_color: Annotated[
+        bool, typer.Option("--no-color", help="Print without colour, as with NO_COLOR set.")
+    ] = False,
+) -> None:
+    """Schedule deep-learning jobs on a GPU cluster, out of one event log."""
+    output.use_color(not no_color)
+
+
+for _module in COMMANDS:
+    _module.register(app)

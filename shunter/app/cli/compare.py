@@ -1,0 +1,84 @@
+"""`shunter compare`: several policies on the same jobs."""
+
+import os
+from typing import Annotated, Any
+
+import typer
+
+from shunter.app.cli import output
+from shunter.app.cli.options import ConfigFile, Json, Settings, load
+from shunter.errors import UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(compare)
+
+
+def compare(
+    config: ConfigFile,
+    policies: Annotated[
+        str, typer.Option(metavar="A,B,…", help="The policies, separated by commas.")
+    ],
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each policy, a seed each.")] = 1,
+    workers: Annotated[
+        int, typer.Option("-j", "--workers", min=0, help="Processes; 0 is one a core.")
+    ] = 0,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """Run several policies on the same jobs, and compare them.
+
+    No log is kept; the digest of each run's log is shown.
+    """
+    from shunter.app.runs.comparison import compare as run
+
+    names = [name.strip() for name in policies.split(",") if name.strip()]
+    if not names or len(set(names)) != len(names):
+        raise UsageError(f"--policies {policies}: expected different names, such as fifo,las,srtf")
+    loaded = load(config, settings)
+    if seeds > 1 and loaded.config.workload.trace is not None:
+        output.note("the jobs come from a trace: every seed runs the same ones")
+    with output.progress("runs done") as report:
+        document = run(
+            loaded, names, seeds=seeds, workers=workers or os.cpu_count() or 1, report=report
+        )
+    if as_json:
+        output.print_json(document)
+    else:
+        print_comparison(document)
+
+
+def print_comparison(document: dict[str, Any]) -> None:
+    """Print the table of a comparison."""
+    seeds = len(document["seeds"])
+    numbers = ["mean JCT", "p50 JCT", "p95 JCT", "p99 JCT", "mean wait", "makespan", "GPU use"]
+    columns = [output.Column(title, is_number=True) for title in [*numbers, "preemptions"]]
+    output.print_table(
+        ["policy", *columns, *(["digest"] if seeds == 1 else [])],
+        [_row(summed) for summed in document["policies"]],
+    )
+    if seeds > 1:
+        output.print_line(f"means over {seeds} seeds, ± half the 95 % interval (Student's t)")
+    if any(summed["oracle"] for summed in document["policies"]):
+        output.print_line("* oracle: uses true durations, which no scheduler knows")
+
+
+def _row(summed: dict[str, Any]) -> list[str]:
+    from shunter.app.cli.units import duration, number, percent
+
+    measures = summed["measures"]
+    spans = ["jct_s.mean", "jct_s.p50", "jct_s.p95", "jct_s.p99", "wait_s.mean", "makespan_s"]
+    digests = summed["log_digests"]
+    return [
+        summed["policy"] + ("*" if summed["oracle"] else ""),
+        *(_with_interval(measures[name], duration) for name in spans),
+        _with_interval(measures["gpu_utilisation"], percent),
+        _with_interval(measures["preemptions"], lambda count: number(round(count or 0))),
+        *([digests[0][:12]] if len(digests) == 1 else []),
+    ]
+
+
+def _with_interval(interval: dict[str, float | None], shown: Any) -> str:
+    text: str = shown(interval["mean"])
+    return text if interval["ci95"] is None else f"{text} ± {shown(interval['ci95'])}"

@@ -1,0 +1,61 @@
+"""`shunter config`: check a config file, show what is in effect, publish its schema."""
+
+from typing import Annotated
+
+import typer
+
+from shunter.app.cli import output
+from shunter.app.cli.options import ConfigFile, Json, Settings, load
+
+app = typer.Typer(no_args_is_help=True, help="Check and show config files.")
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(app, name="config")
+
+
+@app.command()
+def validate(config: ConfigFile, settings: Settings = None) -> None:
+    """Check a file with its overrides; every wrong key gets a line (exit 2)."""
+    loaded = load(config, settings)
+    cluster = loaded.config.cluster
+    servers = len(cluster.servers())
+    output.print_line(f"{config}: right; {cluster.gpus:,} GPUs on {servers:,} servers")
+
+
+@app.command()
+def show(
+    config: ConfigFile,
+    settings: Settings = None,
+    origin: Annotated[
+        bool, typer.Option("--origin", help="Say where each value came from.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Print every key with the value in effect, as --set takes it."""
+    from shunter.app.config.effective import effective
+    from shunter.app.config.effective import settings as settings_of
+
+    loaded = load(config, settings)
+    if as_json and not origin:
+        output.print_json(effective(loaded))
+        return
+    rows = settings_of(loaded)
+    if as_json:
+        output.print_json(
+            [{"key": row.key, "value": row.value, "origin": row.origin} for row in rows]
+        )
+    elif origin:
+        output.print_pairs([(f"{row.key} = {row.text}", f"# {row.origin}") for row in rows])
+    else:
+        for row in rows:
+            output.print_line(f"{row.key} = {row.text}")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of config files."""
+    from shunter.app.config.effective import json_schema
+
+    output.print_json(json_schema())

@@ -1,0 +1,195 @@
+"""`shunter log`: what is in a log, whether it is sound, and its events as lines of JSON."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from shunter.app.cli import output
+from shunter.app.cli.options import Json
+from shunter.errors import LogError, UsageError
+
+if TYPE_CHECKING:
+    from shunter.events.log import LogReader
+
+LogAddress = Annotated[str, typer.Argument(metavar="LOG", help="A log: its path or address.")]
+
+commands = typer.Typer(no_args_is_help=True, help="Look into event logs.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group of commands."""
+    app.add_typer(commands, name="log")
+
+
+@commands.command()
+def stats(log: LogAddress, as_json: Json = False) -> None:
+    """Count events by kind, with terms, frames, bytes, snapshots and segments."""
+    import asyncio
+
+    from shunter.app.replaying.statistics import log_statistics
+    from shunter.events.log import read_log
+
+    async def counted() -> dict[str, Any]:
+        async with read_log(log) as reader:
+            with output.progress("counting") as advance:
+                return await log_statistics(reader, advance)
+
+    document = asyncio.run(counted())
+    if as_json:
+        output.print_json(document)
+    else:
+        _print_stats(document)
+
+
+@commands.command()
+def export(
+    log: LogAddress,
+    target: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Instead of stdout.")
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="SEQ", help="Stop after the event of that number.")
+    ] = None,
+    as_trace: Annotated[
+        bool,
+        typer.Option("--as-trace", help="The jobs as a canonical trace, run times as observed."),
+    ] = False,
+) -> None:
+    """Write the events as lines of JSON, one event a line."""
+    import asyncio
+
+    from shunter.events.log import read_log
+
+    async def written() -> None:
+        async with read_log(log) as reader:
+            if as_trace:
+                await _export_trace(reader, target)
+            elif target is None:
+                await _export_lines(reader, to, sys.stdout.buffer)
+            else:
+                with _opened(target) as file:
+                    await _export_lines(reader, to, file)
+
+    if as_trace and to is not None:
+        raise UsageError("--to cuts events, not jobs: leave it out with --as-trace")
+    asyncio.run(written())
+
+
+@commands.command()
+def verify(
+    log: LogAddress,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Hold every event to the published schema too.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Prove that a log is what was written: chain, head, frames and snapshots."""
+    import asyncio
+    from dataclasses import asdict
+
+    from shunter.app.cli.units import number
+    from shunter.app.replaying.folding import collector_off
+    from shunter.events.log import VerifyReport, read_log
+
+    async def verified() -> VerifyReport:
+        async with read_log(log) as reader:
+            return await reader.verify(schema)
+
+    with collector_off():
+        report = asyncio.run(verified())
+    if as_json:
+        output.print_json({"schema": 1, "sound": True, "held_to_schema": schema, **asdict(report)})
+    else:
+        output.print_line(
+            f"sound: {number(report.events)} events in {number(report.frames)} frames, "
+            f"{report.snapshots} snapshots, {report.segments} segments, term {report.term}"
+        )
+        output.print_line(f"digest {report.digest}")
+
+
+@commands.command()
+def schema(
+    log: Annotated[
+        str | None, typer.Argument(metavar="[LOG]", help="Refuse if this log is of another one.")
+    ] = None,
+) -> None:
+    """Print the JSON Schema of an event, as `log export` writes it."""
+    import asyncio
+
+    from shunter.events.log import read_log
+    from shunter.events.schema import json_schema
+
+    async def opened() -> None:
+        async with read_log(str(log)) as reader:
+            await reader.head()
+
+    if log is not None:
+        asyncio.run(opened())
+    output.print_json(json_schema())
+
+
+async def _export_lines(reader: "LogReader", to: str | None, file: BinaryIO) -> None:
+    from shunter.app.replaying.lookup import seq_of
+    from shunter.events.log import export_jsonl
+
+    head = await reader.head()
+    last = head.seq if to is None else seq_of(to, head.seq)
+    with output.progress("exporting") as advance:
+        for after in range(0, last, 20_000):
+            upto = min(last, after + 20_000)
+            await export_jsonl(reader, file, after, upto)
+            if advance is not None:
+                advance(upto, last)
+    file.flush()
+
+
+async def _export_trace(reader: "LogReader", target: Path | None) -> None:
+    from shunter.app.replaying.observed import observed_trace
+    from shunter.workloads import write_trace
+
+    with output.progress("collecting jobs") as advance:
+        trace, others = await observed_trace(reader, advance)
+    is_jsonl = target is not None and target.suffix == ".jsonl"
+    name = "canonical-jsonl" if is_jsonl else "canonical-csv"
+    write_trace(trace, sys.stdout if target is None else target, name)
+    if others:
+        output.note(f"{others} jobs that never ran, or have not ended, are left out")
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("wb")
+    except OSError as error:
+        raise LogError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _print_stats(document: dict[str, Any]) -> None:
+    from shunter.app.cli.units import number
+
+    span, size, terms = document["span"], document["bytes"], document["terms"]
+    output.print_table(
+        ["", ""],
+        [
+            ["log", f"{document['url']}  digest {document['digest'][:12]}"],
+            ["events", number(document["events"])],
+            ["span", f"{span['first']} to {span['last']}"],
+            [
+                "terms",
+                ", ".join(f"{term}: {number(count)} events" for term, count in terms.items()),
+            ],
+            ["frames", number(document["frames"])],
+            ["bytes", f"{number(size['payload'])} of events, {size['per_event']} an event"],
+            ["snapshots", _snapshots(document["snapshots"])],
+            ["segments", str(len(document["segments"])) if document["segments"] else "none"],
+        ],
+    )
+    output.print_table(
+        ["kind", output.Column("events", is_number=True)],
+        [[kind, number(count)] for kind, count in document["kinds"].items()],
+    )
+
+
+def _snapshots(seqs: list[int]) -> str:
+    return f"{len(seqs)}, the last at e{seqs[-1]}" if seqs else "none"

@@ -1,0 +1,131 @@
+"""Where output goes: data to stdout, everything else to stderr.
+
+`rich` is imported when a table or a progress bar is drawn, `orjson` when JSON is written.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from shunter.errors import ShunterError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+WIDTH_WITHOUT_TERMINAL = 1000  # a file has room for what a screen would fold
+
+Advance = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table; numbers stand to the right."""
+
+    title: str
+    is_number: bool = False
+
+
+class _Color:
+    """Whether colour is allowed at all; rich also obeys NO_COLOR and terminals."""
+
+    allowed = True
+
+
+def use_color(allowed: bool) -> None:
+    """Allow or forbid colour for the rest of the process."""
+    _Color.allowed = allowed
+
+
+def print_line(text: str = "") -> None:
+    """Print a line of data."""
+    sys.stdout.write(text + "\n")
+
+
+def print_json(document: Any) -> None:
+    """Print one JSON document; what is not a number in it is null."""
+    import orjson
+
+    sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
+
+
+def print_json_line(document: Any) -> None:
+    """Print one document of a stream on a line of its own."""
+    import orjson
+
+    sys.stdout.write(orjson.dumps(document).decode() + "\n")
+
+
+def print_table(columns: Sequence[Column | str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table of texts to stdout."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for column in columns:
+        shown = Column(column) if isinstance(column, str) else column
+        justify: Literal["left", "right"] = "right" if shown.is_number else "left"
+        table.add_column(Text(shown.title), justify=justify, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    _print_drawn(table)
+
+
+def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
+    """Print names and their values to stdout, one pair a line, never folded."""
+    width = max((len(name) for name, _ in pairs), default=0)
+    for name, value in pairs:
+        print_line(f"{name:{width}}  {value}".rstrip())
+
+
+def note(text: str) -> None:
+    """Say something to a person, on stderr."""
+    sys.stderr.write(text + "\n")
+
+
+def print_error(error: ShunterError) -> None:
+    """Say what went wrong, one line for each fault, on stderr."""
+    for line in str(error).splitlines() or [type(error).__name__]:
+        sys.stderr.write(f"error: {line}\n")
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Advance | None]:
+    """Show a bar on stderr while the block runs; None where nobody would see it.
+
+    The yielded function takes how much is done so far, and of how much.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    console = _console(is_error=True)
+    shown = Progress(
+        *columns, TimeElapsedColumn(), console=console, transient=True, refresh_per_second=4
+    )
+    with shown as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _print_drawn(drawn: "Table") -> None:
+    """Print what rich draws, without the blanks it fills lines up with."""
+    console = _console(is_error=False)
+    with console.capture() as captured:
+        console.print(drawn)
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
+def _console(*, is_error: bool) -> "Console":
+    from rich.console import Console
+
+    file = sys.stderr if is_error else sys.stdout
+    width = None if file.isatty() else WIDTH_WITHOUT_TERMINAL
+    return Console(
+        file=file, width=width, no_color=None if _Color.allowed else True, highlight=False
+    )

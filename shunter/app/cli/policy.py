@@ -1,0 +1,79 @@
+"""`shunter policy`: which policies there are, and what each one takes."""
+
+import inspect
+import json
+from typing import Annotated, Any
+
+import typer
+
+from shunter.app.cli import output
+from shunter.app.cli.options import Json
+
+app = typer.Typer(no_args_is_help=True, help="List policies and show their parameters.")
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(app, name="policy")
+
+
+@app.command(name="list")
+def list_policies(as_json: Json = False) -> None:
+    """List the installed policies."""
+    from shunter.app.config import policy_names
+
+    documents = [_document(name) for name in policy_names()]
+    if as_json:
+        output.print_json(documents)
+        return
+    output.print_table(
+        ["policy", "what it does"],
+        [
+            [document["name"] + ("*" if document["oracle"] else ""), document["summary"]]
+            for document in documents
+        ],
+    )
+    output.print_line("* oracle: uses true durations, which no scheduler knows")
+
+
+@app.command()
+def show(name: Annotated[str, typer.Argument(metavar="NAME")], as_json: Json = False) -> None:
+    """Show what a policy does and which parameters it takes, with defaults and units."""
+    document = _document(name)
+    if as_json:
+        output.print_json(document)
+        return
+    oracle = " (an oracle: it uses true durations)" if document["oracle"] else ""
+    output.print_line(f"{document['name']}{oracle}: {document['summary']}")
+    output.print_line()
+    output.print_line(document["source"])
+    output.print_line()
+    if not document["params"]:
+        output.print_line("It takes no parameters.")
+        return
+    output.print_line(f"[policy.params.{document['name']}]")
+    for param in document["params"]:
+        output.print_line(f"{param['key']} = {json.dumps(param['default'])}")
+        output.print_line(f"    {param['description']}")
+
+
+def _document(name: str) -> dict[str, Any]:
+    from shunter.app.config import find_policy
+
+    plugin = find_policy(name)
+    module = inspect.getmodule(plugin)
+    defaults = plugin.Params().model_dump(mode="json", by_alias=True)
+    return {
+        "name": name,
+        "oracle": plugin.oracle,
+        "summary": (inspect.getdoc(plugin) or "").partition("\n")[0],
+        "source": inspect.getdoc(module) or "" if module else "",
+        "params": [
+            {
+                "key": field.alias or attribute,
+                "default": defaults[field.alias or attribute],
+                "description": field.description or "",
+            }
+            for attribute, field in plugin.Params.model_fields.items()
+        ],
+    }

@@ -1,0 +1,108 @@
+"""`shunter simulate`: run one config on a virtual clock."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shunter.app.cli import output
+from shunter.app.cli.options import ConfigFile, Json, Settings, load
+
+if TYPE_CHECKING:
+    from shunter.app.config import LoadedConfig
+    from shunter.app.runs.simulation import RunResult
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(simulate)
+
+
+def simulate(
+    config: ConfigFile,
+    policy: Annotated[str | None, typer.Option(help="Policy instead of the config's.")] = None,
+    settings: Settings = None,
+    as_json: Json = False,
+    jobs_out: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="Write one row for each job.")
+    ] = None,
+    log: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where the log goes, instead of the config's.")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a log that exists.")
+    ] = False,
+) -> None:
+    """Run a config on a simulated cluster and sum up what happened."""
+    from shunter.app.runs.jobs_file import check_target, write_jobs
+
+    loaded = load(config, settings, _chosen(policy, log))
+    if jobs_out is not None:
+        check_target(jobs_out)
+    result = _run(loaded, overwrite)
+    for sentence in result.report.sentences():
+        output.note(f"{result.trace.source}: {sentence}")
+    if jobs_out is not None:
+        write_jobs(jobs_out, result.stories(), len(result.trace.jobs))
+    if as_json:
+        output.print_json(result.document)
+    else:
+        _print(result.document)
+
+
+def _chosen(policy: str | None, log: str | None) -> list[tuple[str, str]]:
+    """Return the options that are keys of the config."""
+    chosen = []
+    if policy is not None:
+        chosen.append(("--policy", f"policy.name={policy}"))
+    if log is not None:
+        chosen.append(("--log", f"log.url={log}"))
+    return chosen
+
+
+def _run(loaded: "LoadedConfig", overwrite: bool) -> "RunResult":
+    from shunter.app.runs.simulation import simulate as run
+
+    with output.progress(f"{loaded.config.policy.name}: jobs ended") as report:
+        return run(loaded, overwrite=overwrite, report=report)
+
+
+def _print(document: dict[str, Any]) -> None:
+    from shunter.app.cli.units import duration, number, percent
+
+    star = "*" if document["oracle"] else ""
+    cluster, trace, jobs = document["cluster"], document["trace"], document["jobs"]
+    rounds, log = document["rounds"], document["log"]
+    output.print_pairs(
+        [
+            ("policy", document["policy"] + star),
+            ("cluster", f"{number(cluster['gpus'])} GPUs on {number(cluster['nodes'])} servers"),
+            ("trace", f"{trace['source']}, {number(trace['jobs'])} jobs"),
+            ("jobs", ", ".join(f"{number(n)} {name}" for name, n in jobs.items() if n)),
+            ("makespan", duration(document["makespan_s"])),
+            ("GPU utilisation", percent(document["gpu_utilisation"])),
+            ("preemptions", number(document["preemptions"])),
+            ("migrations", number(document["migrations"])),
+            ("rounds", f"{number(rounds['planned'])} planned, {number(rounds['skipped'])} skipped"),
+            ("events", number(document["events"])),
+            ("log", f"{log['url']}  {log['digest'][:12]}"),
+        ],
+    )
+    output.print_line()
+    classes = {"all": document, **document["by_size"]}
+    columns = ["mean JCT", "p50", "p95", "p99", "mean wait", "p99 wait"]
+    output.print_table(
+        ["GPUs", *(output.Column(title, is_number=True) for title in ["jobs", *columns])],
+        [[name, *_times(numbers)] for name, numbers in classes.items()],
+    )
+    if star:
+        output.print_line("* oracle: uses true durations, which no scheduler knows")
+
+
+def _times(numbers: dict[str, Any]) -> list[str]:
+    from shunter.app.cli.units import duration, number
+
+    jct, wait = numbers["jct_s"], numbers["wait_s"]
+    count = numbers["jobs"]["finished"] if isinstance(numbers["jobs"], dict) else numbers["jobs"]
+    times = [jct["mean"], jct["p50"], jct["p95"], jct["p99"], wait["mean"], wait["p99"]]
+    return [number(count), *map(duration, times)]

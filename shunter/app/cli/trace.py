@@ -1,0 +1,197 @@
+"""`shunter trace`: what a trace is like, made-up traces, and traces in canonical form.
+
+What was wrong with a file goes to stderr, statistics to stdout; a trace written to stdout stands
+there alone.
+"""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shunter.app.cli import output
+from shunter.app.cli.options import Json
+from shunter.errors import UsageError
+
+if TYPE_CHECKING:
+    from shunter.workloads import Trace
+
+app = typer.Typer(no_args_is_help=True, help="Describe, make up and convert traces.")
+
+TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="A trace file.")]
+Format = Annotated[
+    str | None, typer.Option("--format", metavar="FORMAT", help="Its format; guessed if left out.")
+]
+Rows = Annotated[
+    str | None, typer.Option(metavar="FIRST:END", help="Half-open selection after sorting.")
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--option", metavar="NAME=VALUE", help="A choice of the format: attempts=last."),
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write here, not to stdout.")
+]
+To = Annotated[str, typer.Option("--to", help="canonical-csv or canonical-jsonl.")]
+Gpus = Annotated[
+    int | None, typer.Option(min=1, help="GPUs of the cluster that the load refers to.")
+]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(app, name="trace")
+
+
+@app.command()
+def describe(
+    trace: TraceFile,
+    format_name: Format = None,
+    rows: Rows = None,
+    options: Options = None,
+    gpus: Gpus = None,
+    as_json: Json = False,
+) -> None:
+    """Say what is in a trace, and what was wrong with it."""
+    loaded = _read(trace, format_name, rows, options)
+    _report(loaded)
+    _describe(loaded, gpus, as_json)
+
+
+@app.command()
+def generate(
+    jobs: Annotated[int, typer.Option(min=1, help="How many.")] = 2000,
+    gpus: Annotated[int, typer.Option(min=1, help="GPUs the load refers to.")] = 64,
+    load: Annotated[float, typer.Option(help="Offered over available GPU time.")] = 1.0,
+    seed: Annotated[int, typer.Option(min=0, help="Names the jobs.")] = 0,
+    arrivals: Annotated[str, typer.Option(help="poisson or diurnal.")] = "poisson",
+    to: To = "canonical-csv",
+    out: Out = None,
+) -> None:
+    """Make a trace up after the statistics of the public Philly trace."""
+    from shunter.workloads import generate_trace
+
+    made = generate_trace(
+        "philly-like",
+        jobs=jobs,
+        load=load,
+        cluster_gpus=gpus,
+        seed=seed,
+        arrivals=arrivals,  # type: ignore[arg-type]  # the generator names what it knows
+    )
+    _write(made, to, out, gpus)
+
+
+@app.command()
+def convert(
+    trace: TraceFile,
+    format_name: Format = None,
+    rows: Rows = None,
+    options: Options = None,
+    to: To = "canonical-csv",
+    out: Out = None,
+) -> None:
+    """Write a trace in canonical form."""
+    loaded = _read(trace, format_name, rows, options)
+    _report(loaded)
+    _write(loaded, to, out, None)
+
+
+def _read(
+    path: Path, format_name: str | None, rows: str | None, options: list[str] | None
+) -> "Trace":
+    from shunter.workloads import load_trace
+
+    chosen: dict[str, str] = {}
+    for text in options or ():
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--option {text}: expected NAME=VALUE, such as attempts=last")
+        chosen[name] = value
+    return load_trace(path, format_name, _range(rows), options=chosen)
+
+
+def _range(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    first, colon, end = text.partition(":")
+    if not colon or not first.isdigit() or not end.isdigit():
+        raise UsageError(f"--rows {text}: expected FIRST:END, such as 40000:41000")
+    return int(first), int(end)
+
+
+def _report(trace: "Trace") -> None:
+    report = trace.report
+    output.note(
+        f"{trace.source}: {trace.format}, {report.rows_read:,} rows read, "
+        f"{report.rows_dropped:,} dropped, {report.rows_selected:,} jobs"
+    )
+    for sentence in report.sentences():
+        output.note(f"{trace.source}: {sentence}")
+
+
+def _write(trace: "Trace", to: str, out: Path | None, gpus: int | None) -> None:
+    from shunter.workloads import write_trace
+
+    if out is None:
+        write_trace(trace, sys.stdout, to)
+    else:
+        write_trace(trace, out, to)
+        _describe(trace, gpus, as_json=False)
+
+
+def _describe(trace: "Trace", gpus: int | None, as_json: bool) -> None:
+    from shunter.workloads import describe_trace
+
+    described = describe_trace(trace, gpus)
+    if as_json:
+        report = trace.report
+        output.print_json(
+            {
+                "schema": 1,
+                "source": trace.source,
+                "format": trace.format,
+                "digest": trace.digest,
+                "origin": trace.origin,
+                "quality": {**asdict(report), "rows_dropped": report.rows_dropped},
+                **asdict(described),
+            }
+        )
+        return
+    _print(trace, asdict(described))
+
+
+def _print(trace: "Trace", described: dict[str, Any]) -> None:
+    from shunter.app.cli.units import duration, number, percent
+
+    spans = described["duration_s"]
+    pairs = [
+        ("trace", f"{trace.source} ({trace.format})  {trace.digest[:12]}"),
+        ("jobs", number(described["jobs"])),
+        ("submitted over", duration(described["span_s"])),
+        ("GPU-hours", f"{described['gpu_h']:,.0f}"),
+        ("duration", ", ".join(f"{name} {duration(value)}" for name, value in spans.items())),
+        ("ends", ", ".join(f"{number(count)} {name}" for name, count in described["ends"].items())),
+    ]
+    if described["gpus_mean"] is not None:
+        pairs.append(("GPUs needed on average", f"{described['gpus_mean']:,.1f}"))
+    if described["load"] is not None:
+        pairs.append(("load", percent(described["load"])))
+    output.print_pairs(pairs)
+    output.print_line()
+    titles = ["GPUs", "jobs", "share", "GPU-hours", "share"]
+    output.print_table(
+        [output.Column(title, is_number=True) for title in titles],
+        [
+            [
+                number(size["gpus"]),
+                number(size["jobs"]),
+                percent(size["jobs_share"]),
+                f"{size['gpu_h']:,.0f}",
+                percent(size["gpu_h_share"]),
+            ]
+            for size in described["sizes"]
+        ],
+    )

@@ -1,0 +1,30 @@
+"""Numbers as people read them; None, what does not exist, is a dash."""
+
+__all__ = ["duration", "number", "percent"]
+
+NOTHING = "–"
+
+
+def duration(seconds: float | None) -> str:
+    """Return a duration in the unit that gives it two to four digits."""
+    if seconds is None:
+        return NOTHING
+    if seconds < 120:
+        return (
+            f"{seconds:.0f} s" if seconds >= 10 or seconds == int(seconds) else f"{seconds:.1f} s"
+        )
+    if seconds < 7200:
+        return f"{seconds / 60:.1f} m"
+    if seconds < 172_800:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86_400:.1f} d"
+
+
+def number(count: int) -> str:
+    """Return a count with commas."""
+    return f"{count:,}"
+
+
+def percent(share: float | None) -> str:
+    """Return a share in percent."""
+    return NOTHING if share is None else f"{share * 100:.1f} %"

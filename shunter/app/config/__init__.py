@@ -1,0 +1,7 @@
+"""One TOML file, strict, under overrides from the environment and the command line."""
+
+from shunter.app.config.loading import LoadedConfig, load_config, make_config
+from shunter.app.config.model import Config
+from shunter.app.config.policies import find_policy, policy_names
+
+__all__ = ["Config", "LoadedConfig", "find_policy", "load_config", "make_config", "policy_names"]

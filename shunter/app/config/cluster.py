@@ -1,0 +1,198 @@
+"""`[[cluster.nodes]]`: groups of equal servers, and the configuration sets they become.
+
+A group names its servers by a hostlist, as Slurm writes them. GPUs are numbered along the wiring:
+`switches = 4` with 8 GPUs means that GPUs 0-1 hang on one switch, 2-3 on the next, and so on.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from shunter.app.config.section import Count, Positive, Section
+from shunter.events.values.configuration_set import ConfigurationSet, LevelGroups
+from shunter.events.values.ids import GpuType, NodeName
+from shunter.events.values.job_spec import Level
+
+__all__ = ["ClusterSection", "NodeGroup"]
+
+GPUS_MAX = 64  # a mask of GPUs is one integer of a JSON row, and readers of SQL take 64 bits
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+Gigabytes = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+
+
+class NodeGroup(Section):
+    """Servers of one kind."""
+
+    name: str = Field(description="hostlist, as Slurm writes them: 'gpu[001-100]'; '' is no server")
+    count: Count | None = Field(
+        default=None,
+        description="of a hostlist, the first so many; a plain name is numbered from 1; 0: absent",
+    )
+    gpus: Annotated[int, Field(ge=0, le=GPUS_MAX)] = Field(description="GPUs of each server")
+    type: str = Field(default="gpu", min_length=1, description="GPU type, such as 'v100'")
+    cpus: Count = Field(default=0, description="CPU cores of each server")
+    memory_gb: Gigabytes = Field(default=0.0, description="memory of each server; 1 GB is 1000 MB")
+    rack: str = Field(default="", description="rack; '' is unknown")
+    domain: str = Field(default="", description="network domain above racks; '' is unknown")
+    sockets: Positive = Field(default=1, description="CPU sockets; they divide the GPUs evenly")
+    switches: Positive = Field(default=1, description="PCIe switches; they divide the GPUs evenly")
+    nvlink: tuple[tuple[Count, ...], ...] = Field(
+        default=(), description="groups of GPU numbers joined directly, such as [[0, 1], [2, 3]]"
+    )
+
+    @field_validator("name")
+    @classmethod
+    def _is_hostlist(cls, name: str) -> str:
+        _expanded(name)
+        return name
+
+    @model_validator(mode="after")
+    def _is_sound(self) -> Self:
+        if self._is_list and self.count is not None and self.count > len(_expanded(self.name)):
+            raise ValueError(
+                f"count = {self.count}, and {self.name!r} names {len(_expanded(self.name))} servers"
+            )
+        if not self.names:
+            return self
+        if not self.gpus and not self.cpus:
+            raise ValueError("gpus = 0 and cpus = 0: a server needs GPUs or CPUs")
+        for key, parts in (("sockets", self.sockets), ("switches", self.switches)):
+            if parts > 1 and (not self.gpus or self.gpus % parts):
+                raise ValueError(f"{key} = {parts} does not divide gpus = {self.gpus} evenly")
+        if self.switches > 1 and self.switches % self.sockets:
+            raise ValueError(
+                f"switches = {self.switches} is no multiple of sockets = {self.sockets}"
+            )
+        self._check_links()
+        return self
+
+    def _check_links(self) -> None:
+        for group in self.nvlink:
+            wrong = [gpu for gpu in group if gpu >= self.gpus]
+            if wrong or len(set(group)) != len(group) or len(group) < 2:
+                raise ValueError(
+                    f"nvlink group {list(group)}: expected two or more different GPU numbers from "
+                    f"0 to {self.gpus - 1}"
+                )
+
+    @property
+    def names(self) -> tuple[NodeName, ...]:
+        """The names of its servers; none where the group is absent."""
+        names = _expanded(self.name)
+        if self.count is not None and names and not self._is_list:
+            names = [f"{names[0]}{number}" for number in range(1, self.count + 1)]
+        return tuple(NodeName(name) for name in names[: self.count])
+
+    @property
+    def _is_list(self) -> bool:
+        """Whether the name lists names, instead of being one to be numbered."""
+        return any(sign in self.name for sign in "[,&!^")
+
+    def configuration(self, name: str) -> ConfigurationSet:
+        """Return what its servers share, under a name."""
+        return ConfigurationSet(
+            name=name,
+            gpu_type=GpuType(self.type),
+            gpus=self.gpus,
+            cpus_milli=self.cpus * 1000,
+            memory_mb=round(self.memory_gb * 1000),
+            rack=self.rack,
+            domain=self.domain,
+            levels=tuple(self._levels()),
+            links=tuple(sum(1 << gpu for gpu in group) for group in self.nvlink),
+        )
+
+    def _levels(self) -> Iterator[LevelGroups]:
+        if self.switches > 1:
+            yield LevelGroups(Level.switch, _even_masks(self.gpus, self.switches))
+        # Where every socket has one switch, the nearer level says it all.
+        if self.sockets > 1 and self.sockets != self.switches:
+            yield LevelGroups(Level.socket, _even_masks(self.gpus, self.sockets))
+
+
+class ClusterSection(Section):
+    """The servers of the cluster, in the order in which they join it."""
+
+    nodes: tuple[NodeGroup, ...] = Field(description="groups of equal servers")
+
+    @model_validator(mode="after")
+    def _has_servers(self) -> Self:
+        names = [name for group in self.nodes for name in group.names]
+        if not names:
+            raise ValueError("no server is left: every group has count = 0 or an empty hostlist")
+        if len(set(names)) != len(names):
+            twice = next(name for i, name in enumerate(names) if name in names[:i])
+            raise ValueError(f"server {twice!r} is listed twice; names must be unique")
+        return self
+
+    def servers(self) -> tuple[tuple[NodeName, ConfigurationSet], ...]:
+        """Return every server with its configuration set, one object for equal ones."""
+        sets = _ConfigurationSets()
+        return tuple(
+            (name, configuration)
+            for group in self.nodes
+            if group.names
+            for configuration in [sets.of(group)]
+            for name in group.names
+        )
+
+    @property
+    def gpus(self) -> int:
+        """All GPUs."""
+        return sum(group.gpus * len(group.names) for group in self.nodes)
+
+    @property
+    def racks(self) -> tuple[str, ...]:
+        """The racks that are known, each once."""
+        racks = (group.rack for group in self.nodes if group.rack and group.names)
+        return tuple(dict.fromkeys(racks))
+
+
+class _ConfigurationSets:
+    """Names configuration sets: type and GPUs, numbered where that is not enough."""
+
+    def __init__(self) -> None:
+        self._found: list[ConfigurationSet] = []
+
+    def of(self, group: NodeGroup) -> ConfigurationSet:
+        name = f"{group.type}x{group.gpus}"
+        alike = 0
+        for found in self._found:
+            if found == group.configuration(found.name):
+                return found
+            alike += found.name.partition("#")[0] == name
+        made = group.configuration(f"{name}#{alike + 1}" if alike else name)
+        self._found.append(made)
+        return made
+
+
+def _expanded(hostlist: str) -> Sequence[str]:
+    """Return the names a hostlist stands for.
+
+    Raises:
+        ValueError: it is none, or a name in it is no host name.
+    """
+    from ClusterShell.NodeSet import (  # type: ignore[import-untyped]  # it has no stubs
+        RESOLVER_NOGROUP,
+        NodeSet,
+        NodeSetException,
+    )
+
+    if not hostlist.strip():
+        return ()
+    try:
+        names = [str(name) for name in NodeSet(hostlist, resolver=RESOLVER_NOGROUP)]
+    except NodeSetException as error:
+        raise ValueError(f"expected a hostlist such as 'gpu[001-100]': {error}") from error
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"expected host names of letters, digits, '.', '-', '_', not {name!r}")
+    return names
+
+
+def _even_masks(gpus: int, parts: int) -> tuple[int, ...]:
+    size = gpus // parts
+    return tuple(((1 << size) - 1) << (size * part) for part in range(parts))

@@ -1,0 +1,114 @@
+"""Keys of a config: their paths, and where each value came from.
+
+A path is the names and list places from the root down: cluster.nodes.0.gpus. A value without an
+origin of its own came with the table or list around it; without any, it is a default.
+"""
+
+import tomllib
+from dataclasses import dataclass, field
+from typing import Any
+
+from shunter.errors import ConfigError
+
+__all__ = ["DEFAULT", "Origins", "Path", "is_within", "parse_path", "path_text", "set_value"]
+
+Path = tuple[str | int, ...]
+DEFAULT = "default"
+
+
+@dataclass
+class Origins:
+    """Where values came from: a place such as "run.toml:12" or "--set seed" by path."""
+
+    places: dict[Path, str] = field(default_factory=dict)
+
+    def put(self, path: Path, place: str) -> None:
+        """Note that the value at a path, with all below it, came from a place."""
+        for known in [known for known in self.places if is_within(known, path)]:
+            del self.places[known]
+        self.places[path] = place
+
+    def of(self, path: Path) -> str:
+        """Return where the value at a path came from."""
+        for length in range(len(path), -1, -1):
+            if (place := self.places.get(path[:length])) is not None:
+                return place
+        return DEFAULT
+
+    def copy(self) -> "Origins":
+        """Return a copy that can change on its own."""
+        return Origins(dict(self.places))
+
+
+def is_within(path: Path, outer: Path) -> bool:
+    """Say whether a path is another one, or below it."""
+    return path[: len(outer)] == outer
+
+
+def path_text(path: Path) -> str:
+    """Return a path as people write it; names that hold dots are quoted."""
+    parts = (f'"{part}"' if "." in str(part) else str(part) for part in path)
+    return ".".join(parts)
+
+
+def parse_path(text: str) -> Path:
+    """Return the path that a text like `cluster.nodes.0.gpus` names.
+
+    Raises:
+        ConfigError: it is no key.
+    """
+    try:
+        table: Any = tomllib.loads(f"{text} = 0")
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{text!r} is no key; write it like policy.name") from error
+    path: list[str] = []
+    while isinstance(table, dict):
+        if len(table) != 1:
+            raise ConfigError(f"{text!r} is no key; write it like policy.name")
+        [(name, table)] = table.items()
+        path.append(name)
+    return tuple(path)
+
+
+def set_value(tree: dict[str, Any], path: Path, value: Any, place: str) -> Path:
+    """Put a value into a tree, making tables on the way; return its whole path.
+
+    Raises:
+        ConfigError: the way leads through a value that has no keys, or past the end of a list.
+    """
+    at: Any = tree
+    settled: list[str | int] = []
+    for depth, part in enumerate(path):
+        step: str | int = _place_in(at, part, settled, place) if isinstance(at, list) else part
+        settled.append(step)
+        if depth == len(path) - 1:
+            _put(at, step, value)
+            break
+        if isinstance(at, dict):
+            at = at.setdefault(step, {})
+        else:
+            if step == len(at):
+                at.append({})
+            at = at[step]
+        if not isinstance(at, dict | list):
+            raise ConfigError(
+                f"{place}: {path_text(tuple(settled))} is {at!r}, "
+                f"so it has no key {path[depth + 1]!r}"
+            )
+    return tuple(settled)
+
+
+def _put(at: Any, step: str | int, value: Any) -> None:
+    if isinstance(at, list) and step == len(at):
+        at.append(value)
+    else:
+        at[step] = value
+
+
+def _place_in(items: list[Any], part: str | int, above: list[str | int], place: str) -> int:
+    if not str(part).isdigit() or int(part) > len(items):
+        raise ConfigError(
+            f"{place}: {path_text(tuple(above))} is a list: "
+            f"expected a place from 0 to {len(items)}, not {part!r}"
+        )
+    return int(part)

@@ -1,0 +1,146 @@
+"""What an operator set, and where: the file, then the environment, then the command line.
+
+    file ◀─ SHUNTER_A__B=value ◀─ --set a.b=value        the later one wins
+
+Paths in the file are relative to the file, all others to the working directory.
+"""
+
+import copy
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any
+
+from shunter.app.config.keys import Origins, Path, parse_path, set_value
+from shunter.app.config.toml_lines import lines_of_keys
+from shunter.errors import ConfigError, NotFoundError
+
+__all__ = ["Layers", "read_layers"]
+
+PREFIX = "SHUNTER_"
+SECTIONS = ("schema", "seed", "cluster", "workload", "policy", "queues", "simulation", "log")
+TRACE: Path = ("workload", "trace")
+GENERATE: Path = ("workload", "generate")
+LOG: Path = ("log", "url")
+_FILE_URLS = ("sqlite+aiosqlite:///", "sqlite:///")
+
+
+@dataclass
+class Layers:
+    """The values that were set, merged, and the place each came from."""
+
+    source: str = "config"
+    tree: dict[str, Any] = field(default_factory=dict)
+    origins: Origins = field(default_factory=Origins)
+
+    def put(self, path: Path, value: Any, place: str) -> None:
+        """Set one value over what was set before."""
+        settled = set_value(self.tree, path, value, place)
+        self.origins.put(settled, place)
+        for chosen, other in ((TRACE, GENERATE), (GENERATE, TRACE)):
+            if settled[: len(chosen)] == chosen:
+                self._drop(other)
+
+    def replaced(self, values: Mapping[str, Any], place: str) -> "Layers":
+        """Return a copy in which some keys have other values."""
+        layers = Layers(self.source, copy.deepcopy(self.tree), self.origins.copy())
+        for key, value in values.items():
+            layers.put(parse_path(key), value, place)
+        return layers
+
+    def _drop(self, path: Path) -> None:
+        """Let what is chosen now stand instead of what a lower layer chose."""
+        section = self.tree.get(str(path[0]))
+        if isinstance(section, dict) and section.pop(str(path[1]), None) is not None:
+            for name in ("format", "rows", "options") if path == TRACE else ():
+                section.pop(name, None)
+
+
+def read_layers(
+    path: str | FilePath,
+    overrides: Iterable[tuple[str, str]] = (),
+    environ: Mapping[str, str] | None = None,
+) -> Layers:
+    """Read a file, then the environment, then overrides such as ("--set", "seed=3").
+
+    Raises:
+        NotFoundError: there is no such file.
+        ConfigError: it cannot be read, or something set names no key.
+    """
+    layers = _read_file(FilePath(path))
+    for name, text in sorted((environ or {}).items()):
+        if (key := _environment_key(name, layers.tree)) is not None:
+            layers.put(key, parse_value(text), name)
+    for option, text in overrides:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"{option} {text}: expected KEY=VALUE, such as policy.name=las")
+        key = parse_path(name.strip())
+        layers.put(key, parse_value(value), f"{option} {name.strip()}")
+    return layers
+
+
+def parse_value(text: str) -> Any:
+    """Return a text as the TOML value it is, else as the text it is."""
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    value = parsed["value"]
+    is_json = isinstance(value, str | int | float | bool | list | dict)
+    return value if len(parsed) == 1 and is_json else text
+
+
+def _read_file(path: FilePath) -> Layers:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+        tree = tomllib.loads(text)
+    except FileNotFoundError as error:
+        raise NotFoundError(f"there is no config file {path}; check the path") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from error
+    places = {key: f"{path}:{line}" for key, line in lines_of_keys(text).items()}
+    layers = Layers(str(path), tree, Origins({(): str(path), **places}))
+    _settle_paths(tree, path.parent)
+    return layers
+
+
+def _settle_paths(tree: dict[str, Any], folder: FilePath) -> None:
+    """Make the paths of a file relative to the working directory instead."""
+    for section, name in (TRACE, LOG):
+        table = tree.get(str(section))
+        value = table.get(name) if isinstance(table, dict) else None
+        if isinstance(table, dict) and isinstance(value, str) and value:
+            table[name] = _beside(value, folder)
+
+
+def _beside(value: str, folder: FilePath) -> str:
+    for prefix in _FILE_URLS:
+        if value.startswith(prefix):
+            return prefix + str(folder / value.removeprefix(prefix))
+    return value if value in ("memory:", "none:") or "://" in value else str(folder / value)
+
+
+def _environment_key(name: str, tree: Mapping[str, Any]) -> Path | None:
+    """Return the key a variable sets; None if it sets none, as SHUNTER_ATTEMPT."""
+    if not name.startswith(PREFIX):
+        return None
+    parts = name.removeprefix(PREFIX).split("__")
+    if len(parts) == 1 and parts[0].lower() not in SECTIONS:
+        return None
+    path: list[str] = []
+    at: Any = tree
+    for part in parts:
+        # Variables are upper case by custom; names of queues may not be lower case.
+        alike = [key for key in at if key.lower() == part.lower()] if isinstance(at, dict) else []
+        path.append(alike[0] if alike else part.lower())
+        at = at.get(path[-1]) if isinstance(at, dict) else None
+        if isinstance(at, list) and len(path) < len(parts) and parts[len(path)].isdigit():
+            index = int(parts[len(path)])
+            at = {str(index): at[index]} if index < len(at) else None
+    return tuple(path)

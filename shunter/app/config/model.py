@@ -1,0 +1,70 @@
+"""The whole of a config file as one strict model; docs/reference/config.md is made from it."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from shunter.app.config.cluster import ClusterSection
+from shunter.app.config.policy import PolicySection
+from shunter.app.config.section import Count, Section, Share
+from shunter.app.config.simulation import SimulationSection
+from shunter.app.config.workload import WorkloadSection
+
+__all__ = ["Config", "LogSection", "QueueSection"]
+
+
+class QueueSection(Section):
+    """A queue: who may use it, and how many GPUs it may hold."""
+
+    users: tuple[str, ...] = Field(default=(), description="who may submit to it; empty: everybody")
+    quota_gpus: Count | None = Field(
+        default=None,
+        description="GPUs its jobs may hold at once; no bound if left out, 0 closes it",
+    )
+    weight: Share = Field(default=1.0, description="its share relative to the others")
+
+
+class LogSection(Section):
+    """Where events go. No part of it changes a decision."""
+
+    url: str = Field(
+        default="none:",
+        min_length=1,
+        description="'none:' (only the digest), 'memory:', a path, or sqlite+aiosqlite:///PATH",
+    )
+    reasons: Literal["all", "transitions"] = Field(
+        default="transitions",
+        description="record why jobs wait at every round, or only where it changes",
+    )
+    snapshot_every: Count = Field(
+        default=0, description="events between snapshots; 0: one at the end of the run"
+    )
+
+
+class Config(Section):
+    """Everything a run is made from."""
+
+    schema_version: Literal[1] = Field(
+        default=1, alias="schema", description="version of this format"
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = Field(
+        default=0, description="names all chance: generated jobs, failures, policies that draw"
+    )
+    cluster: ClusterSection = Field(description="the servers")
+    workload: WorkloadSection = Field(description="the jobs")
+    policy: PolicySection = Field(default=PolicySection(), description="who decides")
+    queues: dict[str, QueueSection] = Field(default={}, description="queues by name")
+    simulation: SimulationSection = Field(
+        default=SimulationSection(), description="the simulated world"
+    )
+    log: LogSection = Field(default=LogSection(), description="where events go")
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if self.simulation.has_leases and self.policy.trigger == "event":
+            raise ValueError("[simulation.lease] needs rounds: expected policy.trigger = 'round'")
+        if self.simulation.failures.rack_mtbf and not self.cluster.racks:
+            raise ValueError(
+                "simulation.failures.rack_mtbf is set, and no group of cluster.nodes has a rack"
+            )
+        return self

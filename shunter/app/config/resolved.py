@@ -1,0 +1,87 @@
+"""The config as the log records it: canonical JSON, and what can be rebuilt from it.
+
+It leaves out `[log]`, paths, and everything that changes no event; input files appear by digest
+beside it. Equal runs therefore record equal bytes, wherever they read from and write to.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from shunter.app.config.loading import LoadedConfig
+from shunter.app.config.policies import find_policy
+from shunter.app.config.policy import PolicySection
+from shunter.core.planning.planner import RoundRules
+from shunter.core.ports import Policy
+from shunter.errors import ConfigError
+
+__all__ = ["Decider", "record_of", "recorded_decider"]
+
+
+@dataclass(frozen=True)
+class Decider:
+    """A policy and the rules by which it is asked."""
+
+    policy: Policy[Any]
+    rules: RoundRules
+
+
+def record_of(loaded: LoadedConfig, *, instant: bool, workload: dict[str, Any]) -> str:
+    """Return the canonical JSON of a config.
+
+    Args:
+        loaded: the config.
+        instant: whether the backend's outcomes take no time.
+        workload: what is said of the jobs, apart from their digest.
+    """
+    document = loaded.config.model_dump(mode="json", by_alias=True)
+    log = document.pop("log")
+    name = loaded.config.policy.name
+    params = loaded.chosen_params.model_dump(mode="json", by_alias=True)
+    document["policy"]["params"] = {name: params}
+    document["workload"] = workload
+    document["reasons"] = log["reasons"]
+    document["instant"] = instant
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def decider_of(loaded: LoadedConfig, *, instant: bool) -> Decider:
+    """Return the policy of a config, and its rules."""
+    config = loaded.config
+    section = config.policy
+    plugin = find_policy(section.name)
+    policy = plugin.build(loaded.chosen_params, section.placement_strategy())
+    rules = RoundRules(
+        round_us=section.round_us,
+        seed=config.seed,
+        instant=instant,
+        backend_rounds=config.simulation.lease.round_ends == "last_gang",
+        all_reasons=config.log.reasons == "all",
+        guards=section.guards.guards(),
+    )
+    return Decider(policy, rules)
+
+
+def recorded_decider(record: str) -> Decider:
+    """Return the policy and the rules that a recorded config describes.
+
+    Raises:
+        ConfigError: the record was not written by `record_of`, or a policy is not installed.
+    """
+    try:
+        document = json.loads(record)
+        section = PolicySection.model_validate_json(json.dumps(document["policy"]))
+        table = json.dumps(section.params[section.name])
+        plugin = find_policy(section.name)
+        params = plugin.Params.model_validate_json(table)
+        rules = RoundRules(
+            round_us=section.round_us,
+            seed=document["seed"],
+            instant=document["instant"],
+            backend_rounds=document["simulation"]["lease"]["round_ends"] == "last_gang",
+            all_reasons=document["reasons"] == "all",
+            guards=section.guards.guards(),
+        )
+    except (ValueError, LookupError, TypeError) as error:
+        raise ConfigError(f"the config recorded in the log cannot be read: {error}") from error
+    return Decider(plugin.build(params, section.placement_strategy()), rules)

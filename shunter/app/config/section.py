@@ -1,0 +1,31 @@
+"""What every section of a config file is: frozen, strict, and closed to unknown keys."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from shunter.policies.params import Duration
+
+__all__ = ["Count", "Positive", "Section", "Share", "Span", "Stretch"]
+
+
+class Section(BaseModel):
+    """A table of a config file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+Count = Annotated[int, Field(ge=0, lt=2**31)]
+"""A number of things, 0 or more."""
+
+Positive = Annotated[int, Field(ge=1, lt=2**31)]
+"""A number of things, 1 or more."""
+
+Share = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+"""A weight or a speed relative to 1: a finite number above 0."""
+
+Span = Annotated[Duration, Field(ge=0)]
+"""A duration of 0 or more."""
+
+Stretch = Annotated[Duration, Field(gt=0)]
+"""A duration above 0."""

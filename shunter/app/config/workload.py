@@ -1,0 +1,73 @@
+"""`[workload]`: the jobs of a run, read from a trace or generated."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from shunter.app.config.section import Positive, Section, Share
+
+__all__ = ["EndsSection", "GenerateSection", "WorkloadSection"]
+
+Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Row = Annotated[int, Field(ge=0)]
+
+
+class EndsSection(Section):
+    """Shares of generated jobs that do not finish."""
+
+    failed: Fraction = Field(default=0.0, description="share of jobs that fail after having run")
+    cancelled: Fraction = Field(default=0.0, description="share of jobs cancelled after having run")
+
+    @model_validator(mode="after")
+    def _leaves_some(self) -> Self:
+        if self.failed + self.cancelled > 1:
+            raise ValueError("failed + cancelled: expected at most 1 together")
+        return self
+
+
+class GenerateSection(Section):
+    """Jobs made up from a seed, after the statistics of a public trace."""
+
+    kind: Literal["philly-like"] = Field(default="philly-like", description="whose statistics")
+    jobs: Positive = Field(default=2000, description="how many")
+    load: Share = Field(
+        default=1.0, description="offered GPU time over the cluster's; 1 is just full"
+    )
+    arrivals: Literal["poisson", "diurnal"] = Field(
+        default="poisson", description="rhythm of submissions"
+    )
+    gpus_max: Positive | None = Field(
+        default=None, description="the widest gang; the cluster if left out"
+    )
+    ends: EndsSection = Field(
+        default=EndsSection(), description="shares of jobs that do not finish"
+    )
+
+
+class WorkloadSection(Section):
+    """Either a trace or generated jobs."""
+
+    trace: str | None = Field(default=None, min_length=1, description="a trace file")
+    format: Literal["canonical-csv", "canonical-jsonl", "philly-csv", "philly-json"] | None = Field(
+        default=None, description="the trace's format; guessed from its beginning if left out"
+    )
+    rows: tuple[Row, Row] | None = Field(
+        default=None,
+        description="half-open selection after a stable sort by submission: [0, 82247]",
+    )
+    options: dict[str, str] = Field(
+        default={}, description="choices of the format: attempts = 'last'"
+    )
+    generate: GenerateSection | None = Field(default=None, description="make jobs up instead")
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if (self.trace is None) == (self.generate is None):
+            raise ValueError("expected either trace = 'FILE' or a table [workload.generate]")
+        if self.generate is not None and (self.format or self.rows or self.options):
+            raise ValueError(
+                "format, rows and options choose from a trace, not from generated jobs"
+            )
+        if self.rows is not None and self.rows[0] >= self.rows[1]:
+            raise ValueError(f"rows = {list(self.rows)}: expected [first, end] with first < end")
+        return self

@@ -1,0 +1,66 @@
+"""Instants and durations as people read them; simulated time is never mistaken for a date."""
+
+import re
+from datetime import datetime, timedelta
+
+from shunter.errors import UsageError
+
+SECOND_US = 1_000_000
+_CLOCK = re.compile(r"T\+(\d+):(\d{1,2}):(\d{1,2})(?:\.(\d{1,6}))?")
+_SECONDS = re.compile(r"\d+(?:\.\d+)?s?")
+
+
+def clock(at_us: int) -> str:
+    """Return an instant as `T+03:12:40`, with microseconds if it has any."""
+    return f"T+{_hours(at_us)}"
+
+
+def span(duration_us: int) -> str:
+    """Return a duration in the two units that matter most: `2h 05m`, `40s`, `12d 3h`."""
+    seconds = duration_us / SECOND_US
+    if seconds < 60:
+        return f"{seconds:.3g}s" if duration_us % SECOND_US else f"{int(seconds)}s"
+    minutes = int(seconds // 60)
+    if minutes < 60:
+        return f"{minutes}m {int(seconds % 60):02d}s"
+    hours = minutes // 60
+    if hours < 48:
+        return f"{hours}h {minutes % 60:02d}m"
+    return f"{hours // 24}d {hours % 24}h"
+
+
+def instant_us(text: str, origin: str | None) -> int:
+    """Return the instant a person wrote: `T+03:12:40`, seconds, or a date.
+
+    Raises:
+        UsageError: it is none of these, or a date where the log names no origin.
+    """
+    found = _CLOCK.fullmatch(text)
+    if found:
+        hours, minutes, seconds, rest = found.groups()
+        whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
+        return whole * SECOND_US + int((rest or "").ljust(6, "0"))
+    if _SECONDS.fullmatch(text):
+        return round(float(text.removesuffix("s")) * SECOND_US)
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(
+            f"{text!r} is no instant: write T+03:12:40, seconds such as 11560s, an event number, "
+            "or a date such as 2026-11-19T18:00:00+00:00"
+        ) from error
+    if origin is None:
+        raise UsageError(f"this log names no origin, so {text!r} means nothing: write T+03:12:40")
+    return _since(when, datetime.fromisoformat(origin))
+
+
+def _since(when: datetime, origin: datetime) -> int:
+    if (when.tzinfo is None) != (origin.tzinfo is None):
+        when, origin = when.replace(tzinfo=None), origin.replace(tzinfo=None)
+    return (when - origin) // timedelta(microseconds=1)
+
+
+def _hours(at_us: int) -> str:
+    seconds, rest_us = divmod(at_us, SECOND_US)
+    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return f"{text}.{rest_us:06d}".rstrip("0") if rest_us else text

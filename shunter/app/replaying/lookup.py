@@ -1,0 +1,74 @@
+"""Finding the place in a log that a person means: an event number, or an instant."""
+
+import re
+from bisect import bisect_right
+from difflib import get_close_matches
+
+from shunter.app.replaying.instants import clock, instant_us
+from shunter.errors import NotFoundError, UsageError
+from shunter.events.facts.run import SchedulerStarted
+from shunter.events.log import Frame, LogReader
+
+_SEQ = re.compile(r"e?(\d[\d,_]*)")
+NEAREST = 3
+
+
+def seq_of(text: str, last_seq: int) -> int:
+    """Return an event number as a person writes it: `20871` or `e20871`.
+
+    Raises:
+        UsageError: it is none, or lies beyond the last event.
+    """
+    found = _SEQ.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"{text!r} is no event number: write 20871 or e20871")
+    seq = int(found.group(1).replace(",", "").replace("_", ""))
+    if seq > last_seq:
+        raise UsageError(f"there is no event {seq}: the last one is {last_seq}")
+    return seq
+
+
+async def seq_at(reader: LogReader, at_us: int) -> int:
+    """Return the number of the last event up to an instant.
+
+    Raises:
+        UsageError: the log begins later.
+    """
+    last: Frame | None = None
+    async for frame in reader.frames():
+        if frame.at_us > at_us:
+            break
+        last = frame
+    if last is None:
+        raise UsageError(f"nothing has happened yet at {clock(at_us)}")
+    events = last.events()
+    return last.first_seq - 1 + bisect_right(events, at_us, key=lambda event: event.at_us)
+
+
+async def place_of(reader: LogReader, text: str | None, origin: str | None) -> tuple[int, int]:
+    """Return the event and instant that a person means: (number, microseconds).
+
+    A bare number is an event; an instant is `T+03:12:40`, `11560s`, or a date.
+    """
+    head = await reader.head()
+    if text is None or _SEQ.fullmatch(text.strip()):
+        seq = head.seq if text is None else seq_of(text, head.seq)
+        async for event in reader.events(max(0, seq - 1), seq):
+            return seq, event.at_us
+        return seq, 0
+    at_us = instant_us(text.strip(), origin)
+    return await seq_at(reader, at_us), at_us
+
+
+async def first_start(reader: LogReader) -> SchedulerStarted | None:
+    """Return the event that opens the log, if it is a start."""
+    async for event in reader.events(0, 1):
+        return event if isinstance(event, SchedulerStarted) else None
+    return None
+
+
+def unknown_job(job_id: str, known: list[str], url: str) -> NotFoundError:
+    """Return the error for a job a log does not have, with the nearest it has."""
+    near = get_close_matches(job_id, known, n=NEAREST, cutoff=0.5)
+    hint = f"; the nearest are {', '.join(near)}" if near else ""
+    return NotFoundError(f"there is no job {job_id!r} in {url}{hint}")

@@ -1,0 +1,77 @@
+"""What is true at a point of a log, as one document: jobs, queue, cluster, and the digest."""
+
+from collections import Counter
+from typing import Any
+
+from shunter.app.replaying.instants import clock
+from shunter.core.cluster import Cluster
+from shunter.core.digest import state_digest
+from shunter.core.state import JobPhase, Outcome, State
+
+SCHEMA = 1
+
+
+def standing(state: State) -> dict[str, Any]:
+    """Return the facts of a state as JSON-able data."""
+    return {
+        "schema": SCHEMA,
+        "seq": state.seq,
+        "at_us": state.now_us,
+        "time": clock(state.now_us),
+        "term": state.term,
+        "policy": state.policy,
+        "rounds": {
+            "planned": state.rounds_planned,
+            "last": None if state.round_number < 0 else state.round_number,
+        },
+        "jobs": job_counts(state),
+        "queue": _queue(state),
+        "cluster": _cluster(state.cluster),
+        "state_digest": state_digest(state),
+    }
+
+
+def job_counts(state: State) -> dict[str, int]:
+    """Return how many jobs there are in each phase of life and with each outcome."""
+    phases = Counter(job.phase for job in state.jobs.values())
+    outcomes = Counter(state.ended.values())
+    return {
+        "submitted": state.submitted,
+        **{str(phase): phases[phase] for phase in JobPhase},
+        **{str(outcome): outcomes[outcome] for outcome in Outcome},
+    }
+
+
+def _queue(state: State) -> dict[str, Any]:
+    """Return what waits, and for what: the recorded reason of each class."""
+    waiting = [job for job in state.jobs.values() if job.phase is JobPhase.waiting]
+    reasons: Counter[str] = Counter()
+    for job in waiting:
+        wait = job.wait or state.class_waits.get(job.demand)
+        if job.is_on_hold:
+            reasons["held"] += 1
+        elif job.blocked_by:
+            reasons["dependency"] += 1
+        else:
+            reasons["waiting_for_round" if wait is None else str(wait.reason)] += 1
+    since = [job.waiting_since_us for job in waiting if job.waiting_since_us is not None]
+    return {
+        "jobs": len(waiting),
+        "gpus": sum(job.spec.gpus for job in waiting),
+        "longest_wait_s": (state.now_us - min(since)) / 1e6 if since else None,
+        "reasons": dict(sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))),
+        "reservations": len(state.reservations),
+    }
+
+
+def _cluster(cluster: Cluster) -> dict[str, Any]:
+    servers = cluster.servers.values()
+    return {
+        "nodes": len(servers),
+        "nodes_up": sum(server.is_up for server in servers),
+        "gpus": sum(server.configuration.gpus for server in servers),
+        "gpus_up": sum(pool.gpus_up for pool in cluster.pools.values()),
+        "gpus_free": sum(pool.gpus_free for pool in cluster.pools.values()),
+        "gpus_held": sum(server.held.bit_count() for server in servers),
+        "gpus_decided": sum(server.decided.bit_count() for server in servers),
+    }

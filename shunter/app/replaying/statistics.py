@@ -1,0 +1,80 @@
+"""What a log consists of: how many events of which kind, over which time, in how many bytes."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from shunter.app.replaying.folding import Advance
+from shunter.app.replaying.instants import clock
+from shunter.errors import LogDamagedError
+from shunter.events.log import Frame, LogReader
+
+SCHEMA = 1
+
+
+async def log_statistics(reader: LogReader, advance: Advance | None = None) -> dict[str, Any]:
+    """Count what is in a log, without folding it.
+
+    Raises:
+        LogDamagedError: the bytes are not what was written; names the sequence number.
+    """
+    head = await reader.head()
+    kinds: Counter[str] = Counter()
+    terms: Counter[int] = Counter()
+    frames = payload_bytes = 0
+    first_us = last_us = 0
+    async for frame in reader.frames(0, head.seq):
+        rows = rows_of(frame)
+        kinds.update(row[0] for row in rows)
+        terms[frame.term] += frame.count
+        first_us = first_us if frames else frame.at_us
+        last_us = rows[-1][1]
+        frames += 1
+        payload_bytes += len(frame.payload)
+        if advance is not None:
+            advance(frame.last_seq, head.seq)
+    snapshots, segments = await reader.snapshots(), await reader.segments()
+    return {
+        "schema": SCHEMA,
+        "url": reader.url,
+        "events": head.seq,
+        "digest": head.chain.hex(),
+        "kinds": dict(sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0]))),
+        "span": {
+            "first_us": first_us,
+            "last_us": last_us,
+            "first": clock(first_us),
+            "last": clock(last_us),
+        },
+        "terms": {str(term): count for term, count in sorted(terms.items())},
+        "frames": frames,
+        "bytes": {
+            "payload": payload_bytes,
+            "file": _file_bytes(Path(reader.url)),
+            "per_event": round(payload_bytes / head.seq, 1) if head.seq else None,
+        },
+        "snapshots": [snapshot.seq for snapshot in snapshots],
+        "segments": [[segment.first_seq, segment.last_seq] for segment in segments],
+    }
+
+
+def rows_of(frame: Frame) -> list[list[Any]]:
+    """Return the rows of a frame, not decoded to events.
+
+    Raises:
+        LogDamagedError: the payload holds no rows, or another number of them.
+    """
+    try:
+        rows: list[list[Any]] = orjson.loads(frame.payload)
+        sound = len(rows) == frame.count and all(len(row) >= 3 for row in rows)
+    except (ValueError, TypeError) as error:
+        raise LogDamagedError(f"{frame.named} is not JSON: {error}", frame.first_seq) from error
+    if not sound:
+        raise LogDamagedError(f"{frame.named} does not hold {frame.count} events", frame.first_seq)
+    return rows
+
+
+def _file_bytes(path: Path) -> int | None:
+    return path.stat().st_size if path.is_file() else None

@@ -1,0 +1,75 @@
+"""A term of a log, staged again: its policy with its memory, on the state as it is folded."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from shunter.core.intake.admission import Admission
+from shunter.core.planning.planner import Planner, RoundRules
+from shunter.core.ports import Policy
+from shunter.core.scheduler import merged, policy_observers
+from shunter.core.state import State
+from shunter.core.view import View
+from shunter.errors import UsageError
+from shunter.events.facts.run import ConfigChanged, SchedulerStarted
+from shunter.events.kinds import Event
+
+Rebuild: TypeAlias = Callable[[SchedulerStarted], tuple[Policy[Any], RoundRules]]
+
+
+class Term:
+    """One policy at work from `started` on; its view stays open."""
+
+    def __init__(self, started: SchedulerStarted, rebuild: Rebuild, state: State) -> None:
+        policy, rules = rebuild(started)
+        refuse_other_version(started, policy)
+        self.started = started
+        self.policy = policy
+        self.rules = rules
+        self.view = View(state, rules.guards, oracle=policy.oracle, all_reasons=rules.all_reasons)
+        self.view.open()
+        self.view.now_us = state.now_us
+        self.memory = policy.start(self.view)
+        self.planner = Planner(policy, self.memory, state, self.view, rules)
+        self.admission = Admission(state.cluster)
+        self.observers = merged([policy_observers(policy, self.memory)])
+
+    def tell(self, event: Event) -> None:
+        """Tell the policy of an event that has just been folded."""
+        self.view.now_us = event.at_us
+        for tell in self.observers.get(type(event), ()):
+            tell(event, self.view)
+
+
+def after_change(started: SchedulerStarted, changed: ConfigChanged) -> SchedulerStarted:
+    """Return what would have started the term with the configuration it changed to."""
+    return replace(
+        started,
+        at_us=changed.at_us,
+        config=changed.config,
+        policy=changed.policy,
+        policy_version=changed.policy_version,
+    )
+
+
+def origin_of(started: SchedulerStarted | None) -> str | None:
+    """Return the date of time zero in ISO 8601 where the log names one."""
+    if started is None:
+        return None
+    try:
+        config = json.loads(started.config)
+    except ValueError:
+        return None
+    origin = config.get("origin") if isinstance(config, dict) else None
+    return origin if isinstance(origin, str) else None
+
+
+def refuse_other_version(started: SchedulerStarted, policy: Policy[Any]) -> None:
+    """Raise UsageError where the installed policy has other rules."""
+    if policy.version != started.policy_version:
+        raise UsageError(
+            f"the log was decided by policy {started.policy} version {started.policy_version}, "
+            f"and version {policy.version} is installed: its decisions cannot be compared; "
+            f"install a Shunter like {started.version}"
+        )

@@ -1,0 +1,234 @@
+"""An explanation as one JSON-able document: every number by its name, sentences beside them."""
+
+from typing import Any
+
+from shunter.app.replaying.instants import clock
+from shunter.app.replaying.why.explanation import Explanation
+from shunter.app.replaying.why.sentences import advice, details, headline, how_ended
+from shunter.app.replaying.why.story import Own, Round
+from shunter.app.replaying.why.stretches import Run
+from shunter.app.replaying.wording import allocation_in_words
+from shunter.core.state import Job, JobPhase, State
+from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.values.ids import JobId
+
+SCHEMA = 1
+MANUAL = "docs/reference/reasons.md"
+
+
+def document(found: Explanation) -> dict[str, Any]:
+    """Return everything an explanation says as data."""
+    spec, story = found.story.spec, found.story
+    return {
+        "schema": SCHEMA,
+        "log": found.url,
+        "job": {
+            "id": story.job_id,
+            "name": spec.name,
+            "user": spec.user,
+            "queue": spec.queue,
+            "gpus": spec.gpus,
+            "submitted_us": story.submitted.at_us,
+        },
+        "at": {"seq": story.seq, "us": story.at_us, "time": clock(story.at_us)},
+        "policy": found.policy,
+        "phase": found.phase,
+        "headline": headline(found),
+        "details": details(found),
+        "reason": _reason(found),
+        "evidence": _evidence(found),
+        "rank": _rank(found),
+        "decision": _decision(found),
+        "planned_again": _agreement(found),
+        "would_start_if": advice(found),
+        "reasons_over_time": _shares(found),
+        "timeline": _timeline(found),
+        "totals": _totals(found),
+    }
+
+
+def blockers_of(found: Explanation) -> list[dict[str, Any]]:
+    """Return what the blocking jobs hold at this point."""
+    evidence = found.evidence
+    if evidence is None or found.state is None:
+        return []
+    return [_blocker(job_id, found.state) for job_id in evidence.blockers]
+
+
+def _blocker(job_id: JobId, state: State) -> dict[str, Any]:
+    job: Job | None = state.jobs.get(job_id)
+    if job is None:
+        return {"id": job_id, "phase": str(state.ended.get(job_id, "unknown")), "gpus": 0}
+    return {
+        "id": job_id,
+        "phase": str(job.phase),
+        "user": job.spec.user,
+        "gpus": job.allocation.gpus,
+        "wants_gpus": job.spec.gpus if job.phase is JobPhase.waiting else 0,
+        "where": allocation_in_words(job.allocation),
+        "since_us": job.since_us if job.since_us is not None else job.waiting_since_us,
+        "attained_gpu_s": job.service_us(state.now_us) / 1e6,
+    }
+
+
+def _reason(found: Explanation) -> dict[str, Any] | None:
+    now = found.waits_now
+    if now is None:
+        return None
+    return {
+        "name": str(now.wait.reason),
+        "detail": now.wait.detail,
+        "since_us": now.from_us,
+        "since": clock(now.from_us),
+        "for_s": (found.story.at_us - now.from_us) / 1e6,
+        "manual": f"{MANUAL}#{now.wait.reason}",
+    }
+
+
+def _evidence(found: Explanation) -> dict[str, Any] | None:
+    evidence, now = found.evidence, found.waits_now
+    if evidence is None or now is None:
+        return None
+    recorded = evidence is now.wait
+    return {
+        "needed": evidence.needed,
+        "free": evidence.free,
+        "blockers": blockers_of(found),
+        "source": "recorded" if recorded else "planned again",
+        "seq": (found.told.seq if found.told else None) if recorded else found.planned.seq + 1,
+    }
+
+
+def _rank(found: Explanation) -> dict[str, Any] | None:
+    place = found.planned.place
+    if place is None:
+        return None
+    return {
+        "position": place.position,
+        "waiting": place.waiting,
+        "score": place.score,
+        "ahead": list(place.ahead),
+    }
+
+
+def _decision(found: Explanation) -> dict[str, Any] | None:
+    """Return the decision that set the reason, or gave the GPUs."""
+    if found.waits_now is not None:
+        after = found.waits[-1].after
+        if isinstance(after.event, AllocationChanged) and found.told in (None, after.round):
+            return _allocation(after)
+        return _round(found.told)
+    run = found.last_run
+    if run is None or run.decision is None:
+        return None
+    document = _allocation(run.decision)
+    document["made_room"] = [
+        each.event.job_id  # type: ignore[union-attr]  # victims are events about jobs
+        for each in found.story.victims
+        if each.round == run.decision.round
+    ]
+    return document
+
+
+def _allocation(own: Own) -> dict[str, Any]:
+    assert isinstance(own.event, AllocationChanged), "an allocation is decided by one kind only"
+    because = own.event.because
+    return {
+        **(_round(own.round) or {}),
+        "seq": own.seq,
+        "at_us": own.event.at_us,
+        "time": clock(own.event.at_us),
+        "where": allocation_in_words(own.event.allocation),
+        "rule": because.rule,
+        "scores": list(because.scores),
+        "beneficiaries": list(because.beneficiaries),
+    }
+
+
+def _round(planned: Round | None) -> dict[str, Any] | None:
+    if planned is None:
+        return None
+    return {
+        "seq": planned.seq,
+        "round_seq": planned.seq,
+        "round": planned.number,
+        "at_us": planned.at_us,
+        "time": clock(planned.at_us),
+    }
+
+
+def _agreement(found: Explanation) -> dict[str, Any]:
+    agreement, planned = found.agreement, found.planned
+    return {
+        "checked": agreement.checked,
+        "agrees": agreement.agrees if agreement.checked else None,
+        "reason": None if agreement.again is None else str(agreement.again),
+        "starts": planned.starts,
+        "after_seq": planned.seq or None,
+        "at_us": planned.at_us if planned.seq else None,
+        "problem": agreement.problem,
+    }
+
+
+def _shares(found: Explanation) -> list[dict[str, Any]]:
+    total_us = sum(spent for _, spent in found.shares())
+    return [
+        {
+            "reason": str(reason),
+            "s": spent / 1e6,
+            "share": round(spent / total_us, 4) if total_us else None,
+        }
+        for reason, spent in found.shares()
+        if spent or not total_us
+    ]
+
+
+def _timeline(found: Explanation) -> list[dict[str, Any]]:
+    """Return waits and runs in order."""
+    parts = [
+        {
+            "what": "wait",
+            "from_us": wait.from_us,
+            "to_us": wait.to_us,
+            "reasons": [
+                {
+                    "reason": str(part.wait.reason),
+                    "from_us": part.from_us,
+                    "to_us": part.to_us,
+                    "seq": part.told.seq if part.told else None,
+                }
+                for part in found.reasons
+                if wait.from_us <= part.from_us and (wait.to_us is None or part.to_us <= wait.to_us)
+            ],
+        }
+        for wait in found.waits
+    ]
+    runs = [_run(run) for run in found.runs]
+    return sorted([*parts, *runs], key=lambda part: (part["from_us"], part["what"] == "run"))
+
+
+def _run(run: Run) -> dict[str, Any]:
+    decision = None if run.decision is None else run.decision
+    return {
+        "what": "run",
+        "attempt": run.attempt,
+        "from_us": run.from_us,
+        "to_us": run.to_us,
+        "where": allocation_in_words(run.allocation),
+        "gpus": run.allocation.gpus,
+        "decision_seq": None if decision is None else decision.seq,
+        "ended_by": how_ended(run),
+        "ended_seq": None if run.ended_by is None else run.ended_by.seq,
+    }
+
+
+def _totals(found: Explanation) -> dict[str, Any]:
+    end = found.story.end
+    preemptions = sum(1 for run in found.runs if how_ended(run).startswith("preempted"))
+    return {
+        "wait_s": found.waited_us / 1e6,
+        "held_s": found.held_us / 1e6,
+        "jct_s": (None if end is None else (end.event.at_us - found.story.submitted.at_us) / 1e6),
+        "attempts": len(found.runs),
+        "preemptions": preemptions,
+    }

@@ -1,0 +1,212 @@
+"""Why a job is where it is: what the log recorded, what planning again says, and its whole life.
+
+An explanation holds numbers and ids only; `document` gives them names, `sentences` words.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from shunter.app.replaying.instants import clock
+from shunter.app.replaying.lookup import unknown_job
+from shunter.app.replaying.terms import Rebuild
+from shunter.app.replaying.why.again import Folded, Planned, fold_story, rules_of
+from shunter.app.replaying.why.story import (
+    Round,
+    Story,
+    known_jobs,
+    later_submission,
+    launches_of,
+    read_story,
+)
+from shunter.app.replaying.why.stretches import (
+    Run,
+    Segment,
+    Waiting,
+    outcome_of,
+    segments_of,
+    stretches_of,
+)
+from shunter.core.planning.planner import RoundRules
+from shunter.core.state import Job, JobPhase, Outcome, State
+from shunter.errors import NotFoundError
+from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.jobs import JobCancelled
+from shunter.events.log import LogReader
+from shunter.events.values.ids import JobId
+from shunter.events.values.reasons import Reason, Wait
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Whether planning again gives the recorded reason, if it can be `checked`."""
+
+    checked: bool
+    agrees: bool
+    again: Reason | None
+    problem: str
+
+
+@dataclass(slots=True)
+class Explanation:
+    """What is known about one job at one point of a log.
+
+    `job` and `state` are there while it has not ended; `reasons` are the parts of all its waits.
+    """
+
+    url: str
+    policy: str
+    story: Story
+    runs: Sequence[Run]
+    waits: Sequence[Waiting]
+    reasons: Sequence[Segment]
+    rules: RoundRules | None = None
+    problem: str = ""
+    state: State | None = None
+    job: Job | None = None
+    planned: Planned = field(default_factory=Planned)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How it ended, if it has."""
+        return outcome_of(self.story.end)
+
+    @property
+    def phase(self) -> str:
+        """Where it is in its life: a phase, or its outcome."""
+        if self.outcome is not None:
+            return str(self.outcome)
+        return str(self.job.phase if self.job else JobPhase.waiting)
+
+    @property
+    def waits_now(self) -> Segment | None:
+        """The reason it waits for at this point; None: it does not wait."""
+        if self.phase != JobPhase.waiting or not self.reasons:
+            return None
+        return self.reasons[-1]
+
+    @property
+    def told(self) -> Round | None:
+        """The round that recorded the reason it waits for."""
+        return None if self.waits_now is None else self.waits_now.told
+
+    @property
+    def evidence(self) -> Wait | None:
+        """The newest numbers: planned again if that agrees, else recorded."""
+        now = self.waits_now
+        if now is None:
+            return None
+        again = self.planned.wait
+        return again if again is not None and again.reason is now.wait.reason else now.wait
+
+    @property
+    def agreement(self) -> Agreement:
+        """Whether planning again says the same."""
+        now, planned = self.waits_now, self.planned
+        again = planned.wait.reason if planned.wait else None
+        problem = self.problem or planned.problem
+        # What no round has told is not the policy's reason: held, a dependency, a lost server.
+        if now is None or now.told is None or problem or not self._was_asked(now):
+            return Agreement(checked=False, agrees=True, again=again, problem=problem)
+        # In the midst of a round's facts, the one that starts the job may be still to come.
+        within = self.state is not None and self.state.now_us == planned.at_us
+        agrees = again is now.wait.reason or planned.leaves or (planned.starts and within)
+        return Agreement(checked=True, agrees=agrees, again=again, problem=problem)
+
+    def _was_asked(self, now: Segment) -> bool:
+        """Say whether the plan that was made again is the one that gave a reason."""
+        after = self.waits[-1].after
+        if isinstance(after.event, AllocationChanged) and now.told == after.round:
+            return self.planned.leaves
+        return self.planned.waits
+
+    @property
+    def last_run(self) -> Run | None:
+        """Its present or last attempt."""
+        return self.runs[-1] if self.runs else None
+
+    @property
+    def waited_us(self) -> int:
+        """How long it has held nothing."""
+        return sum(self._upto(wait.to_us) - wait.from_us for wait in self.waits)
+
+    @property
+    def held_us(self) -> int:
+        """How long it has held GPUs."""
+        return sum(self._upto(run.to_us) - run.from_us for run in self.runs)
+
+    def shares(self) -> list[tuple[Reason, int]]:
+        """Return how long each reason held in all waits together, the longest first."""
+        sums: dict[Reason, int] = {}
+        for part in self.reasons:
+            reason = part.wait.reason
+            sums[reason] = sums.get(reason, 0) + part.to_us - part.from_us
+        return sorted(sums.items(), key=lambda pair: (-pair[1], pair[0]))
+
+    def _upto(self, to_us: int | None) -> int:
+        """Return an end, or where what still lasts has come to."""
+        if to_us is not None:
+            return to_us
+        end = self.story.end
+        return self.story.at_us if end is None else end.event.at_us
+
+
+async def explain(
+    reader: LogReader, job_id: JobId, seq: int, at_us: int, rebuild: Rebuild
+) -> Explanation:
+    """Explain a job at a point of a log.
+
+    Args:
+        reader: the log.
+        job_id: the job.
+        seq: the last event that counts.
+        at_us: the instant that is asked for, not before that event.
+        rebuild: makes the policy and rules of a term.
+    Raises:
+        NotFoundError: there is no such job, or not yet.
+        LogDamagedError: the bytes of the log are not what was written.
+    """
+    story = await read_story(reader, job_id, seq, at_us)
+    if not story.is_known:
+        raise await _missing(reader, job_id, seq)
+    rules, problem = rules_of(story, rebuild)
+    ended = story.end is not None
+    launches = launches_of(story.own)
+    folded: Folded | None = None
+    if not ended or launches is None:
+        upto = story if not ended else _cut_at_end(story)
+        track = launches is None
+        folded = await fold_story(reader, upto, rebuild, plan=not ended, track=track)
+        launches = folded.launches if launches is None else launches
+    runs, waits = stretches_of(story, launches)
+    job = folded.state.jobs.get(job_id) if folded is not None else None
+    blocked = bool(job.blocked_by) if job is not None else _was_stranded(story)
+    reasons = [part for wait in waits for part in segments_of(story, wait, rules, blocked=blocked)]
+    policy = story.terms[-1][1].policy if story.terms else ""
+    explanation = Explanation(reader.url, policy, story, runs, waits, reasons, rules, problem)
+    if folded is not None and not ended:
+        explanation.state, explanation.job = folded.state, job
+        explanation.planned = folded.planned
+    return explanation
+
+
+async def _missing(reader: LogReader, job_id: JobId, seq: int) -> NotFoundError:
+    later = await later_submission(reader, job_id, seq)
+    if later is not None:
+        return NotFoundError(
+            f"job {job_id} was submitted at {clock(later.at_us)} only, after the moment asked for"
+        )
+    return unknown_job(job_id, await known_jobs(reader), reader.url)
+
+
+def _cut_at_end(story: Story) -> Story:
+    """Return the story with its end as its last event: nothing after it matters."""
+    end = story.end
+    assert end is not None, "only the story of a job that has ended is cut"
+    return Story(story.job_id, end.seq, end.event.at_us, story.own, terms=story.terms)
+
+
+def _was_stranded(story: Story) -> bool:
+    end = story.end
+    return (
+        end is not None and isinstance(end.event, JobCancelled) and end.event.cause == "dependency"
+    )

@@ -1,0 +1,257 @@
+"""Everything a log says about one job, collected in one pass over rows that stay undecoded.
+
+Beside the job's own events these are the rounds that said why its class of equal jobs waits, the
+ends of the jobs it depends on, and the jobs that were preempted for it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from shunter.app.replaying.statistics import rows_of
+from shunter.events.codec import decode_event, row_fields
+from shunter.events.facts.cluster import QuotaChanged
+from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
+from shunter.events.facts.jobs import (
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobRejected,
+    JobSubmitted,
+)
+from shunter.events.facts.run import ConfigChanged, SchedulerStarted
+from shunter.events.kinds import Event
+from shunter.events.log import Frame, LogReader
+from shunter.events.rows import decoder_of, row_encoder
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import Demand, JobSpec
+from shunter.events.values.reasons import Wait
+
+_ENDS = frozenset(kind.__name__ for kind in (JobFinished, JobFailed, JobCancelled, JobRejected))
+_ROUND = RoundPlanned.__name__
+_ALLOCATED = AllocationChanged.__name__
+_SUBMITTED = JobSubmitted.__name__
+_QUOTA = QuotaChanged.__name__
+_TERMS = frozenset((SchedulerStarted.__name__, ConfigChanged.__name__))
+_NUMBER = row_fields(RoundPlanned).index("number")
+_WAITS = row_fields(RoundPlanned).index("waits")
+
+Row = list[Any]
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round that was planned: its event's number, its own number, and when."""
+
+    seq: int
+    number: int
+    at_us: int
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a round recorded for a class of equal jobs; no wait: it waits no more."""
+
+    round: Round
+    wait: Wait | None
+
+
+@dataclass(frozen=True)
+class Own:
+    """An event about the job itself, and the last round before it."""
+
+    seq: int
+    event: Event
+    round: Round | None
+
+
+@dataclass(slots=True)
+class Story:
+    """What was found about a job up to `seq`, from its submission on.
+
+    `told` begins with what was true of its class when it came. `rounds` are all rounds since its
+    submission, `dependencies` the ends of those it waits for, `victims` who left for its sake.
+    """
+
+    job_id: JobId
+    seq: int
+    at_us: int
+    own: list[Own] = field(default_factory=list)
+    told: list[Told] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
+    terms: list[tuple[int, SchedulerStarted | ConfigChanged]] = field(default_factory=list)
+    dependencies: list[tuple[int, Event]] = field(default_factory=list)
+    victims: list[Own] = field(default_factory=list)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the job had been submitted by then."""
+        return bool(self.own)
+
+    @property
+    def submitted(self) -> JobSubmitted:
+        """Its submission."""
+        event = self.own[0].event
+        assert isinstance(event, JobSubmitted), "a job's story begins with its submission"
+        return event
+
+    @property
+    def end(self) -> Own | None:
+        """The event that ended it, if it has ended."""
+        last = self.own[-1]
+        return last if type(last.event).__name__ in _ENDS else None
+
+    @property
+    def spec(self) -> JobSpec:
+        """What it asked for."""
+        return self.submitted.spec
+
+    @property
+    def last_round(self) -> Round | None:
+        """The last round up to `seq`, since its submission."""
+        return self.rounds[-1] if self.rounds else None
+
+
+async def read_story(reader: LogReader, job_id: JobId, seq: int, at_us: int) -> Story:
+    """Collect the story of a job up to an event; empty if it came later or never."""
+    story = Story(job_id, seq, at_us)
+    scan = _Scan(story)
+    async for frame in reader.frames(0, seq):
+        scan.take(frame)
+        if scan.over:
+            break
+    return story
+
+
+async def later_submission(reader: LogReader, job_id: JobId, after: int) -> JobSubmitted | None:
+    """Return the submission of a job after an event, if there is one."""
+    needle = orjson.dumps(job_id)
+    async for frame in reader.frames(after):
+        if needle not in frame.payload:
+            continue
+        for row in rows_of(frame):
+            if row[0] == _SUBMITTED and row[2] == job_id:
+                event = decode_event(row)
+                assert isinstance(event, JobSubmitted), "the row says so"
+                return event
+    return None
+
+
+async def known_jobs(reader: LogReader) -> list[str]:
+    """Return the ids of all jobs of a log, in order of submission."""
+    found: list[str] = []
+    async for frame in reader.frames():
+        found += [row[2] for row in rows_of(frame) if row[0] == _SUBMITTED]
+    return found
+
+
+class _Scan:
+    """Goes through frames and fills a story."""
+
+    def __init__(self, story: Story) -> None:
+        self.over = False
+        self._story = story
+        self._needle = orjson.dumps(story.job_id)
+        self._round: Round | None = None
+        self._latest: dict[bytes, tuple[Round, Row | None]] = {}
+        self._class = b""
+        self._bounded: set[str] = set()
+        self._dependencies: frozenset[str] = frozenset()
+
+    def take(self, frame: Frame) -> None:
+        """Look through one frame, up to the end of the story."""
+        story = self._story
+        mentions = self._needle in frame.payload
+        for seq, row in enumerate(rows_of(frame), frame.first_seq):
+            if seq > story.seq:
+                return
+            kind = row[0]
+            if kind == _ROUND:
+                self._plan(seq, row)
+            elif kind == _QUOTA:
+                self._bound(decode_event(row))
+            elif kind in _TERMS:
+                event: Any = decode_event(row)
+                story.terms.append((seq, event))
+            elif mentions and (row[2] == story.job_id or kind == _ALLOCATED):
+                self._mention(seq, row)
+                if self.over:
+                    return
+            elif kind in _ENDS and row[2] in self._dependencies:
+                story.dependencies.append((seq, decode_event(row)))
+
+    def _mention(self, seq: int, row: Row) -> None:
+        story = self._story
+        event = decode_event(row)
+        if event.job_id == story.job_id:  # type: ignore[union-attr]  # a row with a job's id
+            story.own.append(Own(seq, event, self._round))
+            if isinstance(event, JobSubmitted):
+                self._begin(event)
+            self.over = type(event).__name__ in _ENDS
+        elif isinstance(event, AllocationChanged) and (story.job_id in event.because.beneficiaries):
+            story.victims.append(Own(seq, event, self._round))
+
+    def _begin(self, event: JobSubmitted) -> None:
+        """From here on, follow the job's class of equal jobs."""
+        self._dependencies = frozenset(each.job_id for each in event.spec.depends_on)
+        self._join_class()
+
+    def _bound(self, event: Event) -> None:
+        """Note which queues have a quota: jobs of those are classes of their own."""
+        assert isinstance(event, QuotaChanged), "the row says so"
+        if event.quota_gpus is None:
+            self._bounded.discard(event.queue)
+        else:
+            self._bounded.add(event.queue)
+        if self._class:
+            self._join_class()
+
+    def _join_class(self) -> None:
+        spec = self._story.spec
+        demand = spec.demand(spec.queue) if spec.queue in self._bounded else spec.demand()
+        key = orjson.dumps(row_encoder(Demand)(demand))
+        if key != self._class:
+            self._class = key
+            if key in self._latest:
+                self._tell(*self._latest[key])
+
+    def _plan(self, seq: int, row: Row) -> None:
+        self._round = Round(seq, row[_NUMBER], row[1])
+        if self._class:
+            self._story.rounds.append(self._round)
+        for demand, wait in row[_WAITS] if len(row) > _WAITS else ():
+            key = orjson.dumps(demand)
+            self._latest[key] = (self._round, wait)
+            if key == self._class:
+                self._tell(self._round, wait)
+
+    def _tell(self, planned: Round, row: Row | None) -> None:
+        wait = None if row is None else _DECODE_WAIT([*row])
+        self._story.told.append(Told(planned, wait))
+
+
+def _decode_wait() -> Any:
+    decode = decoder_of(Wait)
+    assert decode is not None, "a wait is a record"
+    return decode
+
+
+_DECODE_WAIT = _decode_wait()
+
+
+def launches_of(own: Sequence[Own]) -> list[tuple[int, int]] | None:
+    """Return when attempts began: (number, instant); None: events do not say.
+
+    Where outcomes take no time, the decision is the launch. Otherwise a job may have to wait for
+    others to leave its GPUs, and only the fold knows until when.
+    """
+    granted = [each for each in own if _grants(each.event)]
+    if any(not each.event.instant for each in granted):  # type: ignore[union-attr]  # all grants
+        return None
+    return [(each.seq, each.event.at_us) for each in granted]
+
+
+def _grants(event: Event) -> bool:
+    return isinstance(event, AllocationChanged) and bool(event.allocation.shares)

@@ -1,0 +1,296 @@
+"""A job's life as stretches of waiting and of holding GPUs, and why it waited in each.
+
+    submitted ──wait──▶ launched ──run──▶ preempted ──wait──▶ launched ──run──▶ finished
+
+A job waits for its own reason (held, a dependency, one recorded for it alone) or for that of its
+class of equal jobs. Before the first round that could have started it, it waits for that round.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from shunter.app.replaying.why.story import Own, Round, Story, Told
+from shunter.core.planning.planner import RoundRules
+from shunter.core.state import Outcome
+from shunter.events.facts.decisions import AllocationChanged, WaitReasonChanged
+from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
+from shunter.events.facts.jobs import (
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobHeld,
+    JobRejected,
+    JobReleased,
+)
+from shunter.events.values.allocation import NOTHING, Allocation
+from shunter.events.values.reasons import Reason, Wait
+
+_FIRST_ROUND = Wait(Reason.waiting_for_round)
+_ENDS = (JobFinished, JobFailed, JobCancelled, JobRejected)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One attempt: where, from when to when (None: still), and what ended it."""
+
+    attempt: int
+    from_seq: int
+    from_us: int
+    to_us: int | None
+    allocation: Allocation
+    decision: Own | None
+    ended_by: Own | None
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """One stretch of waiting: from when to when (None: still), after what."""
+
+    from_seq: int
+    from_us: int
+    to_us: int | None
+    after: Own
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of a wait with one reason, and the round that recorded it, if one did."""
+
+    from_us: int
+    to_us: int
+    wait: Wait
+    told: Round | None
+
+
+def stretches_of(
+    story: Story, launches: Sequence[tuple[int, int]]
+) -> tuple[list[Run], list[Waiting]]:
+    """Return the runs and waits of a job, from its own events and its launches."""
+    life = _Life(story.own[0])
+    pending = [*launches]
+    for own in story.own[1:]:
+        while pending and pending[0][0] < own.seq:
+            life.launch(*pending.pop(0))
+        life.live(own)
+        if pending and pending[0][0] == own.seq:
+            life.launch(*pending.pop(0))
+    for seq, at_us in pending:
+        life.launch(seq, at_us)
+    life.stop()
+    waits = [wait for wait in life.waits if wait.to_us != wait.from_us]
+    return life.runs, waits or life.waits[:1]
+
+
+class _Life:
+    """Follows a job from event to event, and keeps what it waits or runs since."""
+
+    def __init__(self, submitted: Own) -> None:
+        self.runs: list[Run] = []
+        self.waits: list[Waiting] = []
+        self._waits_since: tuple[int, int, Own] | None = (
+            submitted.seq,
+            submitted.event.at_us,
+            submitted,
+        )
+        self._runs_since: tuple[int, int] | None = None
+        self._granted: Own | None = None
+        self._told_to_leave: Own | None = None
+
+    def launch(self, seq: int, at_us: int) -> None:
+        """Begin to hold GPUs."""
+        self.stop(at_us)
+        self._runs_since = (seq, at_us)
+        self._waits_since = self._told_to_leave = None
+
+    def live(self, own: Own) -> None:
+        """Go through an event of its own."""
+        event = own.event
+        ends = isinstance(event, _ENDS)
+        if isinstance(event, AllocationChanged) and self._runs_since is not None:
+            self._told_to_leave = own
+        if self._runs_since is not None and _leaves(own):
+            self._leave(own, ends=ends)
+        elif ends and self._waits_since is not None:
+            self._end_within(own)
+        if _is_grant(own):
+            self._granted = own
+
+    def stop(self, at_us: int | None = None) -> None:
+        """Close what is open, at an instant or at the end of the story (None)."""
+        if self._waits_since is not None:
+            seq, from_us, after = self._waits_since
+            self.waits.append(Waiting(seq, from_us, at_us, after))
+        elif self._runs_since is not None and at_us is None:
+            self.runs.append(self._run(None, None))
+
+    def _leave(self, own: Own, *, ends: bool) -> None:
+        by = own if ends or isinstance(own.event, AttemptLost) else self._told_to_leave or own
+        self.runs.append(self._run(own.event.at_us, by))
+        self._runs_since = None
+        self._waits_since = None if ends else (own.seq, own.event.at_us, by)
+
+    def _end_within(self, own: Own) -> None:
+        """End a wait; one that began with the release of GPUs at this instant was none."""
+        assert self._waits_since is not None, "only a wait can end here"
+        seq, from_us, after = self._waits_since
+        if self.runs and self.runs[-1].to_us == own.event.at_us:
+            self.runs[-1] = replace(self.runs[-1], ended_by=own)
+        self.waits.append(Waiting(seq, from_us, own.event.at_us, after))
+        self._waits_since = None
+
+    def _run(self, to_us: int | None, by: Own | None) -> Run:
+        assert self._runs_since is not None, "only a run can end here"
+        where = NOTHING
+        if self._granted is not None and isinstance(self._granted.event, AllocationChanged):
+            where = self._granted.event.allocation
+        return Run(len(self.runs) + 1, *self._runs_since, to_us, where, self._granted, by)
+
+
+def segments_of(
+    story: Story, waiting: Waiting, rules: RoundRules | None, *, blocked: bool
+) -> list[Segment]:
+    """Return the parts of a wait, each with the reason that held then.
+
+    Args:
+        story: what the log says of the job.
+        waiting: the stretch.
+        rules: when rounds are planned; None where the log's policy cannot be rebuilt.
+        blocked: whether the job still waits for others at the end of the story.
+    """
+    end_us = story.at_us if waiting.to_us is None else waiting.to_us
+    reasons = _Reasons(story, waiting, rules, blocked=blocked)
+    found: list[Segment] = []
+    cuts = sorted({at for at in reasons.cuts() if waiting.from_us <= at < end_us})
+    for start_us, stop_us in pairwise([*cuts, end_us]):
+        wait, told = reasons.at(start_us)
+        last = found[-1] if found else None
+        if last is not None and last.wait.reason is wait.reason:
+            found[-1] = Segment(last.from_us, stop_us, last.wait, last.told)
+        else:
+            found.append(Segment(start_us, stop_us, wait, told))
+    if not found or waiting.to_us is None:
+        wait, told = reasons.at_end()
+        if not found or found[-1].wait.reason is not wait.reason:
+            found.append(Segment(end_us, end_us, wait, told))
+    return found
+
+
+class _Reasons:
+    """Why a job waits at any instant of one stretch."""
+
+    def __init__(
+        self, story: Story, waiting: Waiting, rules: RoundRules | None, *, blocked: bool
+    ) -> None:
+        self._story = story
+        self._waiting = waiting
+        self._told_us = [told.round.at_us for told in story.told]
+        self._first_us = _first_round_us(story, waiting, rules)
+        self._unblocked_us = _unblocked_us(story, blocked=blocked)
+        self._initial = _initial(waiting)
+
+    def cuts(self) -> list[int]:
+        """Return the instants at which the reason may become another one."""
+        own = [each.event.at_us for each in self._story.own]
+        met = [] if self._unblocked_us is None else [self._unblocked_us]
+        return [self._waiting.from_us, self._first_us, *self._told_us, *own, *met]
+
+    def at(self, at_us: int) -> tuple[Wait, Round | None]:
+        """Return the reason right after everything of an instant has happened."""
+        return self._reason(at_us, bisect_right(self._told_us, at_us), self._passed(at_us))
+
+    def at_end(self) -> tuple[Wait, Round | None]:
+        """Return the reason at the end of the story, which may end within an instant."""
+        last = self._story.last_round
+        planned = last is not None and last.seq > self._waiting.from_seq
+        passed = planned or self._story.at_us > self._first_us
+        return self._reason(self._story.at_us, len(self._story.told), passed)
+
+    def _reason(self, at_us: int, told: int, passed: bool) -> tuple[Wait, Round | None]:
+        own = self._own(at_us)
+        if own is not None:
+            return own
+        latest: Told | None = self._story.told[told - 1] if told else None
+        if latest is None or latest.wait is None or not passed:
+            return self._initial
+        return latest.wait, latest.round
+
+    def _own(self, at_us: int) -> tuple[Wait, Round | None] | None:
+        """Return a reason that is the job's alone."""
+        held = False
+        found: tuple[Wait, Round | None] | None = None
+        for own in self._story.own:
+            event = own.event
+            if event.at_us > at_us:
+                break
+            if isinstance(event, JobHeld | JobReleased):
+                held = isinstance(event, JobHeld)
+            elif isinstance(event, WaitReasonChanged) and own.seq > self._waiting.from_seq:
+                found = event.wait, own.round
+        if held:
+            return Wait(Reason.held), None
+        if self._unblocked_us is None or at_us < self._unblocked_us:
+            blockers = tuple(each.job_id for each in self._story.spec.depends_on)
+            return Wait(Reason.dependency, blockers=blockers), None
+        return found
+
+    def _passed(self, at_us: int) -> bool:
+        return at_us >= self._first_us
+
+
+def _first_round_us(story: Story, waiting: Waiting, rules: RoundRules | None) -> int:
+    """Return when the first round was that could have ended a wait.
+
+    A round is skipped only where planning could not have changed anything, so the class's reason
+    as recorded before holds from there on.
+    """
+    event = waiting.after.event
+    by_round = isinstance(event, AllocationChanged) and event.instant
+    if rules is not None and not rules.backend_rounds:
+        return rules.grid_at(waiting.from_us + by_round)
+    later = (planned.at_us for planned in story.rounds if planned.seq > waiting.from_seq)
+    return next(later, story.at_us + 1)
+
+
+def _initial(waiting: Waiting) -> tuple[Wait, Round | None]:
+    """Return why a job waits before any round has looked at it."""
+    event = waiting.after.event
+    if isinstance(event, AllocationChanged):
+        rule = event.because.rule
+        reason = Reason(rule) if rule in Reason.__members__ else Reason.outranked
+        return Wait(reason, blockers=event.because.beneficiaries), waiting.after.round
+    if isinstance(event, AttemptLost):
+        return Wait(Reason.node_lost, detail=event.cause), None
+    return _FIRST_ROUND, None
+
+
+def _unblocked_us(story: Story, *, blocked: bool) -> int | None:
+    """Return from when on a job waited for no other one; None: it still does."""
+    if blocked:
+        return None
+    return max((event.at_us for _, event in story.dependencies), default=story.submitted.at_us)
+
+
+def _is_grant(own: Own) -> bool:
+    return isinstance(own.event, AllocationChanged) and bool(own.event.allocation.shares)
+
+
+def _leaves(own: Own) -> bool:
+    """Say whether a job holds nothing any more after an event of its own."""
+    event = own.event
+    if isinstance(event, AllocationChanged):
+        return event.instant
+    return isinstance(event, (*_ENDS, GpusReleased, AttemptLost, LaunchFailed))
+
+
+def outcome_of(own: Own | None) -> Outcome | None:
+    """Return how a job ended, by the event that ended it."""
+    event = None if own is None else own.event
+    if isinstance(event, JobFinished):
+        return Outcome.finished
+    if isinstance(event, JobFailed):
+        return Outcome.timeout if event.cause == "timeout" else Outcome.failed
+    if isinstance(event, JobCancelled):
+        return Outcome.cancelled
+    return Outcome.rejected if isinstance(event, JobRejected) else None

@@ -1,0 +1,132 @@
+"""Facts in words: the one place where allocations and decisions become text."""
+
+from collections.abc import Callable
+from typing import Any
+
+from shunter.app.replaying.instants import clock
+from shunter.events.facts.decisions import (
+    AllocationChanged,
+    PlanRejected,
+    ReservationSet,
+    RoundPlanned,
+    TargetsSet,
+    WaitReasonChanged,
+)
+from shunter.events.facts.jobs import JobCancelled, JobRejected
+from shunter.events.kinds import Event
+from shunter.events.values.allocation import Allocation, Share
+from shunter.events.values.job_spec import Demand
+from shunter.events.values.reasons import Because, ClassWait
+
+
+def allocation_in_words(allocation: Allocation, most: int | None = None) -> str:
+    """Return where an allocation is: `gpu1[0-3] gpu2[0]`; servers alone for CPU jobs.
+
+    `most` is how many servers are named; None: all of them.
+    """
+    shares = allocation.shares
+    words = " ".join(_share(share) for share in shares[:most]) or "nothing"
+    hidden = 0 if most is None else len(shares) - most
+    return f"{words} and {hidden} more" if hidden > 0 else words
+
+
+def gpus_in_words(gpus: int) -> str:
+    """Return a number of GPUs as people say it."""
+    return f"{gpus} GPU" if gpus == 1 else f"{gpus} GPUs"
+
+
+def demand_in_words(demand: Demand) -> str:
+    """Return what a class of equal jobs asks for."""
+    parts = [gpus_in_words(demand.gpus)]
+    if demand.gpu_types:
+        parts.append(f"of type {' or '.join(demand.gpu_types)}")
+    if demand.cpus_milli:
+        parts.append(f"{demand.cpus_milli / 1000:g} CPUs")
+    if demand.memory_mb:
+        parts.append(f"{demand.memory_mb} MB")
+    if demand.max_level is not None:
+        parts.append(f"within one {demand.max_level}")
+    if demand.shapes:
+        parts.append("as " + " or ".join("+".join(map(str, shape)) for shape in demand.shapes))
+    if demand.queue:
+        parts.append(f"in queue {demand.queue}")
+    return ", ".join(parts)
+
+
+def because_in_words(because: Because) -> str:
+    """Return the rule with its scores, and who gains."""
+    scores = ", ".join(f"{score:g}" for score in because.scores)
+    gain = f", for {', '.join(because.beneficiaries)}" if because.beneficiaries else ""
+    return f"{because.rule} ({scores}){gain}" if scores else because.rule + gain
+
+
+def fact_in_words(event: Event | None) -> str:
+    """Return a decision in one line."""
+    if event is None:
+        return "no such decision"
+    words = _WORDS.get(type(event))
+    return words(event) if words else f"{type(event).__name__} at {clock(event.at_us)}"
+
+
+def _share(share: Share) -> str:
+    if not share.gpu_mask:
+        return share.node
+    return f"{share.node}[{_ranges(share.gpu_mask)}]"
+
+
+def _ranges(mask: int) -> str:
+    """Return the set bits of a mask as ranges: 0b10111 is 0-2,4."""
+    parts: list[str] = []
+    bit = 0
+    while mask >> bit:
+        if not mask >> bit & 1:
+            bit += 1
+            continue
+        first = bit
+        while mask >> (bit + 1) & 1:
+            bit += 1
+        parts.append(str(first) if first == bit else f"{first}-{bit}")
+        bit += 1
+    return ",".join(parts)
+
+
+def _allocated(event: AllocationChanged) -> str:
+    where = event.allocation
+    what = f"place {event.job_id} -> {allocation_in_words(where)}"
+    if not where.shares:
+        what = f"take everything from {event.job_id}"
+    return f"{what}, because {because_in_words(event.because)}"
+
+
+def _planned(event: RoundPlanned) -> str:
+    waits = "; ".join(_class_wait(entry) for entry in event.waits)
+    return f"round {event.number} at {clock(event.at_us)} by {event.trigger}" + (
+        f", waits: {waits}" if waits else ""
+    )
+
+
+def _class_wait(entry: ClassWait) -> str:
+    demand = demand_in_words(entry.demand)
+    if entry.wait is None:
+        return f"{demand}: none left"
+    return f"{demand}: {entry.wait.reason} (free {entry.wait.free})"
+
+
+def _reserved(event: ReservationSet) -> str:
+    if event.start_us is None:
+        return f"withdraw the promise to {event.job_id}"
+    return f"promise {gpus_in_words(event.gpus)} to {event.job_id} from {clock(event.start_us)}"
+
+
+_WORDS: dict[type[Event], Callable[[Any], str]] = {
+    AllocationChanged: _allocated,
+    RoundPlanned: _planned,
+    ReservationSet: _reserved,
+    PlanRejected: lambda event: (
+        f"refuse {event.rule} for {event.job_id}: {event.reason} ({event.detail})"
+    ),
+    WaitReasonChanged: lambda event: f"{event.job_id} waits: {event.wait.reason}",
+    TargetsSet: lambda event: f"set {len(event.targets)} target shares",
+    JobRejected: lambda event: f"reject {event.job_id}: {event.reason} ({event.detail})",
+    JobCancelled: lambda event: f"cancel {event.job_id}: {event.cause}",
+}

@@ -1,0 +1,154 @@
+"""Several policies on the same jobs: paired by seed, each run in a process of its own.
+
+Run i of every policy has the same seed, so the same generated jobs and failures. Intervals are
+Student's t at 95 % over the seeds, of the means and of the paired differences to the first policy.
+"""
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from math import sqrt
+from statistics import fmean, stdev
+from typing import Any
+
+from shunter.app.config.loading import LoadedConfig
+from shunter.app.runs.simulation import simulate
+from shunter.app.runs.summary import SCHEMA
+
+__all__ = ["MEASURES", "compare"]
+
+MEASURES = (
+    "jct_s.mean",
+    "jct_s.p50",
+    "jct_s.p95",
+    "jct_s.p99",
+    "wait_s.mean",
+    "wait_s.p99",
+    "makespan_s",
+    "gpu_utilisation",
+    "preemptions",
+    "migrations",
+)
+Report = Callable[[int, int], None]
+
+# The 97.5 % quantile of Student's t by degrees of freedom, from 1; the normal one beyond.
+_T = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+_T_NORMAL = 1.960
+
+
+def compare(
+    loaded: LoadedConfig,
+    policies: Sequence[str],
+    *,
+    seeds: int = 1,
+    workers: int = 1,
+    report: Report | None = None,
+) -> dict[str, Any]:
+    """Run a config under several policies and return one document about all runs.
+
+    Args:
+        loaded: the config; its log is left alone, and each run's digest is in the document.
+        policies: their names, in the order of the result.
+        seeds: how many runs of each, with the config's seed and those after it.
+        workers: how many processes; 1 runs everything in this one.
+        report: told how many runs are done, and of how many.
+    Raises:
+        ConfigError: a policy is unknown.
+        TraceError: the trace is wrong.
+    """
+    first = loaded.config.seed
+    configs = [
+        loaded.replaced(
+            {"policy.name": policy, "seed": seed, "log.url": "none:"}, f"--policies {policy}"
+        )
+        for policy in policies
+        for seed in range(first, first + seeds)
+    ]
+    runs = _run_all(configs, workers, report or (lambda done, total: None))
+    rows = [runs[i : i + seeds] for i in range(0, len(runs), seeds)]
+    return {
+        "schema": SCHEMA,
+        "evidence": "simulated",
+        "seeds": [run["seed"] for run in rows[0]],
+        "cluster": runs[0]["cluster"],
+        "policies": [_summed(row, rows[0]) for row in rows],
+        "runs": runs,
+    }
+
+
+def value_of(document: dict[str, Any], measure: str) -> float | None:
+    """Return a measure such as "jct_s.mean" of a run's document."""
+    value: Any = document
+    for name in measure.split("."):
+        value = value[name]
+    return None if value is None else float(value)
+
+
+def _run_all(configs: Sequence[LoadedConfig], workers: int, report: Report) -> list[dict[str, Any]]:
+    if workers == 1 or len(configs) == 1:
+        return list(_run_here(configs, report))
+    # Forking a process with threads is not safe everywhere, and a fresh one is as quick to start.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(configs)), mp_context=context) as pool:
+        futures = [pool.submit(_run, config) for config in configs]
+        try:
+            _await(futures, report)
+        finally:
+            # After an error or an interrupt, the runs not yet begun are not worth waiting for.
+            pool.shutdown(wait=False, cancel_futures=True)
+        return [future.result() for future in futures]
+
+
+def _await(futures: Sequence["Future[dict[str, Any]]"], report: Report) -> None:
+    for done, future in enumerate(as_completed(futures), start=1):
+        future.result()
+        report(done, len(futures))
+
+
+def _run_here(configs: Sequence[LoadedConfig], report: Report) -> Iterator[dict[str, Any]]:
+    for done, config in enumerate(configs, start=1):
+        yield _run(config)
+        report(done, len(configs))
+
+
+def _run(config: LoadedConfig) -> dict[str, Any]:
+    return simulate(config).document
+
+
+def _summed(runs: Sequence[dict[str, Any]], reference: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what one policy did in all its runs, beside the first policy's."""
+    return {
+        "policy": runs[0]["policy"],
+        "oracle": runs[0]["oracle"],
+        "jobs": {name: sum(run["jobs"][name] for run in runs) for name in runs[0]["jobs"]},
+        "measures": {
+            measure: _interval([value_of(run, measure) for run in runs]) for measure in MEASURES
+        },
+        "differences": {
+            measure: _interval(_differences(runs, reference, measure)) for measure in MEASURES
+        },
+        "log_digests": [run["log"]["digest"] for run in runs],
+    }
+
+
+def _differences(
+    runs: Sequence[dict[str, Any]], reference: Sequence[dict[str, Any]], measure: str
+) -> list[float | None]:
+    pairs = zip(runs, reference, strict=True)
+    values = ((value_of(run, measure), value_of(other, measure)) for run, other in pairs)
+    return [None if a is None or b is None else a - b for a, b in values]
+
+
+def _interval(values: Sequence[float | None]) -> dict[str, float | None]:
+    """Return the mean and half its 95 % interval; None where there is none."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return {"mean": None, "ci95": None}
+    if len(known) == 1:
+        return {"mean": known[0], "ci95": None}
+    quantile = _T[len(known) - 2] if len(known) <= len(_T) + 1 else _T_NORMAL
+    return {"mean": fmean(known), "ci95": quantile * stdev(known) / sqrt(len(known))}

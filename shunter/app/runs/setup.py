@@ -1,0 +1,128 @@
+"""From a config to the parts of a run: jobs, servers, policy, rules, and the simulated world."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shunter import __version__
+from shunter.app.config.loading import LoadedConfig
+from shunter.app.config.resolved import Decider, decider_of, record_of, recorded_decider
+from shunter.backends.simulated import SimulatedBackend
+from shunter.backends.simulated.failures import Failures
+from shunter.core.performance import SpeedModel
+from shunter.core.planning.planner import RoundRules
+from shunter.core.ports import Policy
+from shunter.errors import TraceError
+from shunter.events.facts.cluster import NodeAdded, QuotaChanged
+from shunter.events.facts.run import SchedulerStarted
+from shunter.events.kinds import Event
+from shunter.events.values.ids import GpuType, NodeName, QueueName
+from shunter.workloads import EndShares, Trace, generate_trace, load_trace
+
+__all__ = ["Setup", "load_jobs", "rebuild", "set_up"]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Everything a simulation needs, made and not yet started."""
+
+    loaded: LoadedConfig
+    trace: Trace
+    decider: Decider
+    backend: SimulatedBackend
+
+    def opening(self, term: int) -> list[Event]:
+        """Return the facts that open a run: who decides, the queues, the servers."""
+        config = self.loaded.config
+        started = SchedulerStarted(
+            at_us=0,
+            term=term,
+            version=__version__,
+            policy=self.decider.policy.name,
+            policy_version=self.decider.policy.version,
+            seed=config.seed,
+            config=record_of(
+                self.loaded, instant=self.backend.instant, workload=_workload_record(self)
+            ),
+            digests=(("trace", self.trace.digest),),
+            simulated=True,
+        )
+        queues = (
+            QuotaChanged(0, QueueName(name), queue.quota_gpus, queue.weight, queue.users)
+            for name, queue in sorted(config.queues.items())
+        )
+        nodes = (NodeAdded(0, name, where) for name, where in config.cluster.servers())
+        return [started, *queues, *nodes]
+
+
+def rebuild(started: SchedulerStarted) -> tuple[Policy[Any], RoundRules]:
+    """Return the policy and the rules with which a log was written.
+
+    Raises:
+        ConfigError: the recorded config cannot be read, or the policy is not installed.
+    """
+    decider = recorded_decider(started.config)
+    return decider.policy, decider.rules
+
+
+def load_jobs(loaded: LoadedConfig) -> Trace:
+    """Read or generate the jobs of a config.
+
+    Raises:
+        TraceError: the trace is wrong.
+        ConfigError: the generator's numbers are.
+    """
+    config, workload = loaded.config, loaded.config.workload
+    if workload.trace is not None:
+        if not Path(workload.trace).exists():
+            place = loaded.layers.origins.of(("workload", "trace"))
+            raise TraceError(
+                f"{place}: workload.trace: there is no file {workload.trace}; "
+                "name the trace with --set workload.trace=PATH"
+            )
+        return load_trace(workload.trace, workload.format, workload.rows, options=workload.options)
+    made = workload.generate
+    assert made is not None, "the model asks for a trace or a generator"
+    return generate_trace(
+        made.kind,
+        jobs=made.jobs,
+        load=made.load,
+        cluster_gpus=config.cluster.gpus,
+        seed=config.seed,
+        arrivals=made.arrivals,
+        gpus_max=made.gpus_max,
+        ends=EndShares(made.ends.failed, made.ends.cancelled),
+    )
+
+
+def set_up(loaded: LoadedConfig, trace: Trace) -> Setup:
+    """Return the parts of a run, wired."""
+    config = loaded.config
+    simulation = config.simulation
+    servers = config.cluster.servers()
+    speeds = None
+    if simulation.speeds.relative or any(job.spec.tolerance for job in trace.jobs):
+        relative = {GpuType(name): speed for name, speed in simulation.speeds.relative.items()}
+        speeds = SpeedModel(dict(servers), relative)
+    backend = SimulatedBackend(
+        trace.jobs,
+        costs=simulation.costs.costs(),
+        lease=simulation.lease.lease(config.policy.round_us),
+        failures=Failures(
+            racks={NodeName(name): where.rack for name, where in servers},
+            seed=config.seed,
+            mtbf_us=simulation.failures.mtbf,
+            mttr_us=simulation.failures.mttr,
+            rack_mtbf_us=simulation.failures.rack_mtbf,
+        ),
+        speeds=speeds,
+    )
+    return Setup(loaded, trace, decider_of(loaded, instant=backend.instant), backend)
+
+
+def _workload_record(setup: Setup) -> dict[str, Any]:
+    made = setup.loaded.config.workload.generate
+    record: dict[str, Any] = {"format": setup.trace.format, "jobs": len(setup.trace.jobs)}
+    if made is not None:
+        record["generate"] = made.model_dump(mode="json")
+    return record

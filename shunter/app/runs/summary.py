@@ -1,0 +1,116 @@
+"""The document that a run is summed up in; docs/reference/results.md explains each name.
+
+Statistics of completion and waiting are over finished jobs. A job that hit its time limit counts
+as failed. What does not exist (the mean of no jobs) is None, never NaN.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from itertools import chain
+from typing import Any
+
+from shunter.core.metrics import (
+    SIZE_CLASSES,
+    Distribution,
+    JobLedger,
+    JobResult,
+    distribution,
+    distribution_of,
+    finish_time_fairness,
+    size_class,
+    unfinished_results,
+)
+from shunter.core.state import Outcome, State
+from shunter.workloads import Trace
+
+__all__ = ["SCHEMA", "JobNumbers", "job_numbers", "stories"]
+
+SCHEMA = 1
+_FAILED = ("failed", "timeout")
+
+
+def stories(ledger: JobLedger, state: State) -> Iterator[JobResult]:
+    """Yield the story of every job: those that ended, then the unfinished ones."""
+    return chain(ledger.stories(), unfinished_results(state))
+
+
+@dataclass
+class _Sample:
+    """Completion and waiting times of finished jobs, in microseconds."""
+
+    jct_us: "array[int]" = field(default_factory=lambda: array("q"))
+    wait_us: "array[int]" = field(default_factory=lambda: array("q"))
+
+    def add(self, result: JobResult) -> None:
+        assert result.jct_us is not None, "a finished job has an end"
+        assert result.wait_us is not None, "a finished job has an end"
+        self.jct_us.append(result.jct_us)
+        self.wait_us.append(result.wait_us)
+
+    def document(self) -> dict[str, Any]:
+        return {"jct_s": _seconds(self.jct_us), "wait_s": _seconds(self.wait_us)}
+
+
+@dataclass(frozen=True)
+class JobNumbers:
+    """What happened to the jobs of a run, as parts of its document."""
+
+    counts: dict[str, int]
+    times: dict[str, Any]
+    sizes: dict[str, Any]
+    fairness: dict[str, Any]
+    preemptions: int
+    migrations: int
+
+
+def job_numbers(results: Iterable[JobResult], trace: Trace) -> JobNumbers:
+    """Sum up the stories of all jobs of a trace."""
+    statuses: Counter[str] = Counter()
+    every, by_size = _Sample(), {name: _Sample() for _, name in SIZE_CLASSES}
+    names: dict[int, str] = {}
+    shares: array[float] = array("d")
+    preemptions = migrations = 0
+    for result in results:
+        statuses[result.status] += 1
+        preemptions += result.preemptions
+        migrations += result.migrations
+        if result.status != Outcome.finished:
+            continue
+        name = names.get(result.gpus) or names.setdefault(result.gpus, size_class(result.gpus))
+        every.add(result)
+        by_size[name].add(result)
+        share = finish_time_fairness(result, trace.jobs[result.ordinal].duration_us)
+        if share is not None:
+            shares.append(share)
+    return JobNumbers(
+        counts=_counts(statuses, len(trace.jobs)),
+        times=every.document(),
+        sizes={
+            name: {"jobs": len(sample.jct_us), **sample.document()}
+            for name, sample in by_size.items()
+            if sample.jct_us
+        },
+        fairness=asdict(distribution_of(shares)),
+        preemptions=preemptions,
+        migrations=migrations,
+    )
+
+
+def _counts(statuses: Counter[str], jobs: int) -> dict[str, int]:
+    counts = {
+        "submitted": jobs,
+        "finished": statuses["finished"],
+        "failed": sum(statuses[name] for name in _FAILED),
+        "cancelled": statuses["cancelled"],
+        "rejected": statuses["rejected"],
+        "unfinished": statuses["unfinished"],
+    }
+    assert sum(counts.values()) == 2 * jobs, f"{jobs} jobs went in, and {counts} came out"
+    return counts
+
+
+def _seconds(values_us: "array[int]") -> dict[str, Any]:
+    summed: Distribution = distribution(values_us)
+    return asdict(summed)

@@ -1,0 +1,3 @@
+"""Where jobs really run, or seem to."""
+
+__all__: list[str] = []

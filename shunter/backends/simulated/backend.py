@@ -1,0 +1,287 @@
+"""The simulated cluster: jobs that run for as long as their trace says, on a virtual clock.
+
+Time passes in `observe`, which jumps to the next instant at which anything happens. Nothing here
+awaits anything, so a round of the loop costs what the core costs. At one instant things happen in
+this order: ends, failures, node changes, arrivals in trace order, the end of a round. What costs,
+leases and failures mean to the microsecond stands in docs/reference/simulation.md.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
+from typing import Any, Protocol
+
+from shunter.backends.simulated.costs import NO_COSTS, Costs
+from shunter.backends.simulated.failures import NO_FAILURES, Failures, NodeChange
+from shunter.backends.simulated.gang_rounds import GangRounds
+from shunter.backends.simulated.lease import PLAIN_LEASE, EndSeen, Lease, RoundEnds
+from shunter.backends.simulated.work import KILLED, Run, Task, Work
+from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
+from shunter.core.intake.inputs import (
+    AttemptExited,
+    CancelJob,
+    Input,
+    RoundEnded,
+    SubmitJob,
+    WorldEnded,
+)
+from shunter.core.performance import SpeedModel
+from shunter.events.facts.cluster import NodeLost, NodeReachable
+from shunter.events.facts.execution import AttemptLost, AttemptStarted, GpusReleased, JobSuspended
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import JobSpec
+
+
+class Arrival(Protocol):
+    """A job of a trace: what it asks for, when, how long it runs, and how it ends."""
+
+    job_id: JobId
+    submit_us: int
+    spec: JobSpec
+    duration_us: int
+
+    @property
+    def ends(self) -> str:
+        """How it ends: finished, failed or cancelled."""
+
+
+class SimulatedBackend:
+    """Runs a trace on a virtual clock, behind the port that live backends use."""
+
+    def __init__(
+        self,
+        arrivals: Sequence[Arrival],
+        *,
+        costs: Costs = NO_COSTS,
+        lease: Lease = PLAIN_LEASE,
+        failures: Failures = NO_FAILURES,
+        speeds: SpeedModel | None = None,
+    ) -> None:
+        self._instant = costs.are_none and speeds is None and lease.is_exact
+        self._arrivals = arrivals
+        self._next = 0
+        self._now_us = 0
+        self._lease = lease
+        self._sees_at_once = lease.end_seen is EndSeen.at_once
+        self._work = Work(costs, lease, speeds)
+        by_gangs = lease.round_ends is RoundEnds.last_gang
+        self._rounds = GangRounds(self._work, lease) if by_gangs else None
+        self._agenda: list[tuple[int, int, int, JobId, Any]] = []
+        self._entered = 0
+        self._leaving = 0
+        self._changes: Iterator[NodeChange] = failures.changes()
+        self._change: NodeChange | None = next(self._changes, None)
+
+    @property
+    def instant(self) -> bool:
+        """Whether nothing takes any time here, and all work is time worked."""
+        return self._instant
+
+    async def perform(self, effects: Sequence[Effect], now_us: int) -> None:
+        """Carry orders out; outcomes that take time come back through `observe`."""
+        for effect in effects:
+            _PERFORM[type(effect)](self, effect, now_us)
+
+    async def observe(
+        self, until_us: int | None, gather_us: int = 0
+    ) -> tuple[int, Sequence[Input]]:
+        """Jump to the next instant; return what happens up to the round's end."""
+        next_us = self._next_us()
+        if next_us is None and until_us is None:
+            return self._now_us, (WorldEnded(self._now_us),)
+        if next_us is None or (until_us is not None and next_us > until_us):
+            assert until_us is not None, "nothing will happen and nobody waits for anything"
+            self._now_us = until_us
+            return until_us, ()
+        last_us = next_us
+        if not self._leaving:
+            last_us = self._gather_upto(next_us, gather_us)
+            if until_us is not None and until_us < last_us:
+                last_us = until_us
+        self._now_us = last_us
+        return last_us, self._inputs_upto(last_us)
+
+    def launch(self, order: Launch | Resume, now_us: int) -> None:
+        """Begin an attempt."""
+        job_id, attempt = order.job_id, order.attempt
+        task = self._work.tasks[job_id]
+        run = self._work.begin(job_id, attempt, order.allocation, now_us)
+        if not self._instant:
+            moved_from, task.moves_from = task.moves_from, ()
+            pace = run.pace
+            started = AttemptStarted(run.began_us, job_id, attempt, "", moved_from, pace.speed)
+            self._enter(run.began_us, job_id, started)
+        if self._rounds is not None:
+            self._rounds.launched()
+        self._foresee_end(job_id, run)
+
+    def leave(self, order: Suspend | Migrate, now_us: int) -> None:
+        """Stop an attempt with its work saved; one that had no work left just ends."""
+        job_id, attempt = order.job_id, order.attempt
+        run = self._work.runs[job_id]
+        left = self._work.leave(job_id, now_us, moves=isinstance(order, Migrate))
+        if left.is_done:
+            exited = self._exited(job_id, self._work.tasks[job_id], run, now_us)
+            self._enter(now_us, job_id, exited)
+            del self._work.tasks[job_id]
+        elif not self._instant:
+            suspended = JobSuspended(now_us, job_id, attempt, None, left.lost_us)
+            self._enter(now_us, job_id, suspended)
+            self._enter(left.free_us, job_id, GpusReleased(left.free_us, job_id, attempt))
+            self._leaving += 1
+
+    def terminate(self, order: Terminate, now_us: int) -> None:
+        """End an attempt at once; forget a job that has none."""
+        job_id = order.job_id
+        run = self._work.runs.get(job_id)
+        if run is None:
+            self._work.tasks.pop(job_id, None)
+        elif run.attempt == order.attempt:
+            del self._work.runs[job_id]
+            exited = AttemptExited(now_us, job_id, order.attempt, KILLED, released=True)
+            self._enter(now_us, job_id, exited)
+            del self._work.tasks[job_id]
+
+    def fence(self, order: Fence, now_us: int) -> None:
+        """Nothing can run here that was not told to."""
+
+    def _enter(self, at_us: int, job_id: JobId, what: Any) -> None:
+        self._entered += 1
+        ordinal = self._work.tasks[job_id].ordinal
+        heappush(self._agenda, (at_us, ordinal, self._entered, job_id, what))
+
+    def _foresee_end(self, job_id: JobId, run: Run) -> None:
+        """Enter the end of an attempt where it will be seen, if that is known."""
+        if self._rounds is not None:
+            run.end_us = self._rounds.finish_us(job_id)
+        end_us = run.end_us
+        if end_us is None:
+            return
+        if self._sees_at_once or self._work.tasks[job_id].exit_code == KILLED:
+            self._enter(end_us, job_id, run)
+        elif self._rounds is None:
+            self._enter(self._lease.seen_us(end_us), job_id, run)
+
+    def _next_us(self) -> int | None:
+        """Return the next instant at which anything happens, passing over what is void."""
+        agenda, runs = self._agenda, self._work.runs
+        while agenda and _is_void(agenda[0][3], agenda[0][4], runs):
+            heappop(agenda)
+        found = [agenda[0][0]] if agenda else []
+        if self._next < len(self._arrivals):
+            found.append(self._arrivals[self._next].submit_us)
+        if self._rounds is not None:
+            round_us = self._rounds.end_us(self._now_us)
+            found += [] if round_us is None else [round_us]
+        if self._change is not None and (found or self._work.tasks):
+            found.append(self._change.at_us)
+        return min(found, default=None)
+
+    def _gather_upto(self, next_us: int, gather_us: int) -> int:
+        """Return up to when inputs may be handed over together."""
+        if self._rounds is None:
+            return -(-next_us // gather_us) * gather_us if gather_us else next_us
+        round_us = self._rounds.end_us(self._now_us)
+        return next_us if round_us is None else round_us
+
+    def _inputs_upto(self, last_us: int) -> list[Input]:
+        inputs: list[Input] = []
+        agenda, arrivals, count = self._agenda, self._arrivals, len(self._arrivals)
+        while True:
+            change_us = None if self._change is None else self._change.at_us
+            arrive_us = arrivals[self._next].submit_us if self._next < count else None
+            bound_us = last_us if change_us is None or change_us > last_us else change_us
+            bound_us = bound_us if arrive_us is None or arrive_us > bound_us else arrive_us
+            while agenda and agenda[0][0] <= bound_us:
+                self._happen(heappop(agenda), inputs)
+            if change_us == bound_us:
+                self._change_node(inputs)
+            elif arrive_us == bound_us:
+                self._arrive(inputs)
+            else:
+                break
+        if self._rounds is not None and self._is_round_over(self._rounds, last_us):
+            self._end_round(self._rounds, last_us, inputs)
+        return inputs
+
+    def _is_round_over(self, rounds: GangRounds, now_us: int) -> bool:
+        end_us = rounds.end_us(now_us)
+        return not self._leaving if end_us is None else end_us <= now_us
+
+    def _arrive(self, inputs: list[Input]) -> None:
+        job = self._arrivals[self._next]
+        self._work.arrive(job.job_id, self._next, job.spec, job.duration_us, job.ends)
+        self._next += 1
+        inputs.append(SubmitJob(job.submit_us, job.job_id, job.spec, job.duration_us))
+
+    def _happen(self, entry: tuple[int, int, int, JobId, Any], inputs: list[Input]) -> None:
+        at_us, _, _, job_id, what = entry
+        if _is_void(job_id, what, self._work.runs):
+            return
+        if isinstance(what, Run):
+            self._exit(job_id, what, at_us, inputs)
+            return
+        if isinstance(what, GpusReleased):
+            self._leaving -= 1
+        inputs.append(what)
+
+    def _exit(self, job_id: JobId, run: Run, at_us: int, inputs: list[Input]) -> None:
+        del self._work.runs[job_id]
+        task = self._work.tasks.pop(job_id)
+        if task.exit_code == KILLED:
+            inputs.append(CancelJob(at_us, job_id, task.spec.user))
+        inputs.append(self._exited(job_id, task, run, at_us))
+
+    def _exited(self, job_id: JobId, task: Task, run: Run, at_us: int) -> AttemptExited:
+        ended_us = None if run.end_us == at_us else self._work.really_ended_us(run, at_us)
+        code = task.exit_code
+        return AttemptExited(at_us, job_id, run.attempt, code, released=True, ended_us=ended_us)
+
+    def _change_node(self, inputs: list[Input]) -> None:
+        change = self._change
+        assert change is not None, "a node change without one"
+        self._change = next(self._changes, None)
+        at_us = change.at_us
+        if not change.is_loss:
+            inputs.append(NodeReachable(at_us, change.node))
+            return
+        inputs.append(NodeLost(at_us, change.node, change.cause))
+        there = [found for found in self._work.runs.items() if change.node in found[1].nodes]
+        for job_id, run in there:
+            if run.end_us is not None and run.end_us <= at_us:
+                self._exit(job_id, run, at_us, inputs)
+            else:
+                lost_us = self._work.lose(job_id, at_us)
+                inputs.append(AttemptLost(at_us, job_id, run.attempt, "node lost", lost_us))
+
+    def _end_round(self, rounds: GangRounds, at_us: int, inputs: list[Input]) -> None:
+        ended = [
+            (job_id, run)
+            for job_id, run in self._work.runs.items()
+            if run.end_us is not None and run.end_us <= at_us
+        ]
+        for job_id, run in ended:
+            self._exit(job_id, run, at_us, inputs)
+        rounds.next_round(at_us)
+        for job_id, run in self._work.runs.items():
+            self._foresee_end(job_id, run)
+        inputs.append(RoundEnded(at_us))
+
+
+def _is_void(job_id: JobId, what: Any, runs: dict[JobId, Run]) -> bool:
+    """Say whether a foreseen end or start will not come: the attempt has gone."""
+    if isinstance(what, Run):
+        return runs.get(job_id) is not what
+    if isinstance(what, AttemptStarted):
+        run = runs.get(job_id)
+        return run is None or run.attempt != what.attempt
+    return False
+
+
+_PERFORM: dict[type[Effect], Callable[[SimulatedBackend, Any, int], None]] = {
+    Launch: SimulatedBackend.launch,
+    Resume: SimulatedBackend.launch,
+    Suspend: SimulatedBackend.leave,
+    Migrate: SimulatedBackend.leave,
+    Terminate: SimulatedBackend.terminate,
+    Fence: SimulatedBackend.fence,
+}

@@ -1,0 +1,96 @@
+"""Servers that die and come back, by themselves or with their rack, from a seed.
+
+Times between failures and to repair are exponential with the given means (the usual model;
+Schroeder and Gibson, FAST 2007, discuss where it is off). Every server and every rack draws from a
+stream of its own, so adding one changes nothing for the others.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from math import log
+
+from shunter.core.chance import Stream
+from shunter.events.values.fact import fact
+from shunter.events.values.ids import NodeName
+
+
+@fact
+class NodeChange:
+    """A server dies or comes back."""
+
+    at_us: int
+    node: NodeName
+    is_loss: bool
+    cause: str
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Mean times to failure and to repair, in microseconds.
+
+    With 0 for `mtbf_us` or `rack_mtbf_us` such failures never happen. `racks` gives the rack of
+    each server ("" for none).
+    """
+
+    racks: Mapping[NodeName, str] = field(default_factory=dict)
+    seed: int = 0
+    mtbf_us: int = 0
+    mttr_us: int = 0
+    rack_mtbf_us: int = 0
+
+    def changes(self) -> Iterator[NodeChange]:
+        """Yield losses and returns in order of time, without end.
+
+        A server that is down already is not lost again.
+        """
+        agenda = self._first_failures()
+        down: dict[NodeName, int] = dict.fromkeys(self.racks, 0)
+        while agenda:
+            at_us, name, is_rack, is_loss, stream = heappop(agenda)
+            wait_us = _exponential(stream, self._mean_us(is_rack, is_loss))
+            heappush(agenda, (at_us + wait_us, name, is_rack, not is_loss, stream))
+            cause = "rack" if is_rack else "server"
+            for node in self._nodes_of(name, is_rack):
+                down[node] += 1 if is_loss else -1
+                if down[node] == (1 if is_loss else 0):
+                    yield NodeChange(at_us, node, is_loss, cause)
+
+    def _first_failures(self) -> list[tuple[int, str, bool, bool, "_Stream"]]:
+        agenda = []
+        if self.mtbf_us:
+            for node in self.racks:
+                stream = _Stream(self.seed, "failures", "server", node)
+                agenda.append((_exponential(stream, self.mtbf_us), str(node), False, True, stream))
+        if self.rack_mtbf_us:
+            for rack in sorted({rack for rack in self.racks.values() if rack}):
+                stream = _Stream(self.seed, "failures", "rack", rack)
+                agenda.append((_exponential(stream, self.rack_mtbf_us), rack, True, True, stream))
+        heapify(agenda)
+        return agenda
+
+    def _mean_us(self, is_rack: bool, was_loss: bool) -> int:
+        if was_loss:
+            return max(1, self.mttr_us)
+        return self.rack_mtbf_us if is_rack else self.mtbf_us
+
+    def _nodes_of(self, name: str, is_rack: bool) -> list[NodeName]:
+        if not is_rack:
+            return [NodeName(name)]
+        return [node for node, rack in self.racks.items() if rack == name]
+
+
+class _Stream(Stream):
+    """A stream that can stand in a heap behind its unique key."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: object) -> bool:
+        raise AssertionError("two agenda entries have the same key")
+
+
+def _exponential(stream: Stream, mean_us: int) -> int:
+    return max(1, round(-log(1.0 - stream.random()) * mean_us))
+
+
+NO_FAILURES = Failures()

@@ -1,0 +1,111 @@
+"""How a lease works: four switches in which the simulators of the field differ.
+
+A lease is a grant for one round. What each switch means, with its costs and failures, stands in
+docs/reference/simulation.md; here is the arithmetic of leases on the grid of fixed rounds. Rounds
+that end with their last gang are in `gang_rounds.py`.
+"""
+
+from enum import StrEnum
+
+from shunter.backends.simulated.pace import Pace
+from shunter.events.values.fact import fact
+
+
+class Progress(StrEnum):
+    """In which grains work counts."""
+
+    continuous = "continuous"
+    whole_steps = "whole_steps"
+
+
+class Credit(StrEnum):
+    """When the work of a lease counts."""
+
+    as_run = "as_run"
+    at_grant = "at_grant"
+
+
+class EndSeen(StrEnum):
+    """When the end of a job is seen."""
+
+    at_once = "at_once"
+    at_lease_end = "at_lease_end"
+
+
+class RoundEnds(StrEnum):
+    """What ends a round."""
+
+    fixed = "fixed"
+    last_gang = "last_gang"
+
+
+@fact
+class Lease:
+    """The four switches and the length of a round; by default there are no leases."""
+
+    progress: Progress = Progress.continuous
+    credit: Credit = Credit.as_run
+    end_seen: EndSeen = EndSeen.at_once
+    round_ends: RoundEnds = RoundEnds.fixed
+    round_us: int = 0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether work done is time worked, so that the scheduler can count it itself."""
+        return self.progress is Progress.continuous and self.credit is Credit.as_run
+
+    @property
+    def tells_true_ends(self) -> bool:
+        """Whether an end seen late has an instant of its own; granted work has none."""
+        return self.credit is Credit.as_run
+
+    def seen_us(self, end_us: int) -> int:
+        """Return when an end at an instant is seen, where rounds are fixed."""
+        return end_us if self.end_seen is EndSeen.at_once else self.lease_end_us(end_us)
+
+    def lease_end_us(self, at_us: int) -> int:
+        """Return when the lease is over in which an instant lies."""
+        return -(-at_us // self.round_us) * self.round_us if self.round_us else at_us
+
+    def end_us(self, from_us: int, units: int, pace: Pace) -> int | None:
+        """Return when so many units are done by a job that stays; None: never.
+
+        In whole steps, a step begins in a lease only if it ends there; the rest is lost.
+        """
+        if not self.round_us or pace.is_continuous:
+            return _plus(from_us, pace.time_for(units))
+        first_end_us = self.lease_end_us(from_us + 1)
+        in_first = pace.done_in(first_end_us - from_us)
+        if units <= in_first:
+            return _plus(from_us, pace.time_for(units))
+        in_each = pace.done_in(self.round_us)
+        if not in_each:
+            return None
+        whole, last = divmod(units - in_first - 1, in_each)
+        return _plus(first_end_us + whole * self.round_us, pace.time_for(last + 1))
+
+    def done_by(self, from_us: int, until_us: int, pace: Pace) -> int:
+        """Return how many units count when a job working since `from_us` leaves."""
+        if self.credit is Credit.at_grant:
+            until_us = self.lease_end_us(until_us)
+        return self.run_by(from_us, until_us, pace)
+
+    def run_by(self, from_us: int, until_us: int, pace: Pace) -> int:
+        """Return how many units have really been run at an instant."""
+        if until_us <= from_us:
+            return 0
+        if not self.round_us or pace.is_continuous:
+            return pace.done_in(until_us - from_us)
+        first_end_us = self.lease_end_us(from_us + 1)
+        if until_us <= first_end_us:
+            return pace.done_in(until_us - from_us)
+        leases, rest_us = divmod(until_us - first_end_us, self.round_us)
+        done = pace.done_in(first_end_us - from_us) + leases * pace.done_in(self.round_us)
+        return done + pace.done_in(rest_us)
+
+
+def _plus(from_us: int, needed_us: int | None) -> int | None:
+    return None if needed_us is None else from_us + needed_us
+
+
+PLAIN_LEASE = Lease()

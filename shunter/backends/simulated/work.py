@@ -1,0 +1,163 @@
+"""The jobs of the simulated world: how much work each has left, and what it is doing.
+
+The world keeps its own books. What the scheduler knows comes to it as observations only.
+"""
+
+from dataclasses import dataclass
+
+from shunter.backends.simulated.costs import Costs
+from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
+from shunter.backends.simulated.pace import Pace
+from shunter.core.performance import SpeedModel
+from shunter.events.values.allocation import Allocation
+from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.job_spec import JobSpec
+
+KILLED = 143  # what a shell reports for a process ended by SIGTERM
+FAILED = 1
+EXIT_CODES = {"finished": 0, "failed": FAILED, "cancelled": KILLED}
+
+
+@dataclass(slots=True)
+class Run:
+    """One attempt.
+
+    Its job began to make progress at `began_us`, with `left` units to do, and has `saved` units to
+    do by its last checkpoint. The work that its task has left was counted at `works_from_us`. All
+    is done at `end_us` (None: never, or not foreseen).
+    """
+
+    attempt: int
+    nodes: tuple[NodeName, ...]
+    pace: Pace
+    began_us: int
+    works_from_us: int
+    left: int
+    saved: int
+    end_us: int | None
+
+
+@dataclass(slots=True)
+class Task:
+    """One job of the world, `left` units from its end; `pace` is at base speed.
+
+    `ordinal` is its place in the trace, `moves_from` where it was when it was told to move.
+    """
+
+    ordinal: int
+    spec: JobSpec
+    pace: Pace
+    left: int
+    exit_code: int
+    moves_from: tuple[NodeName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """What comes of an order to leave.
+
+    The GPUs are free at `free_us`; `lost_us` of the time at work did not count. The job `is_done`
+    if it had done all its work before anybody saw it.
+    """
+
+    free_us: int
+    lost_us: int
+    is_done: bool
+
+
+class Work:
+    """All jobs that have arrived and not ended, and the attempts of those that run."""
+
+    def __init__(self, costs: Costs, lease: Lease, speeds: SpeedModel | None) -> None:
+        self._costs = costs
+        self._lease = lease
+        self._speeds = speeds
+        self._fixed = lease.round_ends is RoundEnds.fixed
+        self._in_steps = lease.progress is Progress.whole_steps
+        self.tasks: dict[JobId, Task] = {}
+        self.runs: dict[JobId, Run] = {}
+
+    def arrive(
+        self, job_id: JobId, ordinal: int, spec: JobSpec, duration_us: int, ends: str
+    ) -> None:
+        """Add a job with all its work: in steps where they count, or in microseconds."""
+        units = duration_us
+        if self._in_steps and spec.total_steps:
+            units = spec.total_steps
+        pace = Pace(1.0, units, duration_us)
+        self.tasks[job_id] = Task(ordinal, spec, pace, units, EXIT_CODES[ends])
+
+    def begin(self, job_id: JobId, attempt: int, allocation: Allocation, now_us: int) -> Run:
+        """Begin an attempt, and foresee its end where that depends on nobody else."""
+        task = self.tasks[job_id]
+        from_us, left, pace = now_us + self._cost_us(task, attempt), task.left, task.pace
+        if self._speeds is not None:
+            speed = self._speeds.speed(task.spec, allocation)
+            pace = Pace(speed, pace.units, pace.duration_us)
+        end_us: int | None = None
+        if self._fixed:
+            plain = self._speeds is None and not self._in_steps
+            end_us = from_us + left if plain else self._lease.end_us(from_us, left, pace)
+        nodes = tuple([share.node for share in allocation.shares])
+        run = Run(attempt, nodes, pace, from_us, from_us, left, left, end_us)
+        self.runs[job_id] = run
+        return run
+
+    def leave(self, job_id: JobId, now_us: int, *, moves: bool) -> Leaving:
+        """Stop an attempt with its work saved."""
+        task, run = self.tasks[job_id], self.runs.pop(job_id)
+        works = now_us >= run.began_us
+        counted = self._counted(run, now_us)
+        task.left -= min(task.left, counted)
+        task.moves_from = run.nodes if moves else ()
+        is_done = not task.left and (works or counted > 0)
+        cost_us = self._costs.suspend_us if works and not is_done else 0
+        return Leaving(now_us + cost_us, _lost_us(task, run, now_us), is_done)
+
+    def lose(self, job_id: JobId, now_us: int) -> int:
+        """Stop an attempt whose server died; return the work lost with it."""
+        task, run = self.tasks[job_id], self.runs.pop(job_id)
+        self.save(task, run, now_us)
+        task.left = run.saved
+        return _lost_us(task, run, now_us)
+
+    def save(self, task: Task, run: Run, now_us: int) -> None:
+        """Note what the last checkpoint up to now holds; they come at a fixed pace."""
+        every_us = task.spec.checkpoint_interval_us
+        if not every_us:
+            return
+        last_us = now_us - (now_us - run.began_us) % every_us
+        if last_us >= run.works_from_us:
+            run.saved = task.left - min(task.left, self._run_by(run, last_us))
+
+    def really_ended_us(self, run: Run, seen_us: int) -> int | None:
+        """Return when a job ended, where that was before its end is seen."""
+        if run.end_us is None or run.end_us >= seen_us or not self._lease.tells_true_ends:
+            return None
+        return run.end_us
+
+    def _counted(self, run: Run, now_us: int) -> int:
+        if self._fixed:
+            return self._lease.done_by(run.works_from_us, now_us, run.pace)
+        return self._run_by(run, now_us)
+
+    def _run_by(self, run: Run, until_us: int) -> int:
+        if self._fixed:
+            return self._lease.run_by(run.works_from_us, until_us, run.pace)
+        return run.pace.done_in(max(0, until_us - run.works_from_us))
+
+    def _cost_us(self, task: Task, attempt: int) -> int:
+        if attempt == 1:
+            return self._costs.start_us
+        return self._costs.migrate_us if task.moves_from else self._costs.resume_us
+
+
+def _lost_us(task: Task, run: Run, now_us: int) -> int:
+    """Return the time at work that did not count, as work at base speed.
+
+    The scheduler takes all the time since the attempt began to work for work.
+    """
+    duration_us = task.pace.duration_us
+    works = Pace(run.pace.speed, duration_us, duration_us)
+    taken_us = works.done_in(max(0, now_us - run.began_us))
+    return max(0, taken_us - run.pace.work_us(run.left) + run.pace.work_us(task.left))

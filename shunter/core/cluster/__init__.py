@@ -1,0 +1,7 @@
+"""Servers, their GPUs, and the index that placement searches."""
+
+from shunter.core.cluster.cluster import CPU_POOL, Cluster
+from shunter.core.cluster.pool import Pool
+from shunter.core.cluster.server import Health, Server
+
+__all__ = ["CPU_POOL", "Cluster", "Health", "Pool", "Server"]

@@ -1,0 +1,188 @@
+"""All servers, by name and by GPU type, and the two ways in which an allocation touches them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from shunter.core.cluster.pool import Pool
+from shunter.core.cluster.server import Health, Server
+from shunter.errors import IllegalEventError
+from shunter.events.rows import DERIVED
+from shunter.events.values.allocation import Share
+from shunter.events.values.configuration_set import ConfigurationSet
+from shunter.events.values.ids import GpuType, NodeName
+
+_UP, _REMOVED = Health.up, Health.removed  # enum members are slow to look up in a hot path
+
+CPU_POOL = ""  # servers without GPUs, for CPU jobs
+
+
+@dataclass(slots=True)
+class Cluster:
+    """The servers in the order in which they joined; pools are derived from them."""
+
+    servers: dict[NodeName, Server] = field(default_factory=dict)
+    pools: dict[str, Pool] = field(default_factory=dict, metadata=DERIVED)
+
+    def restored(self) -> None:
+        """Rebuild the pools after decoding; allocations are taken again by the state."""
+        for server in self.servers.values():
+            self._pool_of(server.configuration.gpu_type)  # in the order in which they were made
+        for server in sorted(self.servers.values(), key=lambda server: server.position):
+            pool = self._pool_of(server.configuration.gpu_type)
+            while len(pool.servers) < server.position:
+                pool.add(_gap(len(pool.servers)))
+            pool.add(server)
+
+    def add(self, name: NodeName, configuration: ConfigurationSet) -> None:
+        """Add a server with all its GPUs free.
+
+        Raises:
+            IllegalEventError: a server of that name is there already.
+        """
+        before = self.servers.get(name)
+        if before is not None and before.health is not Health.removed:
+            raise IllegalEventError(f"node {name} was added twice")
+        pool = self._pool_of(configuration.gpu_type)
+        server = Server(name, configuration, len(pool.servers))
+        self.servers[name] = server
+        pool.add(server)
+
+    def remove(self, name: NodeName) -> None:
+        """Take a server out; its place in the pool stays empty.
+
+        Raises:
+            IllegalEventError: something still runs there, or it is not there.
+        """
+        server = self.server(name)
+        if server.decided or server.held:
+            raise IllegalEventError(f"node {name} was removed while jobs held GPUs of it")
+        server.health = Health.removed
+        self.changed(server)
+
+    def server(self, name: NodeName) -> Server:
+        """Return a server.
+
+        Raises:
+            IllegalEventError: the cluster has no such server.
+        """
+        server = self.servers.get(name)
+        if server is None or server.health is _REMOVED:
+            raise IllegalEventError(f"node {name} is not in the cluster")
+        return server
+
+    def changed(self, server: Server) -> None:
+        """Bring the pool up to date after the health of a server changed."""
+        self.pools[server.configuration.gpu_type].refresh(server)
+
+    def decide(self, shares: Iterable[Share]) -> None:
+        """Mark GPUs, CPUs and memory as given away.
+
+        Raises:
+            IllegalEventError: one of the GPUs belongs to somebody already, or does not exist.
+        """
+        for share in shares:
+            server = self.server(share.node)
+            if share.gpu_mask >> server.configuration.gpus:
+                raise _no_such_gpus(server, share)
+            if server.decided & share.gpu_mask:
+                raise IllegalEventError(
+                    f"GPUs {server.decided & share.gpu_mask:#x} of node {share.node} "
+                    "were given away twice"
+                )
+            server.decided |= share.gpu_mask
+            self._spend(server, share, -1)
+
+    def undecide(self, shares: Iterable[Share]) -> None:
+        """Mark GPUs, CPUs and memory as free for other jobs.
+
+        Raises:
+            IllegalEventError: one of the GPUs was free already.
+        """
+        for share in shares:
+            server = self.server(share.node)
+            if server.decided & share.gpu_mask != share.gpu_mask:
+                raise IllegalEventError(f"GPUs of node {share.node} were freed twice")
+            server.decided ^= share.gpu_mask
+            self._spend(server, share, 1)
+
+    def occupy(self, shares: Iterable[Share]) -> None:
+        """Decide and hold in one step, for an outcome that takes no time.
+
+        Raises:
+            IllegalEventError: one of the GPUs belongs to somebody, is in use, or does not exist.
+        """
+        servers = self.servers
+        for share in shares:
+            server, mask = servers.get(share.node), share.gpu_mask
+            if server is None or server.health is not _UP:
+                server = self.server(share.node)
+            if mask >> server.configuration.gpus:
+                raise _no_such_gpus(server, share)
+            if (server.decided | server.held) & mask:
+                raise IllegalEventError(f"GPUs of node {share.node} were given away twice")
+            server.decided |= mask
+            server.held |= mask
+            self._spend(server, share, -1)
+
+    def vacate(self, shares: Iterable[Share]) -> None:
+        """Undecide and release in one step, for an outcome that takes no time.
+
+        Raises:
+            IllegalEventError: one of the GPUs was free already.
+        """
+        servers = self.servers
+        for share in shares:
+            server, mask = servers.get(share.node), share.gpu_mask
+            if server is None or server.health is not _UP:
+                server = self.server(share.node)
+            if server.decided & server.held & mask != mask:
+                raise IllegalEventError(f"GPUs of node {share.node} were freed twice")
+            server.decided ^= mask
+            server.held ^= mask
+            self._spend(server, share, 1)
+
+    def hold(self, shares: Iterable[Share]) -> None:
+        """Mark GPUs as physically in use."""
+        for share in shares:
+            self.servers[share.node].held |= share.gpu_mask
+
+    def release(self, shares: Iterable[Share]) -> None:
+        """Mark GPUs as physically free."""
+        for share in shares:
+            server = self.servers.get(share.node)
+            if server is not None:
+                server.held &= ~share.gpu_mask
+
+    def is_released(self, shares: Iterable[Share]) -> bool:
+        """Say whether nobody is left on the GPUs of an allocation."""
+        return not any(self.servers[share.node].held & share.gpu_mask for share in shares)
+
+    def _spend(self, server: Server, share: Share, sign: int) -> None:
+        pool, position = self.pools[server.configuration.gpu_type], server.position
+        if server.health is _UP and not server.drained:
+            mask = share.gpu_mask
+            if server.quarantined:
+                mask &= ~server.quarantined
+            pool.flip(position, mask, sign * mask.bit_count())
+        if share.cpus_milli or share.memory_mb:
+            server.cpus_milli_free += sign * share.cpus_milli
+            server.memory_mb_free += sign * share.memory_mb
+            pool.cpus_free[position] = server.cpus_milli_free
+            pool.memory_free[position] = server.memory_mb_free
+
+    def _pool_of(self, gpu_type: str) -> Pool:
+        pool = self.pools.get(gpu_type)
+        if pool is None:
+            pool = self.pools[gpu_type] = Pool(gpu_type)
+        return pool
+
+
+def _no_such_gpus(server: Server, share: Share) -> IllegalEventError:
+    missing = share.gpu_mask & ~server.all_gpus
+    return IllegalEventError(f"node {share.node} has no GPUs {missing:#x}")
+
+
+def _gap(position: int) -> Server:
+    """Return a stand-in for a server that left and was replaced under its name."""
+    nothing = ConfigurationSet("", GpuType(""), 0)
+    return Server(NodeName(""), nothing, position, Health.removed)

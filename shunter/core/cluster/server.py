@@ -1,0 +1,63 @@
+"""One server: what it has, whether it takes jobs, and what of it is given away."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from shunter.events.rows import DERIVED
+from shunter.events.values.configuration_set import ConfigurationSet
+from shunter.events.values.ids import NodeName
+
+
+class Health(StrEnum):
+    """Whether a server takes new jobs."""
+
+    up = "up"
+    unreachable = "unreachable"
+    lost = "lost"
+    removed = "removed"
+
+
+@dataclass(slots=True)
+class Server:
+    """A server of the cluster.
+
+    Bit i of a mask is GPU i. `decided` are the GPUs given to somebody by the last decisions,
+    `held` those on which somebody still runs; the two differ while a job is being suspended.
+    """
+
+    name: NodeName
+    configuration: ConfigurationSet
+    position: int
+    health: Health = Health.up
+    drained: bool = False
+    quarantined: int = 0
+    decided: int = field(default=0, metadata=DERIVED)
+    held: int = field(default=0, metadata=DERIVED)
+    cpus_milli_free: int = field(default=0, metadata=DERIVED)
+    memory_mb_free: int = field(default=0, metadata=DERIVED)
+
+    def __post_init__(self) -> None:
+        self.cpus_milli_free = self.configuration.cpus_milli
+        self.memory_mb_free = self.configuration.memory_mb
+
+    @property
+    def is_up(self) -> bool:
+        """Whether new jobs may be placed here."""
+        return self.health is Health.up and not self.drained
+
+    @property
+    def gpus_up(self) -> int:
+        """How many of its GPUs work and take jobs, free or not."""
+        return (self.all_gpus & ~self.quarantined).bit_count() if self.is_up else 0
+
+    @property
+    def all_gpus(self) -> int:
+        """The mask of all its GPUs."""
+        return (1 << self.configuration.gpus) - 1
+
+    @property
+    def offered(self) -> int:
+        """The mask of the GPUs that are free for new jobs."""
+        if not self.is_up:
+            return 0
+        return self.all_gpus & ~self.decided & ~self.quarantined

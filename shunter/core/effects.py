@@ -1,0 +1,69 @@
+"""What goes out: the orders every backend understands, keyed by (job, attempt).
+
+Resume is a launch from a checkpoint; migrate is a suspend and, once its end is observed, a launch
+elsewhere. Every order is idempotent on its key.
+"""
+
+from typing import TypeAlias
+
+from shunter.events.values.allocation import Allocation
+from shunter.events.values.fact import fact
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import JobSpec
+
+
+@fact
+class Launch:
+    """Start the job's first attempt."""
+
+    job_id: JobId
+    attempt: int
+    allocation: Allocation
+    spec: JobSpec
+
+
+@fact
+class Resume:
+    """Start a later attempt, from the last checkpoint."""
+
+    job_id: JobId
+    attempt: int
+    allocation: Allocation
+    spec: JobSpec
+    migrates: bool = False
+
+
+@fact
+class Suspend:
+    """Make an attempt save its state and leave its GPUs, to be resumed later."""
+
+    job_id: JobId
+    attempt: int
+
+
+@fact
+class Migrate:
+    """Make an attempt save its state and leave, to be resumed elsewhere."""
+
+    job_id: JobId
+    attempt: int
+    allocation: Allocation
+
+
+@fact
+class Terminate:
+    """End an attempt for good; where none runs, there will be no other one."""
+
+    job_id: JobId
+    attempt: int
+
+
+@fact
+class Fence:
+    """Ensure that nothing of this or an earlier attempt runs or can write any more."""
+
+    job_id: JobId
+    attempt: int
+
+
+Effect: TypeAlias = Launch | Resume | Suspend | Migrate | Terminate | Fence

@@ -1,0 +1,101 @@
+"""Rules for the facts about servers, GPUs and quotas."""
+
+from shunter.core.cluster import Health, Server
+from shunter.core.state import Queue, State
+from shunter.errors import IllegalEventError
+from shunter.events.facts.cluster import (
+    GpuQuarantined,
+    GpuRestored,
+    NodeAdded,
+    NodeDrained,
+    NodeLost,
+    NodeReachable,
+    NodeRemoved,
+    NodeRestored,
+    NodeUnreachable,
+    QuotaChanged,
+)
+from shunter.events.values.ids import NodeName
+
+
+def node_added(state: State, event: NodeAdded) -> None:
+    """Add a server."""
+    state.cluster.add(event.node, event.configuration)
+
+
+def node_drained(state: State, event: NodeDrained) -> None:
+    """Offer nothing of the server any more."""
+    server = state.cluster.server(event.node)
+    server.drained = True
+    state.cluster.changed(server)
+
+
+def node_restored(state: State, event: NodeRestored) -> None:
+    """Offer the server again."""
+    server = state.cluster.server(event.node)
+    if not server.drained:
+        raise IllegalEventError(f"node {event.node} was restored but not drained")
+    server.drained = False
+    state.cluster.changed(server)
+
+
+def node_unreachable(state: State, event: NodeUnreachable) -> None:
+    """Offer nothing of a server that does not answer; its jobs stay where they are."""
+    _set_health(state, state.cluster.server(event.node), Health.unreachable)
+
+
+def node_reachable(state: State, event: NodeReachable) -> None:
+    """Offer a server again that answers again."""
+    server = state.cluster.server(event.node)
+    if server.health is Health.up:
+        raise IllegalEventError(f"node {event.node} became reachable but always was")
+    _set_health(state, server, Health.up)
+
+
+def node_lost(state: State, event: NodeLost) -> None:
+    """Offer nothing of a dead server; its lost attempts follow as facts of their own."""
+    _set_health(state, state.cluster.server(event.node), Health.lost)
+
+
+def node_removed(state: State, event: NodeRemoved) -> None:
+    """Forget a server on which nothing runs."""
+    state.cluster.remove(event.node)
+
+
+def gpu_quarantined(state: State, event: GpuQuarantined) -> None:
+    """Offer one GPU no more."""
+    server = _server_with(state, event.node, event.gpu)
+    server.quarantined |= 1 << event.gpu
+    state.cluster.changed(server)
+
+
+def gpu_restored(state: State, event: GpuRestored) -> None:
+    """Offer one GPU again."""
+    server = _server_with(state, event.node, event.gpu)
+    if not server.quarantined >> event.gpu & 1:
+        raise IllegalEventError(f"GPU {event.gpu} of node {event.node} was not quarantined")
+    server.quarantined &= ~(1 << event.gpu)
+    state.cluster.changed(server)
+
+
+def quota_changed(state: State, event: QuotaChanged) -> None:
+    """Set a queue's bounds, and keep what its jobs use now."""
+    before = state.queues.get(event.queue)
+    queue = Queue(event.queue, event.quota_gpus, event.weight, event.users)
+    queue.gpus = before.gpus if before else 0
+    state.queues[event.queue] = queue
+    for job in state.jobs.values():
+        if job.spec.queue == event.queue:
+            job.demand = state.demand_of(job.spec)
+
+
+def _set_health(state: State, server: Server, health: Health) -> None:
+    server.health = health
+    state.cluster.changed(server)
+
+
+def _server_with(state: State, node: NodeName, gpu: int) -> Server:
+    server = state.cluster.servers.get(node)
+    if server is None or not 0 <= gpu < server.configuration.gpus:
+        raise IllegalEventError(f"there is no GPU {gpu} on node {node}")
+    return server

@@ -1,0 +1,148 @@
+"""Rules for the facts about decisions."""
+
+from shunter.core.fold.tenure import (
+    back_to_queue,
+    begin,
+    job_of,
+    launch,
+    start_work,
+    stop_work,
+    vacate,
+)
+from shunter.core.state import GRANTED, LAUNCHING, RUNNING, SUSPENDING, WAITING, Job, State
+from shunter.errors import IllegalEventError
+from shunter.events.facts.decisions import (
+    AllocationChanged,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    PlanRejected,
+    ReservationSet,
+    RoundPlanned,
+    TargetsSet,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
+    WaitReasonChanged,
+)
+from shunter.events.values.allocation import Allocation, Sharing
+
+_EXCLUSIVE = Sharing.exclusive
+_RECENT_PREEMPTIONS = 16  # remembered a job; more than any sensible guard counts in an hour
+
+
+def round_planned(state: State, event: RoundPlanned) -> None:
+    """Count the round, and note what holds back each class of waiting jobs."""
+    if event.seen > state.seq:
+        raise IllegalEventError(f"round {event.number} saw event {event.seen} before it happened")
+    state.round_number = event.number
+    state.rounds_planned += 1
+    for entry in event.waits:
+        if entry.wait is None:
+            state.class_waits.pop(entry.demand, None)
+        else:
+            state.class_waits[entry.demand] = entry.wait
+
+
+def targets_set(state: State, event: TargetsSet) -> None:
+    """Remember the shares the policy aims at."""
+    state.targets = event.targets
+
+
+def allocation_changed(state: State, event: AllocationChanged) -> None:
+    """Give a job other GPUs, or none; where that takes no time, it has happened."""
+    job = job_of(state, event.job_id, "AllocationChanged")
+    target = event.allocation
+    if target.sharing is not _EXCLUSIVE:
+        raise IllegalEventError(f"job {job.job_id} shares GPUs, which this version cannot do")
+    if job.since_us is not None:
+        _count_leaving(job, event)
+    if event.instant and not state.granted:
+        _change_at_once(state, job, event)
+        return
+    _decide(state, job, target)
+    if job.since_us is not None:
+        job.phase = SUSPENDING
+    elif target.shares:
+        _enter(state, job, event)
+    else:
+        state.granted.pop(job.job_id, None)
+        job.phase = WAITING
+
+
+def wait_reason_changed(state: State, event: WaitReasonChanged) -> None:
+    """Note what holds back one job."""
+    job_of(state, event.job_id, "WaitReasonChanged").wait = event.wait
+
+
+def plan_rejected(state: State, event: PlanRejected) -> None:
+    """Only a note: the change that was refused did not happen."""
+    job_of(state, event.job_id, "PlanRejected")
+
+
+def reservation_set(state: State, event: ReservationSet) -> None:
+    """Remember from when on GPUs are kept for a job."""
+    job_of(state, event.job_id, "ReservationSet")
+    if event.start_us is None:
+        state.reservations.pop(event.job_id, None)
+    else:
+        state.reservations[event.job_id] = event.start_us
+
+
+def not_emitted_yet(
+    state: State,
+    event: GangProposed | GangApproved | GangRejected | TrialStarted | TrialKept | TrialReverted,
+) -> None:
+    """Refuse kinds that later versions emit; their encoding is fixed already."""
+    raise IllegalEventError(
+        f"{type(event).__name__} of job {event.job_id}: not emitted by this version"
+    )
+
+
+def _count_leaving(job: Job, event: AllocationChanged) -> None:
+    """Count a preemption or migration of a job that was not told to leave before."""
+    if job.phase is RUNNING or job.phase is LAUNCHING:
+        if event.allocation.shares:
+            job.migrations += 1
+        else:
+            job.preemptions += 1
+            job.preempted_at_us = (*job.preempted_at_us[1 - _RECENT_PREEMPTIONS :], event.at_us)
+    elif job.phase is not SUSPENDING:
+        raise IllegalEventError(f"AllocationChanged of job {job.job_id}, which is {job.phase}")
+
+
+def _change_at_once(state: State, job: Job, event: AllocationChanged) -> None:
+    """Leave the old GPUs and launch on the new ones at this very instant."""
+    if job.since_us is not None:
+        stop_work(job, event.at_us)
+        vacate(state, job, event.at_us)
+        back_to_queue(job, event.at_us)
+    target = event.allocation
+    if target.shares:
+        gpus = target.gpus
+        state.cluster.occupy(target.shares)
+        state.queues[job.spec.queue].gpus += gpus
+        job.allocation = target
+        begin(state, job, event.at_us, gpus)
+        start_work(job, event.at_us, 1.0)
+
+
+def _decide(state: State, job: Job, target: Allocation) -> None:
+    queue = state.queues[job.spec.queue]
+    if job.allocation.shares:
+        state.cluster.undecide(job.allocation.shares)
+        queue.gpus -= job.allocation.gpus
+    if target.shares:
+        state.cluster.decide(target.shares)
+        queue.gpus += target.gpus
+    job.allocation = target
+
+
+def _enter(state: State, job: Job, event: AllocationChanged) -> None:
+    """Launch a job on its GPUs, or note that others must leave them first."""
+    if state.cluster.is_released(job.allocation.shares):
+        state.granted.pop(job.job_id, None)
+        launch(state, job, event.at_us)
+    else:
+        job.phase = GRANTED
+        state.granted[job.job_id] = None

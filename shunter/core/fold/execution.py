@@ -1,0 +1,105 @@
+"""Rules for the facts that backends observe."""
+
+from shunter.core.fold.tenure import (
+    attempt_of,
+    back_to_queue,
+    launch,
+    let_go,
+    start_work,
+    stop_work,
+    withdraw,
+)
+from shunter.core.state import ENDING, GRANTED, LAUNCHING, RUNNING, SUSPENDING, Job, State
+from shunter.errors import IllegalEventError
+from shunter.events.facts.execution import (
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    CheckpointSaved,
+    GpusReleased,
+    JobSuspended,
+    LaunchFailed,
+    SuspendAcknowledged,
+    SuspendEscalated,
+)
+
+
+def launch_failed(state: State, event: LaunchFailed) -> None:
+    """Put a job back that never started."""
+    job = attempt_of(state, event.job_id, event.attempt, "LaunchFailed")
+    _fall_back(state, job, event.at_us)
+
+
+def attempt_started(state: State, event: AttemptStarted) -> None:
+    """Note that a job makes progress now, unless it was asked to leave meanwhile."""
+    job = attempt_of(state, event.job_id, event.attempt, "AttemptStarted")
+    phase = job.phase
+    if phase is RUNNING or job.working_since_us is not None:
+        raise IllegalEventError(f"attempt {event.attempt} of job {event.job_id} started twice")
+    start_work(job, event.at_us, event.speed)
+    if phase is not LAUNCHING:
+        job.phase = phase
+
+
+def suspend_acknowledged(state: State, event: SuspendAcknowledged) -> None:
+    """Only a note: the job will leave at its next mini-batch boundary."""
+    attempt_of(state, event.job_id, event.attempt, "SuspendAcknowledged")
+
+
+def suspend_escalated(state: State, event: SuspendEscalated) -> None:
+    """Only a note: the job is made to leave by a stronger mode."""
+    attempt_of(state, event.job_id, event.attempt, "SuspendEscalated")
+
+
+def checkpoint_saved(state: State, event: CheckpointSaved) -> None:
+    """Only a note: where the job can go on from is known by the job's own directory."""
+    attempt_of(state, event.job_id, event.attempt, "CheckpointSaved")
+
+
+def job_suspended(state: State, event: JobSuspended) -> None:
+    """Stop the job's progress; its GPUs follow with GpusReleased."""
+    job = attempt_of(state, event.job_id, event.attempt, "JobSuspended")
+    if job.phase is RUNNING:
+        job.phase = SUSPENDING  # it left by itself, to be resumed later
+        withdraw(state, job)
+    stop_work(job, event.at_us, event.lost_us)
+
+
+def attempt_ended(state: State, event: AttemptEnded) -> None:
+    """Stop the job's progress for good; how it ended follows."""
+    job = attempt_of(state, event.job_id, event.attempt, "AttemptEnded")
+    stop_work(job, event.at_us)
+    job.phase = ENDING
+    job.exit_code = event.exit_code
+
+
+def attempt_lost(state: State, event: AttemptLost) -> None:
+    """Put a job back whose processes are gone with their server."""
+    job = attempt_of(state, event.job_id, event.attempt, "AttemptLost")
+    stop_work(job, event.at_us, event.lost_us)
+    _fall_back(state, job, event.at_us)
+
+
+def gpus_released(state: State, event: GpusReleased) -> None:
+    """Let go of the GPUs; a job that moves is launched once its new ones are free."""
+    job = attempt_of(state, event.job_id, event.attempt, "GpusReleased")
+    ends = job.phase is ENDING
+    if job.phase not in (SUSPENDING, ENDING):
+        raise IllegalEventError(f"GPUs of job {event.job_id} were released while {job.phase}")
+    stop_work(job, event.at_us)
+    let_go(state, job, event.at_us)
+    if ends:
+        return
+    if not job.allocation.shares:
+        back_to_queue(job, event.at_us)
+    elif state.cluster.is_released(job.allocation.shares):
+        launch(state, job, event.at_us)
+    else:
+        job.phase = GRANTED
+        state.granted[job.job_id] = None
+
+
+def _fall_back(state: State, job: Job, at_us: int) -> None:
+    withdraw(state, job)
+    let_go(state, job, at_us)
+    back_to_queue(job, at_us)

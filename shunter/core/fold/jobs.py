@@ -1,0 +1,114 @@
+"""Rules for the facts about submissions and their ends."""
+
+from shunter.core.fold.tenure import depart, is_met, job_of
+from shunter.core.state import ENDING, Job, Outcome, State
+from shunter.errors import IllegalEventError
+from shunter.events.facts.jobs import (
+    JobCancelled,
+    JobCancelRequested,
+    JobFailed,
+    JobFinished,
+    JobGroupChanged,
+    JobHeld,
+    JobPriorityChanged,
+    JobRejected,
+    JobReleased,
+    JobResized,
+    JobSubmitted,
+    TimeLimitReached,
+)
+
+TIMEOUT = "timeout"
+
+
+def job_submitted(state: State, event: JobSubmitted) -> None:
+    """Put a new job at the end of the line."""
+    job_id, spec = event.job_id, event.spec
+    if job_id in state.jobs or job_id in state.ended:
+        raise IllegalEventError(f"job {job_id} was submitted twice")
+    job = Job(job_id, state.submitted, spec, state.demand_of(spec), event.at_us)
+    state.queue_of(job)
+    job.waiting_since_us = event.at_us
+    job.priority = spec.priority
+    state.submitted += 1
+    state.jobs[job_id] = job
+    if event.duration_us is not None:
+        state.durations_us[job_id] = event.duration_us
+    if spec.depends_on:
+        _wait_for_others(state, job)
+
+
+def job_rejected(state: State, event: JobRejected) -> None:
+    """End a job that can never run."""
+    depart(state, job_of(state, event.job_id, "JobRejected"), event.at_us, Outcome.rejected)
+
+
+def job_held(state: State, event: JobHeld) -> None:
+    """Keep a job from starting."""
+    job_of(state, event.job_id, "JobHeld").is_on_hold = True
+
+
+def job_released(state: State, event: JobReleased) -> None:
+    """Let a held job start again."""
+    job = job_of(state, event.job_id, "JobReleased")
+    if not job.is_on_hold:
+        raise IllegalEventError(f"job {event.job_id} was released but not held")
+    job.is_on_hold = False
+
+
+def job_resized(state: State, event: JobResized) -> None:
+    """No part of this version resizes jobs."""
+    raise IllegalEventError(f"JobResized of job {event.job_id}: not emitted by this version")
+
+
+def job_priority_changed(state: State, event: JobPriorityChanged) -> None:
+    """Give a job another priority."""
+    job_of(state, event.job_id, "JobPriorityChanged").priority = event.priority
+
+
+def job_group_changed(state: State, event: JobGroupChanged) -> None:
+    """No part of this version moves jobs between groups."""
+    raise IllegalEventError(f"JobGroupChanged of job {event.job_id}: not emitted by this version")
+
+
+def job_cancel_requested(state: State, event: JobCancelRequested) -> None:
+    """Note that a job shall end."""
+    _end(job_of(state, event.job_id, "JobCancelRequested"), "cancelled")
+
+
+def time_limit_reached(state: State, event: TimeLimitReached) -> None:
+    """Note that a job has used up its time."""
+    _end(job_of(state, event.job_id, "TimeLimitReached"), TIMEOUT)
+
+
+def job_finished(state: State, event: JobFinished) -> None:
+    """End a job that did its work."""
+    depart(state, job_of(state, event.job_id, "JobFinished"), event.at_us, Outcome.finished)
+
+
+def job_failed(state: State, event: JobFailed) -> None:
+    """End a job that did not."""
+    outcome = Outcome.timeout if event.cause == TIMEOUT else Outcome.failed
+    depart(state, job_of(state, event.job_id, "JobFailed"), event.at_us, outcome)
+
+
+def job_cancelled(state: State, event: JobCancelled) -> None:
+    """End a job because somebody wanted it."""
+    depart(state, job_of(state, event.job_id, "JobCancelled"), event.at_us, Outcome.cancelled)
+
+
+def _end(job: Job, cause: str) -> None:
+    job.end_cause = job.end_cause or cause
+    if job.since_us is not None:
+        job.phase = ENDING
+
+
+def _wait_for_others(state: State, job: Job) -> None:
+    """Count the dependencies that are not met; those never to be met count for ever."""
+    for dependency in job.spec.depends_on:
+        outcome = state.ended.get(dependency.job_id)
+        if outcome is None:
+            job.blocked_by += 1
+            state.dependants.setdefault(dependency.job_id, []).append(job.job_id)
+        elif not is_met(job, dependency.job_id, outcome):
+            job.blocked_by += 1

@@ -1,0 +1,38 @@
+"""Rules for the facts about the scheduler itself."""
+
+from shunter.core.state import State
+from shunter.errors import IllegalEventError
+from shunter.events.facts.run import (
+    ClockStepped,
+    ConfigChanged,
+    SchedulerStarted,
+    SchedulerStopped,
+    SegmentSealed,
+)
+
+
+def scheduler_started(state: State, event: SchedulerStarted) -> None:
+    """Begin a term, which must be later than all before."""
+    if event.term <= state.term:
+        raise IllegalEventError(f"term {event.term} was started after term {state.term}")
+    state.term = event.term
+    state.policy = event.policy
+
+
+def config_changed(state: State, event: ConfigChanged) -> None:
+    """Go on under another configuration."""
+    state.policy = event.policy
+
+
+def clock_stepped(state: State, event: ClockStepped) -> None:
+    """Only a note: the log's own clock never follows the wall clock."""
+
+
+def segment_sealed(state: State, event: SegmentSealed) -> None:
+    """Only a note: where old frames are kept changes nothing about the cluster."""
+    if event.last_seq > state.seq:
+        raise IllegalEventError(f"a segment up to {event.last_seq} was sealed at {state.seq}")
+
+
+def scheduler_stopped(state: State, event: SchedulerStopped) -> None:
+    """Only a note: the next term follows."""

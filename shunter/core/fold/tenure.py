@@ -1,0 +1,170 @@
+"""The moments at which a job gets and loses its GPUs, shared by the rules of all groups."""
+
+from shunter.core.progress import worked_us
+from shunter.core.state import LAUNCHING, RUNNING, WAITING, Job, Outcome, State
+from shunter.errors import IllegalEventError
+from shunter.events.values.allocation import NOTHING
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import DependsWhen
+
+
+def job_of(state: State, job_id: JobId, kind: str) -> Job:
+    """Return a job that has not ended.
+
+    Raises:
+        IllegalEventError: there is none of that id.
+    """
+    job = state.jobs.get(job_id)
+    if job is None:
+        what = f"has {state.ended[job_id]} already" if job_id in state.ended else "is unknown"
+        raise IllegalEventError(f"{kind} of job {job_id}, which {what}")
+    return job
+
+
+def attempt_of(state: State, job_id: JobId, attempt: int, kind: str) -> Job:
+    """Return the job whose current attempt this is.
+
+    Raises:
+        IllegalEventError: the job is at another attempt, or unknown.
+    """
+    job = job_of(state, job_id, kind)
+    if job.attempt != attempt or job.since_us is None:
+        raise IllegalEventError(
+            f"{kind} of attempt {attempt} of job {job_id}, which is at attempt {job.attempt} "
+            f"and {job.phase}"
+        )
+    return job
+
+
+def launch(state: State, job: Job, at_us: int) -> None:
+    """Begin an attempt on the decided GPUs: from here on the job holds them."""
+    state.cluster.hold(job.allocation.shares)
+    begin(state, job, at_us, job.allocation.gpus)
+
+
+def begin(state: State, job: Job, at_us: int, gpus: int) -> None:
+    """Note that an attempt holds its GPUs from now on."""
+    job.attempt += 1
+    job.held = job.allocation
+    job.gpus = gpus
+    job.since_us = at_us
+    job.waiting_since_us = None
+    job.phase = LAUNCHING
+    if job.first_start_us is None:
+        job.first_start_us = at_us
+    state.launched.append(job)
+
+
+def start_work(job: Job, at_us: int, speed: float) -> None:
+    """Begin to make progress."""
+    job.phase = RUNNING
+    job.working_since_us = at_us
+    job.speed = speed
+
+
+def stop_work(job: Job, at_us: int, lost_us: int = 0) -> None:
+    """Stop making progress, and lose what no checkpoint covers."""
+    since_us = job.working_since_us
+    if since_us is not None:
+        done_us = at_us - since_us if job.speed == 1.0 else worked_us(at_us - since_us, job.speed)
+        job.work_us = max(0, job.work_us + done_us - lost_us)
+        job.working_since_us = None
+
+
+def let_go(state: State, job: Job, at_us: int) -> None:
+    """Leave the held GPUs, and launch whoever was waiting for them."""
+    if job.since_us is None:
+        return
+    state.cluster.release(job.held.shares)
+    _settle(job, job.since_us, at_us)
+    if state.granted:
+        launch_granted(state, at_us)
+
+
+def vacate(state: State, job: Job, at_us: int) -> None:
+    """Take back and let go in one step: what was decided is what the job holds."""
+    assert job.since_us is not None, "a job that holds nothing has nothing to vacate"
+    state.cluster.vacate(job.held.shares)
+    state.queues[job.spec.queue].gpus -= job.gpus
+    job.allocation = NOTHING
+    _settle(job, job.since_us, at_us)
+
+
+def _settle(job: Job, since_us: int, at_us: int) -> None:
+    """Credit a tenure that is over."""
+    elapsed = at_us - since_us
+    job.service_gpu_us += job.gpus * elapsed
+    job.held_us += elapsed
+    job.held = NOTHING
+    job.gpus = 0
+    job.since_us = None
+    job.working_since_us = None
+
+
+def launch_granted(state: State, at_us: int) -> None:
+    """Launch the jobs whose granted GPUs nobody is left on, oldest grant first."""
+    for job_id in list(state.granted):
+        job = state.jobs[job_id]
+        if state.cluster.is_released(job.allocation.shares):
+            del state.granted[job_id]
+            launch(state, job, at_us)
+
+
+def withdraw(state: State, job: Job) -> None:
+    """Take back what was decided for a job."""
+    shares = job.allocation.shares
+    if shares:
+        state.cluster.undecide(shares)
+        state.queues[job.spec.queue].gpus -= job.allocation.gpus
+        job.allocation = NOTHING
+        if state.granted:
+            state.granted.pop(job.job_id, None)
+
+
+def back_to_queue(job: Job, at_us: int) -> None:
+    """Let a job that holds nothing wait again."""
+    job.phase = WAITING
+    job.waiting_since_us = at_us
+
+
+def depart(state: State, job: Job, at_us: int, outcome: Outcome) -> None:
+    """End a job: free what it held, keep its outcome, release who waited for it."""
+    job_id = job.job_id
+    if job.since_us is not None and job.held is job.allocation and not state.granted:
+        stop_work(job, at_us)
+        vacate(state, job, at_us)
+    else:
+        stop_work(job, at_us)
+        withdraw(state, job)
+        let_go(state, job, at_us)
+    del state.jobs[job_id]
+    state.ended[job_id] = outcome
+    state.durations_us.pop(job_id, None)
+    if state.reservations:
+        state.reservations.pop(job_id, None)
+    state.departed = job
+    if state.unblocked or state.stranded:
+        state.unblocked, state.stranded = [], []
+    if state.dependants:
+        _tell_dependants(state, job, outcome)
+
+
+def _tell_dependants(state: State, job: Job, outcome: Outcome) -> None:
+    for waiting_id in state.dependants.pop(job.job_id, ()):
+        waiting = state.jobs.get(waiting_id)
+        if waiting is None:
+            continue
+        if is_met(waiting, job.job_id, outcome):
+            waiting.blocked_by -= 1
+            state.unblocked.append(waiting_id)
+        else:
+            state.stranded.append(waiting_id)
+
+
+def is_met(job: Job, ended_id: JobId, outcome: Outcome) -> bool:
+    """Say whether the end of another job is the one this job waits for."""
+    return all(
+        dependency.when is DependsWhen.any or outcome is Outcome.finished
+        for dependency in job.spec.depends_on
+        if dependency.job_id == ended_id
+    )

@@ -1,0 +1,207 @@
+"""What each input becomes: one function a kind, from command or observation to facts."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from shunter.core.fold.jobs import TIMEOUT
+from shunter.core.intake import answers
+from shunter.core.intake.inputs import (
+    AttemptExited,
+    CancelJob,
+    ChangePriority,
+    DrainNode,
+    HoldJob,
+    Input,
+    ReleaseJob,
+    RestoreNode,
+    RoundEnded,
+    SubmitJob,
+    WorldEnded,
+)
+from shunter.core.state import ENDING, Job
+from shunter.events.facts.cluster import (
+    NodeDrained,
+    NodeLost,
+    NodeReachable,
+    NodeRestored,
+    NodeUnreachable,
+)
+from shunter.events.facts.execution import (
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    CheckpointSaved,
+    GpusReleased,
+    JobSuspended,
+    LaunchFailed,
+    SuspendAcknowledged,
+    SuspendEscalated,
+)
+from shunter.events.facts.jobs import (
+    JobCancelled,
+    JobCancelRequested,
+    JobFailed,
+    JobFinished,
+    JobHeld,
+    JobPriorityChanged,
+    JobReleased,
+    JobSubmitted,
+)
+from shunter.events.facts.profiles import ProfileSampled
+
+if TYPE_CHECKING:
+    from shunter.core.scheduler import Scheduler
+
+
+def submit_job(core: "Scheduler", order: SubmitJob) -> None:
+    """Accept a job, and end it at once if it can never run."""
+    core.emit(JobSubmitted(order.at_us, order.job_id, order.spec, order.duration_us))
+    job = core.state.jobs[order.job_id]
+    answer = answers.to_submission(core.state, core.admission, order.at_us, job)
+    if answer is not None:
+        core.emit(answer)
+        core.terminate(job)
+        _cancel_stranded(core, order.at_us)
+
+
+def cancel_job(core: "Scheduler", order: CancelJob) -> None:
+    """Ask a job to end; one that holds nothing has ended with that."""
+    job = core.state.jobs.get(order.job_id)
+    if job is None or job.phase is ENDING:
+        return
+    core.emit(JobCancelRequested(order.at_us, order.job_id, order.by))
+    core.terminate(job)
+    if job.since_us is None:
+        _end(core, job, order.at_us, None)
+
+
+def hold_job(core: "Scheduler", order: HoldJob) -> None:
+    """Keep a job from starting; one that has ended meanwhile needs no order any more."""
+    if order.job_id in core.state.jobs:
+        core.emit(JobHeld(order.at_us, order.job_id, order.by))
+
+
+def release_job(core: "Scheduler", order: ReleaseJob) -> None:
+    """Let a held job start."""
+    job = core.state.jobs.get(order.job_id)
+    if job is not None and job.is_on_hold:
+        core.emit(JobReleased(order.at_us, order.job_id, order.by))
+
+
+def change_priority(core: "Scheduler", order: ChangePriority) -> None:
+    """Give a job another priority."""
+    if order.job_id in core.state.jobs:
+        core.emit(JobPriorityChanged(order.at_us, order.job_id, order.priority, order.by))
+
+
+def drain_node(core: "Scheduler", order: DrainNode) -> None:
+    """Offer nothing of a server any more."""
+    core.emit(NodeDrained(order.at_us, order.node, order.by))
+
+
+def restore_node(core: "Scheduler", order: RestoreNode) -> None:
+    """Offer a server again."""
+    if core.state.cluster.server(order.node).drained:
+        core.emit(NodeRestored(order.at_us, order.node, order.by))
+
+
+def attempt_exited(core: "Scheduler", seen: AttemptExited) -> None:
+    """End a job whose processes are gone; if its GPUs are free too, that is one fact."""
+    job = core.state.jobs[seen.job_id]
+    if not core.rules.instant or not seen.released:
+        core.emit(AttemptEnded(seen.at_us, seen.job_id, seen.attempt, seen.exit_code))
+        if not seen.released:
+            return
+        core.emit(GpusReleased(seen.at_us, seen.job_id, seen.attempt))
+    _end(core, job, seen.at_us, seen.exit_code, seen.ended_us)
+
+
+def gpus_released(core: "Scheduler", seen: GpusReleased) -> None:
+    """Note that GPUs are free, and end the job if that was all it waited for."""
+    job = core.state.jobs[seen.job_id]
+    core.emit(seen)
+    if job.phase is ENDING:
+        _end(core, job, seen.at_us, job.exit_code)
+
+
+def attempt_failed(core: "Scheduler", seen: AttemptLost | LaunchFailed) -> None:
+    """Note that an attempt is over; a job that was about to end gets no other one."""
+    job = core.state.jobs[seen.job_id]
+    ends = job.phase is ENDING
+    core.emit(seen)
+    if ends:
+        _end(core, job, seen.at_us, job.exit_code)
+
+
+def node_lost(core: "Scheduler", seen: NodeLost) -> None:
+    """Note a dead server; take back what was promised there to jobs not launched yet."""
+    core.emit(seen)
+    for withdrawal in answers.to_lost_node(core.state, seen):
+        core.emit(withdrawal)
+
+
+def world_ended(core: "Scheduler", seen: WorldEnded) -> None:
+    """Note that nothing more will come."""
+    core.world_ended = True
+
+
+def round_ended(core: "Scheduler", seen: RoundEnded) -> None:
+    """Note that it is time to plan."""
+    core.round_ended = True
+
+
+def as_is(core: "Scheduler", seen: Any) -> None:
+    """Record an observation that is a fact already."""
+    core.emit(seen)
+
+
+def _end(
+    core: "Scheduler", job: Job, at_us: int, exit_code: int | None, ended_us: int | None = None
+) -> None:
+    """Say how a job ended that holds nothing now (or lets go with this very fact)."""
+    if job.end_cause == TIMEOUT:
+        core.emit(JobFailed(at_us, job.job_id, TIMEOUT, exit_code))
+    elif job.end_cause:
+        core.emit(JobCancelled(at_us, job.job_id, job.end_cause))
+    elif exit_code == 0:
+        core.emit(JobFinished(at_us, job.job_id, ended_us))
+    else:
+        core.emit(JobFailed(at_us, job.job_id, "exit", exit_code))
+    _cancel_stranded(core, at_us)
+
+
+def _cancel_stranded(core: "Scheduler", at_us: int) -> None:
+    """Cancel the jobs whose dependency ended otherwise, and those behind them."""
+    for cancelled in answers.to_end(core.state, at_us):
+        # One that needs several of those that end is gone with the first of them.
+        job = core.state.jobs.get(cancelled.job_id)
+        if job is not None:
+            core.terminate(job)
+            core.emit(cancelled)
+            _cancel_stranded(core, at_us)
+
+
+HANDLERS: dict[type[Input], Callable[["Scheduler", Any], None]] = {
+    SubmitJob: submit_job,
+    CancelJob: cancel_job,
+    HoldJob: hold_job,
+    ReleaseJob: release_job,
+    ChangePriority: change_priority,
+    DrainNode: drain_node,
+    RestoreNode: restore_node,
+    AttemptExited: attempt_exited,
+    GpusReleased: gpus_released,
+    NodeLost: node_lost,
+    WorldEnded: world_ended,
+    RoundEnded: round_ended,
+    LaunchFailed: attempt_failed,
+    AttemptStarted: as_is,
+    SuspendAcknowledged: as_is,
+    SuspendEscalated: as_is,
+    CheckpointSaved: as_is,
+    JobSuspended: as_is,
+    AttemptLost: attempt_failed,
+    NodeUnreachable: as_is,
+    NodeReachable: as_is,
+    ProfileSampled: as_is,
+}

@@ -1,0 +1,140 @@
+"""What comes in: commands of people and observations of backends, each with its instant.
+
+Many observations are facts already (`AttemptStarted`, `GpusReleased`, `NodeLost`, …) and come as
+such; the records here are those from which the core must make a fact, or more than one.
+"""
+
+from typing import TypeAlias
+
+from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
+from shunter.events.facts.execution import (
+    AttemptLost,
+    AttemptStarted,
+    CheckpointSaved,
+    GpusReleased,
+    JobSuspended,
+    LaunchFailed,
+    SuspendAcknowledged,
+    SuspendEscalated,
+)
+from shunter.events.facts.profiles import ProfileSampled
+from shunter.events.values.fact import fact
+from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.job_spec import JobSpec
+
+
+@fact
+class SubmitJob:
+    """Somebody submits a job; `duration_us` is what a trace knows of its run time."""
+
+    at_us: int
+    job_id: JobId
+    spec: JobSpec
+    duration_us: int | None = None
+
+
+@fact
+class CancelJob:
+    """Somebody wants a job to end."""
+
+    at_us: int
+    job_id: JobId
+    by: str = ""
+
+
+@fact
+class HoldJob:
+    """Somebody wants a waiting job not to start."""
+
+    at_us: int
+    job_id: JobId
+    by: str = ""
+
+
+@fact
+class ReleaseJob:
+    """Somebody lets a held job start again."""
+
+    at_us: int
+    job_id: JobId
+    by: str = ""
+
+
+@fact
+class ChangePriority:
+    """Somebody gives a job another priority."""
+
+    at_us: int
+    job_id: JobId
+    priority: int
+    by: str = ""
+
+
+@fact
+class DrainNode:
+    """Somebody wants no new jobs on a server."""
+
+    at_us: int
+    node: NodeName
+    by: str = ""
+
+
+@fact
+class RestoreNode:
+    """Somebody puts a drained server back to work."""
+
+    at_us: int
+    node: NodeName
+    by: str = ""
+
+
+@fact
+class AttemptExited:
+    """The processes of an attempt are gone; `released` says that its GPUs are too.
+
+    `ended_us` is when they went, where that was not seen at once.
+    """
+
+    at_us: int
+    job_id: JobId
+    attempt: int
+    exit_code: int | None
+    released: bool = False
+    ended_us: int | None = None
+
+
+@fact
+class RoundEnded:
+    """The backend says that a round is over (where rounds have no fixed length)."""
+
+    at_us: int
+
+
+@fact
+class WorldEnded:
+    """Nothing will happen again unless the scheduler acts (only a simulation knows)."""
+
+    at_us: int
+
+
+Command: TypeAlias = (
+    SubmitJob | CancelJob | HoldJob | ReleaseJob | ChangePriority | DrainNode | RestoreNode
+)
+Observation: TypeAlias = (
+    AttemptExited
+    | RoundEnded
+    | WorldEnded
+    | LaunchFailed
+    | AttemptStarted
+    | SuspendAcknowledged
+    | SuspendEscalated
+    | CheckpointSaved
+    | JobSuspended
+    | AttemptLost
+    | GpusReleased
+    | NodeLost
+    | NodeUnreachable
+    | NodeReachable
+    | ProfileSampled
+)
+Input: TypeAlias = Command | Observation

@@ -1,0 +1,256 @@
+"""What a run did to its jobs, gathered from the facts as they are folded.
+
+Definitions: JCT = end - submission; wait = JCT - time holding resources; makespan = last end -
+origin; utilisation = held GPU-seconds / (GPUs up x makespan). Percentiles interpolate linearly.
+A job ends when its processes do, also where the scheduler sees that later; a rejected job never
+ran, and its rejection is no end.
+"""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from shunter.core.ports import Observers
+from shunter.core.state import Job, Outcome, State
+from shunter.core.view import View
+from shunter.events.facts.cluster import (
+    GpuQuarantined,
+    GpuRestored,
+    NodeAdded,
+    NodeDrained,
+    NodeLost,
+    NodeReachable,
+    NodeRemoved,
+    NodeRestored,
+    NodeUnreachable,
+)
+from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobRejected
+from shunter.events.kinds import Event
+from shunter.events.values.fact import fact
+from shunter.events.values.ids import JobId
+
+SIZE_CLASSES = ((0, "cpu"), (1, "1"), (2, "2-4"), (5, "5-8"), (9, "9-16"), (17, "17+"))
+
+_CLUSTER = (
+    NodeAdded,
+    NodeDrained,
+    NodeLost,
+    NodeReachable,
+    NodeRemoved,
+    NodeRestored,
+    NodeUnreachable,
+    GpuQuarantined,
+    GpuRestored,
+)
+
+
+@fact
+class JobResult:
+    """One job's story in numbers.
+
+    Instants and durations are in microseconds, None: never happened. `ordinal` is its place in the
+    order of submissions.
+    """
+
+    job_id: JobId
+    user: str
+    gpus: int
+    submit_us: int
+    first_start_us: int | None
+    end_us: int | None
+    held_us: int
+    service_gpu_us: int
+    preemptions: int
+    migrations: int
+    status: str
+    ordinal: int = -1
+
+    @property
+    def jct_us(self) -> int | None:
+        """The job completion time."""
+        return None if self.end_us is None else self.end_us - self.submit_us
+
+    @property
+    def wait_us(self) -> int | None:
+        """The part of the completion time in which it held nothing."""
+        return None if self.end_us is None else self.end_us - self.submit_us - self.held_us
+
+
+@fact
+class Distribution:
+    """Mean and percentiles of a sample; all None where the sample is empty."""
+
+    mean: float | None
+    p50: float | None
+    p90: float | None
+    p95: float | None
+    p99: float | None
+    max: float | None
+
+
+@dataclass(slots=True)
+class JobLedger:
+    """Columns of finished stories; arrays, so that a million jobs fit in memory."""
+
+    ids: list[JobId] = field(default_factory=list)
+    users: list[str] = field(default_factory=list)
+    statuses: list[str] = field(default_factory=list)
+    numbers: "array[int]" = field(default_factory=lambda: array("q"))
+    capacity_us: int = 0
+    gpus_up: int = 0
+    changed_us: int = 0
+    last_end_us: int = 0
+    held_gpu_us: int = 0
+
+    _WIDTH = 9
+
+    def observers(self) -> Observers:
+        """Return what the ledger observes."""
+        told: dict[type[Event], object] = dict.fromkeys(
+            (JobFinished, JobFailed, JobCancelled, JobRejected), self._ended
+        )
+        told.update(dict.fromkeys(_CLUSTER, self._cluster_changed))
+        return told  # type: ignore[return-value]  # each observer takes the kinds it is listed for
+
+    def results(self) -> list[JobResult]:
+        """Return the stories of the jobs that ended, in the order of their ends."""
+        return list(self.stories())
+
+    def stories(self) -> Iterator[JobResult]:
+        """Yield the stories of the jobs that ended, in the order of their ends."""
+        width = self._WIDTH
+        for i in range(len(self.ids)):
+            numbers = self.numbers[i * width : (i + 1) * width]
+            yield _result(self.ids[i], self.users[i], self.statuses[i], numbers)
+
+    def _ended(self, event: Event, view: View) -> None:
+        job = view.departed
+        assert job is not None, "an end without a job"
+        ended_us = event.ended_us if isinstance(event, JobFinished) else None
+        self._add(job, str(view.outcome(job.job_id)), event.at_us, ended_us)
+
+    def _add(self, job: Job, status: str, seen_us: int, ended_us: int | None) -> None:
+        end_us = seen_us if ended_us is None else ended_us
+        has_end = status != Outcome.rejected
+        if has_end and end_us > self.last_end_us:
+            self.last_end_us = end_us
+        self.ids.append(job.job_id)
+        self.users.append(job.spec.user)
+        self.statuses.append(status)
+        self.numbers.extend(
+            (
+                job.spec.gpus,
+                job.submitted_us,
+                -1 if job.first_start_us is None else job.first_start_us,
+                end_us if has_end else -1,
+                # What is held between the end and its being seen is no part of the JCT.
+                job.held_us - (seen_us - end_us),
+                job.service_gpu_us,
+                job.preemptions,
+                job.migrations,
+                job.ordinal,
+            )
+        )
+        self.held_gpu_us += job.service_gpu_us
+
+    def _cluster_changed(self, event: Event, view: View) -> None:
+        self.capacity_us += self.gpus_up * (event.at_us - self.changed_us)
+        self.changed_us = event.at_us
+        self.gpus_up = sum(pool.gpus_up for pool in view.pools.values())
+
+    def utilisation(self, state: State) -> float | None:
+        """Return the share of GPU time jobs held up to the last end; None without any."""
+        end_us = self.last_end_us
+        capacity_us = self.capacity_us + self.gpus_up * (end_us - self.changed_us)
+        held_us = self.held_gpu_us + sum(
+            job.service_us(end_us)
+            if job.since_us is None or job.since_us <= end_us
+            else job.service_gpu_us
+            for job in state.jobs.values()
+        )
+        return held_us / capacity_us if capacity_us > 0 else None
+
+
+def unfinished_results(state: State) -> list[JobResult]:
+    """Return the stories so far of the jobs that have not ended."""
+    return [
+        JobResult(
+            job.job_id,
+            job.spec.user,
+            job.spec.gpus,
+            job.submitted_us,
+            job.first_start_us,
+            None,
+            job.occupied_us(state.now_us),
+            job.service_us(state.now_us),
+            job.preemptions,
+            job.migrations,
+            "unfinished",
+            job.ordinal,
+        )
+        for job in state.jobs.values()
+    ]
+
+
+def distribution(values_us: Sequence[int]) -> Distribution:
+    """Return the `distribution_of` microseconds, in seconds."""
+    return distribution_of(values_us, 1e6)
+
+
+def distribution_of(values: Sequence[float], unit: float = 1.0) -> Distribution:
+    """Return mean and linearly interpolated percentiles, in a unit of so many."""
+    if not values:
+        return Distribution(None, None, None, None, None, None)
+    ordered = sorted(values)
+    p50, p90, p95, p99 = (percentile(ordered, q) / unit for q in (50, 90, 95, 99))
+    return Distribution(fmean(ordered) / unit, p50, p90, p95, p99, ordered[-1] / unit)
+
+
+def percentile(ordered: Sequence[float], q: int) -> float:
+    """Return the q-th percentile of a sorted sample, linear between the two nearest."""
+    rank, rest = divmod((len(ordered) - 1) * q, 100)
+    low = ordered[rank]
+    return low + (ordered[rank + 1] - low) * rest / 100 if rest else float(low)
+
+
+def size_class(gpus: int) -> str:
+    """Return the gang-size class of a job."""
+    return next(name for least, name in reversed(SIZE_CLASSES) if gpus >= least)
+
+
+def fairness(results: Sequence[JobResult], durations_us: dict[JobId, int]) -> list[float]:
+    """Return finish-time fairness of each finished job whose run time alone is known."""
+    found = (finish_time_fairness(result, durations_us.get(result.job_id, 0)) for result in results)
+    return [rho for rho in found if rho is not None]
+
+
+def finish_time_fairness(result: JobResult, alone_us: int) -> float | None:
+    """Return JCT over run time alone of a finished job; None where there is none.
+
+    rho = shared time / independent time (Mahajan et al., Themis, NSDI 2020, section 3), with the
+    independent time that of the job alone on the cluster.
+    """
+    if result.status != Outcome.finished or result.jct_us is None or alone_us <= 0:
+        return None
+    return result.jct_us / alone_us
+
+
+def _result(job_id: JobId, user: str, status: str, numbers: "array[int]") -> JobResult:
+    gpus, submit_us, first_us, end_us, held_us, service_us, preemptions, migrations, ordinal = (
+        numbers
+    )
+    return JobResult(
+        job_id,
+        user,
+        gpus,
+        submit_us,
+        None if first_us < 0 else first_us,
+        None if end_us < 0 else end_us,
+        held_us,
+        service_us,
+        preemptions,
+        migrations,
+        status,
+        ordinal,
+    )

@@ -1,0 +1,64 @@
+"""How fast a job runs on a placement: one model, for the simulator and for policies that predict.
+
+speed = throughput on this GPU type / throughput on the base type x locality, relative to the base
+speed at which a trace's durations are given. Throughput is a table by model, GPU type and gang;
+where it says nothing, a relative speed by GPU type counts; where that says nothing, 1. Locality is
+the job's own tolerance curve: its speed where its GPUs are so far apart.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from shunter.events.values.allocation import Allocation
+from shunter.events.values.configuration_set import ConfigurationSet
+from shunter.events.values.ids import GpuType, NodeName
+from shunter.events.values.job_spec import JobSpec, Level
+
+NO_TYPE = GpuType("")
+
+ThroughputKey = tuple[str, GpuType, int]
+
+
+@dataclass(frozen=True)
+class SpeedModel:
+    """Tables of speed.
+
+    `throughput` is in steps per second by (model, GPU type, gang size); `relative` by GPU type;
+    `base_type` is the GPU type whose speed is 1 where a throughput is known for it.
+    """
+
+    nodes: Mapping[NodeName, ConfigurationSet]
+    relative: Mapping[GpuType, float] = field(default_factory=dict)
+    throughput: Mapping[ThroughputKey, float] = field(default_factory=dict)
+    base_type: GpuType = NO_TYPE
+
+    def speed(self, spec: JobSpec, allocation: Allocation) -> float:
+        """Return the speed of a job on an allocation, relative to base speed."""
+        gpu_type = self.nodes[allocation.shares[0].node].gpu_type
+        speed = self._device_speed(spec, gpu_type)
+        if spec.tolerance:
+            speed *= dict(spec.tolerance).get(level_of(allocation, self.nodes), 1.0)
+        return speed
+
+    def _device_speed(self, spec: JobSpec, gpu_type: GpuType) -> float:
+        here = self.throughput.get((spec.model, gpu_type, spec.gpus))
+        base = self.throughput.get((spec.model, self.base_type, spec.gpus))
+        if here is not None and base:
+            return here / base
+        return self.relative.get(gpu_type, 1.0)
+
+
+def level_of(allocation: Allocation, nodes: Mapping[NodeName, ConfigurationSet]) -> Level:
+    """Return the smallest level that holds all GPUs of an allocation (SOSP-SRC 2017)."""
+    sets = [nodes[share.node] for share in allocation.shares]
+    if len(sets) > 1:
+        if sets[0].rack and len({where.rack for where in sets}) == 1:
+            return Level.rack
+        if sets[0].domain and len({where.domain for where in sets}) == 1:
+            return Level.domain
+        return Level.cluster
+    mask = allocation.shares[0].gpu_mask
+    for groups in sets[0].levels:
+        if any(mask & ~group == 0 for group in groups.masks):
+            return groups.level
+    return Level.server

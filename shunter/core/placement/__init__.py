@@ -1,0 +1,9 @@
+"""Where a gang runs: searches over bitmaps of free GPUs."""
+
+from shunter.core.placement.catalogue import PLACEMENTS
+from shunter.core.placement.consolidated import Consolidated
+from shunter.core.placement.first_fit import FirstFit
+from shunter.core.placement.spread import Spread
+from shunter.core.placement.strategy import Placement, place
+
+__all__ = ["PLACEMENTS", "Consolidated", "FirstFit", "Placement", "Spread", "place"]

@@ -1,0 +1,12 @@
+"""The placements by the names that configurations give them."""
+
+from shunter.core.placement.consolidated import Consolidated
+from shunter.core.placement.first_fit import FirstFit
+from shunter.core.placement.spread import Spread
+from shunter.core.placement.strategy import Placement
+
+PLACEMENTS: dict[str, type[Placement]] = {
+    "consolidated": Consolidated,
+    "spread": Spread,
+    "first_fit": FirstFit,
+}

@@ -1,0 +1,85 @@
+"""Fewest servers: one if possible, the one that is left fullest; else as few as there must be.
+
+A preference, not a condition: a gang that fits nowhere together spreads. Between equal choices the
+server that joined first wins. Of gangs over several servers, one within a rack is preferred where
+it takes no more servers than one across racks.
+"""
+
+from shunter.core.cluster import Pool
+from shunter.core.placement.shapes import shaped_spots
+from shunter.core.placement.strategy import (
+    IN_SERVER,
+    Spot,
+    first_with,
+    has_room,
+    need_of,
+    regions,
+)
+from shunter.events.values.job_spec import Demand
+
+
+class Consolidated:
+    """Best fit on one server, then largest pieces first (fewest servers)."""
+
+    name = "consolidated"
+
+    def spots(self, pool: Pool, demand: Demand) -> list[Spot] | None:
+        """Return servers and GPU counts that meet the demand, or None."""
+        if demand.shapes:
+            return shaped_spots(pool, demand)
+        gpus, needs_more = demand.gpus, demand.cpus_milli or demand.memory_mb
+        for bits in pool.buckets[gpus:]:
+            if bits:
+                if not needs_more:
+                    return [((bits & -bits).bit_length() - 1, gpus)]
+                position = first_with(pool, bits, need_of(demand, gpus))
+                if position >= 0:
+                    return [(position, gpus)]
+        if demand.gpus < 2 or demand.max_level in IN_SERVER or demand.gpus > pool.gpus_free:
+            return None
+        areas = regions(pool, demand)
+        if areas == [-1] and len(pool.racks) > 1:
+            areas = [*pool.racks.values(), -1]
+        found = [spots for area in areas if (spots := _largest_first(pool, demand, area))]
+        if not found:
+            return None
+        fewest = min(len(spots) for spots in found)
+        return next(spots for spots in found if len(spots) == fewest)
+
+
+def _largest_first(pool: Pool, demand: Demand, area: int) -> list[Spot] | None:
+    """Take whole servers, emptiest first; the last piece goes where it fits best."""
+    buckets = _buckets(pool, demand, area)
+    spots: list[Spot] = []
+    left = demand.gpus
+    most = len(buckets) - 1
+    while left:
+        for bits in buckets[left:]:
+            if bits:
+                spots.append(((bits & -bits).bit_length() - 1, left))
+                return spots
+        while most and not buckets[most]:
+            most -= 1
+        if not most:
+            return None
+        bit = buckets[most] & -buckets[most]
+        spots.append((bit.bit_length() - 1, most))
+        buckets[most] ^= bit
+        left -= most
+    return spots
+
+
+def _buckets(pool: Pool, demand: Demand, area: int) -> list[int]:
+    """Return the servers by how many of the gang's GPUs each could take."""
+    buckets = [bits & area for bits in pool.buckets]
+    if not demand.cpus_milli and not demand.memory_mb:
+        return buckets
+    for count in range(len(buckets) - 1, 0, -1):
+        need, bits = need_of(demand, count), buckets[count]
+        while bits:
+            bit = bits & -bits
+            bits ^= bit
+            if not has_room(pool, bit.bit_length() - 1, need):
+                buckets[count] ^= bit
+                buckets[count - 1] |= bit
+    return buckets

@@ -1,0 +1,208 @@
+"""No policy is trusted: every change is checked before it becomes a fact.
+
+Changes are checked in plan order against the state as it would be after those before them. One
+that does not fit is refused alone, with its reason; a suspension whose every beneficiary was
+refused is dropped with them, so nobody makes room in vain.
+"""
+
+from dataclasses import dataclass, field
+
+from shunter.core.cluster import Health
+from shunter.core.planning.guards import Guards
+from shunter.core.planning.plan import Change, Move, Plan, Start, Suspend
+from shunter.core.state import ENDING, Job, State
+from shunter.events.facts.decisions import PlanRejected
+from shunter.events.values.allocation import Allocation, Share, Sharing
+from shunter.events.values.ids import JobId, NodeName, QueueName
+from shunter.events.values.reasons import Reason
+
+Refusal = tuple[Reason, str]
+
+_UP, _EXCLUSIVE = Health.up, Sharing.exclusive
+
+
+@dataclass(slots=True)
+class Approval:
+    """What may be done of a plan, and what may not."""
+
+    granted: list[Change] = field(default_factory=list)
+    refused: list[PlanRejected] = field(default_factory=list)
+
+
+def approve(plan: Plan, state: State, guards: Guards, now_us: int) -> Approval:
+    """Check a plan gang by gang.
+
+    Returns:
+        the changes that may be carried out, in plan order, and the refusals as facts.
+    """
+    dropped: set[JobId] = set()
+    first: dict[JobId, PlanRejected] = {}
+    while True:
+        approval = Check(state, guards, now_us).run(plan, dropped)
+        for refusal in approval.refused:
+            first.setdefault(refusal.job_id, refusal)
+        vain = _in_vain(approval) if approval.refused else None
+        if not vain:
+            break
+        dropped |= vain
+    # What a job was refused for at first, and not that nobody makes room for it since.
+    approval.refused = [first[refusal.job_id] for refusal in approval.refused]
+    return approval
+
+
+def _in_vain(approval: Approval) -> set[JobId]:
+    """Return the jobs to be suspended only for jobs that were refused."""
+    granted = {change.job_id for change in approval.granted}
+    refused = {refusal.job_id for refusal in approval.refused}
+    return {
+        change.job_id
+        for change in approval.granted
+        if isinstance(change, Suspend)
+        and any(gainer in refused for gainer in change.because.beneficiaries)
+        and not any(gainer in granted for gainer in change.because.beneficiaries)
+    }
+
+
+class Check:
+    """One pass over a plan, with what granted changes have given and taken so far.
+
+    `flipped` are the GPUs of each server that are of the other kind than in the state: freed by a
+    suspension, or taken by a start, never both, because a GPU changes hands at most once a plan
+    before it is taken for good.
+    """
+
+    def __init__(self, state: State, guards: Guards, now_us: int) -> None:
+        self.state = state
+        self.servers = state.cluster.servers
+        self.guards = guards
+        self.now_us = now_us
+        self.flipped: dict[NodeName, int] = {}
+        self.cpus_milli: dict[NodeName, int] = {}
+        self.memory_mb: dict[NodeName, int] = {}
+        self.queue_gpus: dict[QueueName, int] = {}
+
+    def run(self, plan: Plan, dropped: set[JobId]) -> Approval:
+        """Check every change in order, leaving out the suspensions in `dropped`."""
+        approval, seen = Approval(), set[JobId]()
+        jobs, granted = self.state.jobs, approval.granted
+        for change in plan.changes:
+            job_id = change.job_id
+            job = jobs.get(job_id)
+            if job is None or job_id in dropped:
+                continue  # there is nobody to tell, or it would make room in vain
+            if job_id in seen:
+                refusal: Refusal | None = (Reason.refused, "a plan may change a job only once")
+            elif type(change) is Start:
+                refusal = self._start(job, change.allocation)
+            else:
+                refusal = self._leave(job, change)
+            seen.add(job_id)
+            if refusal is None:
+                granted.append(change)
+            else:
+                reason, detail = refusal
+                rule = change.because.rule
+                approval.refused.append(PlanRejected(self.now_us, job_id, reason, rule, detail))
+        return approval
+
+    def _start(self, job: Job, target: Allocation) -> Refusal | None:
+        if not job.is_eligible:
+            return Reason.refused, f"the job is {job.phase}, on hold or blocked"
+        return self._take(job, target)
+
+    def _leave(self, job: Job, change: Change) -> Refusal | None:
+        if not job.allocation.shares or job.end_cause or job.phase is ENDING:
+            return Reason.refused, f"the job is {job.phase} and has nothing to give back"
+        pinned = self.guards.pinned_by(job, self.now_us)
+        if pinned is not None:
+            return pinned, "the job is guarded"
+        self._give(job, job.allocation, 1)
+        if isinstance(change, Move):
+            refusal = self._take(job, change.allocation)
+            if refusal is not None:
+                self._give(job, job.allocation, -1)
+            return refusal
+        return None
+
+    def _take(self, job: Job, target: Allocation) -> Refusal | None:
+        """Check an allocation against what is left, and take it."""
+        shares, gpus, flipped = target.shares, 0, self.flipped
+        for share in shares:
+            mask, node = share.gpu_mask, share.node
+            gpus += mask.bit_count()
+            server = self.servers.get(node)
+            if (
+                server is None
+                or server.health is not _UP
+                or server.drained
+                or mask & (server.decided ^ flipped.get(node, 0) | server.quarantined)
+                or mask >> server.configuration.gpus
+                or share.cpus_milli
+                or share.memory_mb
+                or job.spec.gpu_types
+            ):
+                refusal = self._check_share(job, share)
+                if refusal is not None:
+                    return refusal
+        if gpus != job.spec.gpus:
+            return Reason.refused, f"{gpus} GPUs instead of the gang of {job.spec.gpus}"
+        if target.sharing is not _EXCLUSIVE:
+            return Reason.refused, "this version cannot share GPUs"
+        if len(shares) != 1:
+            refusal = self._whole(shares, gpus)
+            if refusal is not None:
+                return refusal
+        queue = self.state.queues[job.spec.queue]
+        if queue.quota_gpus is not None:
+            used = queue.gpus + self.queue_gpus.get(queue.name, 0)
+            if used + gpus > queue.quota_gpus:
+                return Reason.quota, f"queue {queue.name} may use {queue.quota_gpus} GPUs"
+        self._give(job, target, -1)
+        return None
+
+    def _whole(self, shares: tuple[Share, ...], gpus: int) -> Refusal | None:
+        """Check that an allocation names some servers, each once, all of one GPU type."""
+        if not shares:
+            return Reason.refused, "an allocation must name a server"
+        if len({share.node for share in shares}) != len(shares):
+            return Reason.refused, "an allocation names a server twice"
+        types = {self.servers[share.node].configuration.gpu_type for share in shares}
+        if gpus and len(types) > 1:
+            return Reason.gpu_type_unavailable, "a gang must be of one GPU type"
+        return None
+
+    def _check_share(self, job: Job, share: Share) -> Refusal | None:
+        node, mask = share.node, share.gpu_mask
+        server = self.servers.get(node)
+        if server is None:
+            return Reason.refused, f"there is no node {node}"
+        if server.health is not _UP or server.drained:
+            return Reason.node_lost, f"node {node} takes no jobs"
+        if mask >> server.configuration.gpus or mask & server.quarantined:
+            return Reason.refused, f"node {node} has no such GPUs to give"
+        if mask & (server.decided ^ self.flipped.get(node, 0)):
+            return Reason.no_capacity, f"GPUs of node {node} are taken"
+        types = job.spec.gpu_types
+        if types and mask and server.configuration.gpu_type not in types:
+            return Reason.gpu_type_unavailable, "the job does not accept this GPU type"
+        if share.cpus_milli or share.memory_mb:
+            cpus = server.cpus_milli_free + self.cpus_milli.get(node, 0)
+            memory = server.memory_mb_free + self.memory_mb.get(node, 0)
+            if share.cpus_milli < 0 or share.memory_mb < 0:
+                return Reason.refused, "an allocation cannot take less than nothing"
+            if share.cpus_milli > cpus or share.memory_mb > memory:
+                return Reason.cpu_or_memory_short, f"node {node} has too little CPU or memory left"
+        return None
+
+    def _give(self, job: Job, what: Allocation, sign: int) -> None:
+        """Book an allocation as given back (1) or taken (-1)."""
+        flipped = self.flipped
+        for share in what.shares:
+            node = share.node
+            flipped[node] = flipped.get(node, 0) ^ share.gpu_mask
+            if share.cpus_milli or share.memory_mb:
+                self.cpus_milli[node] = self.cpus_milli.get(node, 0) + sign * share.cpus_milli
+                self.memory_mb[node] = self.memory_mb.get(node, 0) + sign * share.memory_mb
+        if self.state.queues[job.spec.queue].quota_gpus is not None:
+            queue = job.spec.queue
+            self.queue_gpus[queue] = self.queue_gpus.get(queue, 0) - sign * what.gpus

@@ -1,0 +1,62 @@
+"""A plan: the changes a policy wants, why, and what held back the jobs that were tried."""
+
+from shunter.events.values.allocation import Allocation
+from shunter.events.values.fact import fact
+from shunter.events.values.ids import JobId
+from shunter.events.values.reasons import Because, ClassWait, Wait
+
+
+@fact
+class Start:
+    """Run a waiting job there."""
+
+    job_id: JobId
+    allocation: Allocation
+    because: Because
+
+
+@fact
+class Suspend:
+    """Take everything from a job and let it wait."""
+
+    job_id: JobId
+    because: Because
+
+
+@fact
+class Move:
+    """Suspend a job and resume it elsewhere."""
+
+    job_id: JobId
+    allocation: Allocation
+    because: Because
+
+
+Change = Start | Suspend | Move
+
+
+@fact
+class Reservation:
+    """A promise to a waiting job: its GPUs are kept free from `start_us` on."""
+
+    job_id: JobId
+    start_us: int
+    gpus: int
+
+
+@fact
+class Plan:
+    """A change set against the view, in the order in which it is to be carried out.
+
+    Suspensions come before the starts that need their GPUs. `waits` names the classes of equal
+    waiting jobs whose reason is new (None: the class waits no more), `job_waits` single jobs, of
+    policies that have no classes.
+    """
+
+    changes: tuple[Change, ...] = ()
+    waits: tuple[ClassWait, ...] = ()
+    job_waits: tuple[tuple[JobId, Wait], ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+
+
+EMPTY_PLAN = Plan()

@@ -1,0 +1,110 @@
+"""From a view to facts: ask the policy, check its plan, and write down what was decided.
+
+The planner changes nothing. The scheduler emits what it returns; `replay --verify` compares it
+with what was recorded; `why` asks it once more with all reasons. One code path for all three.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from shunter.core.chance import Stream
+from shunter.core.planning.approver import approve
+from shunter.core.planning.guards import NO_GUARDS, Guards
+from shunter.core.planning.plan import Plan, Suspend
+from shunter.core.ports import Policy
+from shunter.core.state import State
+from shunter.core.view import View
+from shunter.events.facts.decisions import (
+    AllocationChanged,
+    ReservationSet,
+    RoundPlanned,
+    TargetsSet,
+    Trigger,
+    WaitReasonChanged,
+)
+from shunter.events.kinds import Event
+from shunter.events.values.allocation import NOTHING
+from shunter.events.values.fact import fact
+
+
+@fact
+class RoundRules:
+    """When plans are made: each `round_us` if anything changed, or (0) at each event.
+
+    With `backend_rounds` the backend says when a round is over. `instant` repeats what the backend
+    declares: all its outcomes are immediate and part of the decision.
+    """
+
+    round_us: int
+    seed: int = 0
+    instant: bool = False
+    backend_rounds: bool = False
+    all_reasons: bool = False
+    guards: Guards = NO_GUARDS
+
+    def number_at(self, now_us: int, state: State) -> int:
+        """Return the number of a round at an instant: on the grid, or counted."""
+        on_grid = self.round_us and not self.backend_rounds
+        return now_us // self.round_us if on_grid else state.rounds_planned
+
+    def grid_at(self, at_us: int) -> int:
+        """Return the first instant from `at_us` on at which a plan may be made."""
+        return -(-at_us // self.round_us) * self.round_us if self.round_us else at_us
+
+
+@dataclass(slots=True)
+class Planner:
+    """A policy with its memory, on one state."""
+
+    policy: Policy[Any]
+    memory: Any
+    state: State
+    view: View
+    rules: RoundRules
+
+    def targets(self, now_us: int) -> TargetsSet | None:
+        """Return new target shares, if the policy has any; to emit before planning."""
+        self.view.now_us = now_us
+        self.policy.advance(self.memory, self.view)
+        targets = self.policy.target(self.memory, self.view)
+        return None if targets is None else TargetsSet(now_us, targets)
+
+    def decisions(self, now_us: int, trigger: Trigger) -> list[Event]:
+        """Return the facts of one round: the round, its changes, refusals and promises."""
+        self.view.now_us = now_us
+        state, rules = self.state, self.rules
+        number = rules.number_at(now_us, state)
+        plan = self.policy.plan(
+            self.memory, self.view, Stream(rules.seed, self.policy.name, number)
+        )
+        skipped = number - state.round_number - 1
+        facts: list[Event] = [RoundPlanned(now_us, number, skipped, state.seq, trigger, plan.waits)]
+        if plan.changes:
+            approval = approve(plan, state, rules.guards, now_us)
+            for change in approval.granted:
+                target = NOTHING if isinstance(change, Suspend) else change.allocation
+                facts.append(
+                    AllocationChanged(now_us, change.job_id, target, change.because, rules.instant)
+                )
+            facts.extend(approval.refused)
+        if plan.job_waits:
+            facts.extend(WaitReasonChanged(now_us, job, wait) for job, wait in plan.job_waits)
+        if plan.reservations or state.reservations:
+            facts.extend(self._promises(plan, now_us))
+        return facts
+
+    def _promises(self, plan: Plan, now_us: int) -> list[Event]:
+        """Return what changed of the promises made to waiting jobs."""
+        kept = {promise.job_id for promise in plan.reservations}
+        started = {change.job_id for change in plan.changes}
+        facts: list[Event] = [
+            ReservationSet(now_us, promise.job_id, promise.start_us, promise.gpus)
+            for promise in plan.reservations
+            if self.state.reservations.get(promise.job_id) != promise.start_us
+        ]
+        facts.extend(
+            ReservationSet(now_us, job_id, None)
+            for job_id in self.state.reservations
+            if job_id not in kept | started or job_id in started
+        )
+        return facts

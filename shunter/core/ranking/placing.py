@@ -1,0 +1,62 @@
+"""Where the picked jobs go: on a scratch of the pools, after the victims have left."""
+
+from shunter.core.cluster import CPU_POOL, Pool
+from shunter.core.placement import Placement, place
+from shunter.core.ranking.ranking import Entry
+from shunter.core.ranking.selection import Selection
+from shunter.core.view import View
+from shunter.events.values.allocation import Share
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import Demand
+from shunter.events.values.reasons import Reason
+
+Placed = dict[JobId, tuple[Share, ...]]
+
+
+def place_starts(
+    picked: Selection, placement: Placement, view: View
+) -> Placed | tuple[Entry, str, Reason]:
+    """Place starts in rank order; return the first that finds no place, and why."""
+    if not picked.starts:
+        return {}
+    scratch = _after_leaving(picked.victims, view)
+    placed: Placed = {}
+    for entry, pool in picked.starts:
+        demand = view.jobs[entry.job_id].demand
+        shares = _place_one(demand, pool, placement, scratch)
+        if isinstance(shares, Reason):
+            return entry, pool, shares
+        placed[entry.job_id] = shares
+    return placed
+
+
+def _after_leaving(victims: list[Entry], view: View) -> dict[str, Pool]:
+    """Return copies of the pools where the victims' GPUs, CPUs and memory are free."""
+    scratch = {name: pool.copied() for name, pool in view.pools.items()}
+    servers = view.cluster.servers
+    for victim in victims:
+        for share in view.jobs[victim.job_id].allocation.shares:
+            server = servers[share.node]
+            pool = scratch[server.configuration.gpu_type]
+            if server.is_up:
+                position = server.position
+                freed = share.gpu_mask & ~server.quarantined
+                pool.set_free(position, pool.free[position] | freed)
+                pool.cpus_free[position] += share.cpus_milli
+                pool.memory_free[position] += share.memory_mb
+    return scratch
+
+
+def _place_one(
+    demand: Demand, pool: str, placement: Placement, scratch: dict[str, Pool]
+) -> tuple[Share, ...] | Reason:
+    if demand.gpus:
+        return place(placement, scratch[pool], demand)
+    order = [CPU_POOL, *(name for name in scratch if name != CPU_POOL)]
+    shares: tuple[Share, ...] | Reason = Reason.cpu_or_memory_short
+    for name in order:
+        if name in scratch:
+            shares = place(placement, scratch[name], demand)
+            if not isinstance(shares, Reason):
+                return shares
+    return shares

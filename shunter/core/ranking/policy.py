@@ -1,0 +1,240 @@
+"""An index policy: any index, on the one incremental engine."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from shunter.core.placement import Placement
+from shunter.core.planning.plan import EMPTY_PLAN, Change, Plan, Reservation, Start, Suspend
+from shunter.core.ports import Observers, Rng
+from shunter.core.ranking.easy import backfill
+from shunter.core.ranking.index import Index, Misfit
+from shunter.core.ranking.keys import drift, rank_of
+from shunter.core.ranking.placing import Placed, place_starts
+from shunter.core.ranking.ranking import Ranking
+from shunter.core.ranking.selection import Bars, Selection, Walk
+from shunter.core.ranking.waits import class_waits
+from shunter.core.view import View
+from shunter.events.facts.cluster import (
+    GpuQuarantined,
+    GpuRestored,
+    NodeAdded,
+    NodeDrained,
+    NodeLost,
+    NodeReachable,
+    NodeRemoved,
+    NodeRestored,
+    NodeUnreachable,
+    QuotaChanged,
+)
+from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned, Target
+from shunter.events.facts.execution import (
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobSuspended,
+    LaunchFailed,
+)
+from shunter.events.facts.jobs import (
+    JobCancelled,
+    JobCancelRequested,
+    JobFailed,
+    JobFinished,
+    JobHeld,
+    JobPriorityChanged,
+    JobRejected,
+    JobReleased,
+    JobSubmitted,
+    TimeLimitReached,
+)
+from shunter.events.kinds import Event
+from shunter.events.values.allocation import Allocation
+from shunter.events.values.reasons import Because
+
+YEAR_US = 365 * 24 * 3_600_000_000
+
+_TOUCHED = (
+    JobHeld,
+    JobReleased,
+    JobPriorityChanged,
+    JobCancelRequested,
+    TimeLimitReached,
+    AttemptStarted,
+    AttemptEnded,
+    JobSuspended,
+)
+_LEFT = (AttemptLost, LaunchFailed, GpusReleased)
+_ENDED = (JobFinished, JobFailed, JobCancelled, JobRejected)
+_CLUSTER = (
+    NodeAdded,
+    NodeDrained,
+    NodeRestored,
+    NodeUnreachable,
+    NodeReachable,
+    NodeLost,
+    NodeRemoved,
+    GpuQuarantined,
+    GpuRestored,
+)
+
+
+@dataclass(frozen=True)
+class RankedPolicy:
+    """Runs jobs in the order of an index, placed by a strategy.
+
+    `default_limit_us` is what a job without a declared limit counts as for EASY reservations.
+    """
+
+    index: Index
+    placement: Placement
+    default_limit_us: int = YEAR_US
+
+    @property
+    def name(self) -> str:
+        """The policy's name in configuration and log."""
+        return self.index.name
+
+    @property
+    def version(self) -> str:
+        """The version of its rules; another one may decide otherwise."""
+        return self.index.version
+
+    @property
+    def oracle(self) -> bool:
+        """Whether it sees how long jobs will run."""
+        return self.index.oracle
+
+    def start(self, view: View) -> Ranking:
+        """Return the ranking of the cluster as it is."""
+        ranking = Ranking()
+        ranking.set_quotas(view.queues)
+        ranking.remember(view.class_waits)
+        for job in view.jobs.values():
+            ranking.sync(job, self.index, view)
+        return ranking
+
+    def observers(self, memory: Ranking) -> Observers:
+        """Keep the ranking up to date with everything that happens to jobs and servers."""
+        index = self.index
+        looks_at_limits = index.misfit is Misfit.reserved
+
+        def touched(event: Any, view: View) -> None:
+            memory.sync(view.jobs[event.job_id], index, view)
+            memory.dirty = True
+
+        def submitted(event: JobSubmitted, view: View) -> None:
+            memory.sync(view.jobs[event.job_id], index, view)
+            if not memory.dirty:
+                memory.dirty = looks_at_limits or not memory.is_behind(event.job_id)
+
+        def left(event: Any, view: View) -> None:
+            touched(event, view)
+            for job in view.launched:
+                memory.sync(job, index, view)
+
+        def allocated(event: AllocationChanged, view: View) -> None:
+            starved = view.is_guarded and memory.is_starved(event.job_id)
+            memory.sync(view.jobs[event.job_id], index, view)
+            # Once it runs it is starved no more; who had to leave one pool may fit another; and
+            # who found no place may now make others leave, and find one.
+            moved_on = len(view.pools) > 1 and not event.allocation.shares
+            if starved or moved_on or (memory.unplaced and index.preemptive):
+                memory.dirty = memory.again = True
+
+        def ended(event: Any, view: View) -> None:
+            memory.remove(event.job_id)
+            for job_id in view.unblocked:
+                memory.sync(view.jobs[job_id], index, view)
+            for job in view.launched:
+                memory.sync(job, index, view)
+            memory.dirty = True
+
+        def changed(event: Any, view: View) -> None:
+            memory.dirty = memory.looks_stale = True
+
+        def quota(event: QuotaChanged, view: View) -> None:
+            memory.set_quotas(view.queues)
+            for job in view.jobs.values():
+                memory.sync(job, index, view)
+            memory.dirty = True
+
+        def planned(event: RoundPlanned, view: View) -> None:
+            memory.dirty = memory.again = False
+            if event.waits:
+                memory.told(event.waits)
+
+        told: dict[type[Event], Any] = dict.fromkeys(_TOUCHED, touched)
+        told.update(dict.fromkeys(_LEFT, left))
+        told.update(dict.fromkeys(_ENDED, ended))
+        told.update(dict.fromkeys((*_CLUSTER, PlanRejected), changed))
+        return told | {
+            JobSubmitted: submitted,
+            AllocationChanged: allocated,
+            QuotaChanged: quota,
+            RoundPlanned: planned,
+        }
+
+    def advance(self, memory: Ranking, view: View) -> None:
+        """Re-rank the jobs whose rank has changed by itself."""
+        for job_id in (*memory.due(view.now_us), *memory.unsteady):
+            memory.sync(view.jobs[job_id], self.index, view)
+
+    def target(self, memory: Ranking, view: View) -> tuple[Target, ...] | None:
+        """An index policy has no targets."""
+        return None
+
+    def wake_at(self, memory: Ranking) -> int | None:
+        """Return the next change of a rank, if anybody waits for it."""
+        if not memory.waiting:
+            return None
+        return 0 if memory.again else memory.next_change()
+
+    def settled(self, memory: Ranking) -> bool:
+        """Say whether nobody waits, or nothing happened since the last plan."""
+        return not memory.waiting or not memory.dirty
+
+    def plan(self, memory: Ranking, view: View, rng: Rng) -> Plan:
+        """Pick, place, and say why; pick again without the jobs that find no place."""
+        excluded: Bars = {}
+        memory.look_at(view.pools)
+        while True:
+            walk = self._walk(memory, view, excluded)
+            picked = walk.run()
+            promise = None
+            if self.index.misfit is Misfit.reserved:
+                promise = backfill(walk, view, self.default_limit_us)
+            placed = place_starts(picked, self.placement, view)
+            if isinstance(placed, dict):
+                break
+            entry, pool, reason = placed
+            excluded[entry.number, pool] = (entry.key, reason)
+        waits = class_waits(walk, view)
+        if not picked.starts and not picked.victims and not waits and promise is None:
+            return EMPTY_PLAN
+        changes = self._changes(picked, placed, view.now_us)
+        reservations: tuple[Reservation, ...] = () if promise is None else (promise,)
+        return Plan(changes, waits, (), reservations)
+
+    def _walk(self, memory: Ranking, view: View, excluded: Bars) -> Walk:
+        return Walk(
+            memory,
+            view,
+            preemptive=self.index.preemptive,
+            misfit=self.index.misfit,
+            drift=drift(view.now_us) if self.index.drifts else 0,
+            excluded=excluded,
+        )
+
+    def _changes(self, picked: Selection, placed: Placed, now_us: int) -> tuple[Change, ...]:
+        """Return the suspensions and then the starts, each with its rule and rank."""
+        changes: list[Change] = []
+        if picked.victims:
+            zero = now_us if self.index.drifts else 0
+            gainers = tuple(entry.job_id for entry, _ in picked.starts[:4])
+            for victim in picked.victims:
+                because = Because("outranked", (rank_of(victim.key) - zero,), gainers)
+                changes.append(Suspend(victim.job_id, because))
+        for entry, _ in picked.starts:
+            because = Because(self.name, (rank_of(entry.key),))
+            changes.append(Start(entry.job_id, Allocation(placed[entry.job_id]), because))
+        return tuple(changes)

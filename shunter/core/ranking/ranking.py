@@ -1,0 +1,263 @@
+"""The memory of every index policy: all jobs in rank order, kept up to date event by event.
+
+Waiting jobs stand in one list for each class of equal demands, running ones in one for each bound
+they count against. Whatever happens to a job, `sync` compares where it stands with where it
+belongs; there is no second way in or out.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+from shunter.core.cluster import Pool
+from shunter.core.planning.guards import Band
+from shunter.core.ranking.budgets import Budget
+from shunter.core.ranking.index import Index
+from shunter.core.ranking.keys import band_of, ordinal_of, pack
+from shunter.core.ranking.waiting import WaitingClass
+from shunter.core.state import Job
+from shunter.core.view import View
+from shunter.events.rows import DERIVED
+from shunter.events.values.ids import JobId, QueueName
+from shunter.events.values.job_spec import Demand, SuspendMode
+from shunter.events.values.reasons import ClassWait, Reason, Wait
+
+NO_POOL = "-"  # the pool of a waiting job
+_UNPLACED = (
+    Reason.no_capacity,
+    Reason.fragmented,
+    Reason.locality_not_met,
+    Reason.cpu_or_memory_short,
+)
+_NORMAL, _NEVER = int(Band.normal), SuspendMode.never
+
+
+@dataclass(slots=True)
+class Entry:
+    """One job in the ranking.
+
+    `number` is that of its class; `pool` the GPU type it runs on, or NO_POOL while it waits.
+    """
+
+    job_id: JobId
+    ordinal: int
+    number: int
+    key: int
+    gpus: int
+    pool: str
+    changes_at: int | None
+
+
+@dataclass(slots=True)
+class Ranking:
+    """All jobs that run or could, in rank order; `bounded` queues have a quota."""
+
+    entries: dict[JobId, Entry] = field(default_factory=dict)
+    seen: list[tuple[Demand, Reason | None]] = field(default_factory=list)
+    dirty: bool = True
+    again: bool = False
+    unsteady: dict[JobId, None] = field(default_factory=dict)
+    bounded: list[QueueName] = field(default_factory=list)
+    by_ordinal: dict[int, Entry] = field(default_factory=dict, metadata=DERIVED)
+    classes: list[WaitingClass] = field(default_factory=list, metadata=DERIVED)
+    numbers: dict[Demand, int] = field(default_factory=dict, metadata=DERIVED)
+    looks_stale: bool = field(default=True, metadata=DERIVED)
+    pools: dict[str, Budget] = field(default_factory=dict, metadata=DERIVED)
+    quotas: dict[QueueName, Budget] = field(default_factory=dict, metadata=DERIVED)
+    unplaced: dict[int, None] = field(default_factory=dict, metadata=DERIVED)
+    timers: list[tuple[int, int]] = field(default_factory=list, metadata=DERIVED)
+    waiting: int = field(default=0, metadata=DERIVED)
+
+    def restored(self) -> None:
+        """Rebuild the lists from the entries."""
+        self.quotas = {name: Budget() for name in self.bounded}
+        seen, self.seen = self.seen, []
+        for demand, told in seen:
+            self._tell(self._class_of(demand), told)
+        for entry in self.entries.values():
+            self.by_ordinal[entry.ordinal] = entry
+            self._insert(entry)
+        self.timers = [
+            (entry.changes_at, entry.ordinal)
+            for entry in self.entries.values()
+            if entry.changes_at is not None
+        ]
+        heapify(self.timers)
+
+    def sync(self, job: Job, index: Index, view: View) -> None:
+        """Put a job where it belongs now: among the running, the waiting, or nowhere."""
+        entry = self.entries.get(job.job_id)
+        if entry is not None:
+            self._take_out(entry)
+        shares = job.allocation.shares
+        if shares and not job.end_cause and job.exit_code is None:
+            server = view.cluster.servers[shares[0].node]
+            pool: str = server.configuration.gpu_type
+            gpus = job.gpus or job.allocation.gpus
+        elif job.is_eligible:
+            pool, gpus = NO_POOL, job.demand.gpus
+        else:
+            if entry is not None:
+                self._forget(entry)
+            return
+        rank, changes_at = index.standing(job, view)
+        if view.is_guarded or job.spec.suspend_mode is _NEVER:
+            band: int = view.guards.band(job, view.now_us)
+            changes_at = _earliest(changes_at, view.guards.changes_at(job, view.now_us))
+        else:
+            band = _NORMAL
+        key = pack(band, job.priority, rank, job.ordinal)
+        if entry is None:
+            number = self._class_of(job.demand).number
+            entry = Entry(job.job_id, job.ordinal, number, key, gpus, pool, changes_at)
+            self.entries[job.job_id] = entry
+            self.by_ordinal[job.ordinal] = entry
+        else:
+            if self.classes[entry.number].demand is not job.demand:
+                entry.number = self._class_of(job.demand).number
+            entry.key, entry.gpus, entry.pool, entry.changes_at = key, gpus, pool, changes_at
+        if changes_at is not None:
+            heappush(self.timers, (changes_at, job.ordinal))
+        if index.drifts:
+            self._note_drift(job)
+        self._insert(entry)
+
+    def is_behind(self, job_id: JobId) -> bool:
+        """Say whether a job waits behind another of its class that is known not to fit.
+
+        Nothing that could help it would not help the other one first, so it needs no plan.
+        """
+        entry = self.entries.get(job_id)
+        if entry is None:
+            return True
+        waiting = self.classes[entry.number]
+        return waiting.told is not None and waiting.keys[0] < entry.key
+
+    def is_starved(self, job_id: JobId) -> bool:
+        """Say whether a job stands at the head because it has waited too long."""
+        entry = self.entries.get(job_id)
+        return entry is not None and band_of(entry.key) == Band.starved
+
+    def remove(self, job_id: JobId) -> None:
+        """Forget a job that has ended."""
+        entry = self.entries.get(job_id)
+        if entry is not None:
+            self._take_out(entry)
+            self._forget(entry)
+
+    def next_change(self) -> int | None:
+        """Return the next instant at which a rank changes by itself."""
+        timers = self.timers
+        while timers:
+            at_us, ordinal = timers[0]
+            entry = self.by_ordinal.get(ordinal)
+            if entry is not None and entry.changes_at == at_us:
+                return at_us
+            heappop(timers)
+        return None
+
+    def due(self, now_us: int) -> list[JobId]:
+        """Take out the jobs whose rank has changed by itself up to now, in order."""
+        found = []
+        while (at_us := self.next_change()) is not None and at_us <= now_us:
+            _, ordinal = heappop(self.timers)
+            entry = self.by_ordinal[ordinal]
+            entry.changes_at = None
+            found.append(entry.job_id)
+        return found
+
+    def entry_at(self, key: int) -> Entry:
+        """Return the entry with a key."""
+        return self.by_ordinal[ordinal_of(key)]
+
+    def told(self, waits: Iterable[ClassWait]) -> None:
+        """Note what was recorded of the classes."""
+        for entry in waits:
+            number = self.numbers.get(entry.demand)
+            if number is not None:
+                reason = None if entry.wait is None else entry.wait.reason
+                self._tell(self.classes[number], reason)
+
+    def remember(self, waits: Mapping[Demand, Wait]) -> None:
+        """Note what was recorded before this ranking began."""
+        for demand, wait in waits.items():
+            self._tell(self._class_of(demand), wait.reason)
+
+    def look_at(self, pools: Mapping[str, Pool]) -> None:
+        """Bring the classes up to date with a cluster that changed."""
+        if self.looks_stale:
+            for waiting in self.classes:
+                waiting.look_at(pools)
+            self.looks_stale = False
+
+    def set_quotas(self, quotas: Mapping[QueueName, Any]) -> None:
+        """Keep a budget for each queue that has a quota."""
+        wanted = {name for name, queue in quotas.items() if queue.quota_gpus is not None}
+        if wanted == self.quotas.keys():
+            return
+        self.bounded = [name for name in quotas if name in wanted]
+        self.quotas = {name: Budget() for name in self.bounded}
+        for entry in self.entries.values():
+            quota = self._quota_of(entry)
+            if entry.pool != NO_POOL and quota is not None:
+                quota.add(entry.key, entry.gpus)
+
+    def _insert(self, entry: Entry) -> None:
+        if entry.pool == NO_POOL:
+            self.classes[entry.number].add(entry.key)
+            self.waiting += 1
+            return
+        pool = self.pools.get(entry.pool)
+        if pool is None:
+            pool = self.pools[entry.pool] = Budget()
+        pool.add(entry.key, entry.gpus)
+        if self.quotas and (quota := self._quota_of(entry)) is not None:
+            quota.add(entry.key, entry.gpus)
+
+    def _take_out(self, entry: Entry) -> None:
+        if entry.pool == NO_POOL:
+            self.classes[entry.number].remove(entry.key)
+            self.waiting -= 1
+            return
+        self.pools[entry.pool].remove(entry.key)
+        if self.quotas and (quota := self._quota_of(entry)) is not None:
+            quota.remove(entry.key)
+
+    def _quota_of(self, entry: Entry) -> Budget | None:
+        return self.quotas.get(self.classes[entry.number].demand.queue)
+
+    def _class_of(self, demand: Demand) -> WaitingClass:
+        number = self.numbers.get(demand)
+        if number is None:
+            number = self.numbers[demand] = len(self.classes)
+            self.classes.append(WaitingClass(demand, number, demand.gpus))
+            self.seen.append((demand, None))
+            self.looks_stale = True
+        return self.classes[number]
+
+    def _tell(self, waiting: WaitingClass, reason: Reason | None) -> None:
+        waiting.told = reason
+        if reason in _UNPLACED:
+            self.unplaced[waiting.number] = None
+        elif self.unplaced:
+            self.unplaced.pop(waiting.number, None)
+        self.seen[waiting.number] = (waiting.demand, reason)
+
+    def _note_drift(self, job: Job) -> None:
+        """Note whether a placed job's rank does not fall by one a microsecond."""
+        if job.allocation.shares and (job.working_since_us is None or job.speed != 1.0):
+            self.unsteady[job.job_id] = None
+        elif self.unsteady:
+            self.unsteady.pop(job.job_id, None)
+
+    def _forget(self, entry: Entry) -> None:
+        self.unsteady.pop(entry.job_id, None)
+        del self.entries[entry.job_id]
+        del self.by_ordinal[entry.ordinal]
+
+
+def _earliest(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)

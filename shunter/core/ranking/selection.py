@@ -1,0 +1,219 @@
+"""Who runs: the greedy walk in rank order, done incrementally.
+
+The rule is the papers' own: go through all jobs from the first rank to the last and let each run
+that fits into what is left. Walking thousands of jobs at every round would be slow, and is not
+needed: the running jobs all fit together, so the walk can jump from one waiting job to the next.
+What a job finds free at its turn is what is free now, plus what running jobs ranked after it
+hold. Going on, that only falls; so a class of equal jobs whose first member does not fit is out.
+"""
+
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heapreplace
+
+from shunter.core.cluster import CPU_POOL
+from shunter.core.ranking.budgets import Budget
+from shunter.core.ranking.index import Misfit
+from shunter.core.ranking.keys import FIRST, LAST
+from shunter.core.ranking.ranking import Entry, Ranking
+from shunter.core.ranking.waiting import WaitingClass
+from shunter.core.view import View
+from shunter.events.values.reasons import Reason
+
+Bars = dict[tuple[int, str], tuple[int, Reason]]
+
+
+@dataclass(slots=True)
+class Selection:
+    """The outcome of one walk: who starts where, who must leave, who found no room.
+
+    `misfits` are reasons by class number, where more is known than that others rank first.
+    """
+
+    starts: list[tuple[Entry, str]] = field(default_factory=list)
+    victims: list[Entry] = field(default_factory=list)
+    misfits: dict[int, Reason] = field(default_factory=dict)
+    head: Entry | None = None
+
+
+class Walk:
+    """One greedy walk over a ranking.
+
+    `excluded` says, by class and pool, which is the first job that fits by count but could not be
+    placed, and why. The walk treats running jobs of a policy without preemption as if they all
+    ranked first.
+    """
+
+    def __init__(
+        self,
+        ranking: Ranking,
+        view: View,
+        *,
+        preemptive: bool,
+        misfit: Misfit,
+        drift: int,
+        excluded: Bars,
+    ) -> None:
+        self.ranking = ranking
+        self.preemptive = preemptive
+        self.skips = misfit is Misfit.skipped
+        self.drift = drift
+        self.excluded = excluded
+        self.picked = Selection()
+        self.free = {name: pool.gpus_free for name, pool in view.pools.items()}
+        self.quota_free = {name: view.quota_free(name) for name in ranking.quotas}
+        plain = len(self.free) == 1 and not self.quota_free and not excluded
+        self._only = next(iter(self.free)) if plain else None
+        self._at = FIRST
+        self._over = False
+
+    def run(self) -> Selection:
+        """Walk to the end and return who was picked."""
+        picked, classes = self.picked, self.ranking.classes
+        heads = self._heads()
+        heapify(heads)
+        while heads:
+            key, number, place = heads[0]
+            rank = key + self.drift
+            if self._over:
+                self._seat_running(rank)
+            waiting = classes[number]
+            pool = self.fitting(waiting, rank)
+            if pool is None:
+                picked.head = picked.head or self.ranking.entry_at(key)
+                if not self.skips:
+                    break
+                heappop(heads)
+                continue
+            self.take(self.ranking.entry_at(key), pool)
+            if self.preemptive:
+                self._at = rank
+            place += 1
+            if place < len(waiting.keys):
+                heapreplace(heads, (waiting.keys[place], number, place))
+            else:
+                heappop(heads)
+        if self._over:
+            self._seat_running(LAST)
+        return picked
+
+    def _heads(self) -> list[tuple[int, int, int]]:
+        """Return the first job of each class that could fit: (key, class, place in it).
+
+        No class finds more free at its turn than the one that ranks first would.
+        """
+        classes = self.ranking.classes
+        heads = [(waiting.keys[0], waiting.number, 0) for waiting in classes if waiting.keys]
+        if not self.skips or not heads:
+            return heads
+        if not self.preemptive:
+            most = max(self.free.values(), default=0)
+        else:
+            first = min(heads)[0] + self.drift
+            budgets = self.ranking.pools
+            most = max(
+                [free + self._behind(budgets.get(name), first) for name, free in self.free.items()],
+                default=0,
+            )
+        return [head for head in heads if classes[head[1]].gpus <= most]
+
+    def take(self, entry: Entry, pool: str) -> None:
+        """Pick a waiting job to start."""
+        self.picked.starts.append((entry, pool))
+        gpus = entry.gpus
+        if not gpus:
+            return
+        self.free[pool] -= gpus
+        if self.free[pool] < 0:
+            self._over = True
+        if self.quota_free:
+            self._spend_quota(entry, gpus)
+
+    def fitting(self, waiting: WaitingClass, rank: int) -> str | None:
+        """Return the acceptable pool in which a class fits at its turn, if there is one.
+
+        The first one in which it fits without making anybody leave, else the first one at all.
+        """
+        gpus, number, demand = waiting.gpus, waiting.number, waiting.demand
+        only = self._only
+        if only is not None and gpus and not demand.gpu_types:
+            free = self.free[only]
+            if free < gpus and self.preemptive:
+                free += self._behind(self.ranking.pools.get(only), rank)
+            return only if free >= gpus else None
+        if not gpus:
+            return None if self.excluded and self.is_barred(number, CPU_POOL, rank) else CPU_POOL
+        if self.quota_free and demand.queue in self.quota_free:
+            free = self.quota_free[demand.queue]
+            if free < gpus and self.preemptive:
+                free += self._behind(self.ranking.quotas[demand.queue], rank)
+            if free < gpus:
+                self.picked.misfits[number] = Reason.quota
+                return None
+        second = None
+        for pool in demand.gpu_types or self.free:
+            if self.excluded and self.is_barred(number, pool, rank):
+                continue
+            free = self.free.get(pool, 0)
+            if free >= gpus:
+                return pool
+            if second is None and self.preemptive:
+                free += self._behind(self.ranking.pools.get(pool), rank)
+                second = pool if free >= gpus else None
+        return second
+
+    def is_barred(self, number: int, pool: str, rank: int) -> bool:
+        """Say whether a job of a class, or one before it, found no place in a pool."""
+        bar = self.excluded.get((number, pool))
+        if bar is None or rank - self.drift < bar[0]:
+            return False
+        self.picked.misfits[number] = bar[1]
+        return True
+
+    def _spend_quota(self, entry: Entry, gpus: int) -> None:
+        queue = self.ranking.classes[entry.number].demand.queue
+        if queue in self.quota_free:
+            self.quota_free[queue] -= gpus
+            self._over = self._over or self.quota_free[queue] < 0
+
+    def _behind(self, budget: Budget | None, rank: int) -> int:
+        return budget.after(rank) if budget is not None else 0
+
+    def _seat_running(self, upto: int) -> None:
+        """Seat the running jobs ranked before `upto`; those that do not fit must leave."""
+        if len(self.free) == 1 and not self.quota_free:
+            self._seat_in_one_pool(upto)
+            return
+        while True:
+            first = None
+            bounds = self._bounds()
+            for budget, free in bounds:
+                if free < 0 and (short := -free - budget.after(upto)) > 0:
+                    key = budget.first_misfit(self._at, upto, short)
+                    first = key if first is None else min(first, key)
+            if first is None:
+                self._over = any(free < 0 for _, free in bounds)
+                return
+            victim = self.ranking.entry_at(first)
+            self.picked.victims.append(victim)
+            self.free[victim.pool] += victim.gpus
+            if self.quota_free:
+                self._spend_quota(victim, -victim.gpus)
+            self._at = first
+
+    def _seat_in_one_pool(self, upto: int) -> None:
+        """Do the same where there is but one bound, as usual."""
+        (pool, free), picked = next(iter(self.free.items())), self.picked
+        budget = self.ranking.pools[pool]
+        behind = budget.after(upto)
+        while free + behind < 0:
+            self._at = budget.first_misfit(self._at, upto, -free - behind)
+            victim = self.ranking.entry_at(self._at)
+            picked.victims.append(victim)
+            free += victim.gpus
+        self.free[pool] = free
+        self._over = free < 0
+
+    def _bounds(self) -> list[tuple[Budget, int]]:
+        pools, quotas = self.ranking.pools, self.ranking.quotas
+        found = [(pools[name], free) for name, free in self.free.items() if name in pools]
+        return found + [(quotas[name], free) for name, free in self.quota_free.items()]

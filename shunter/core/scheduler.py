@@ -1,0 +1,226 @@
+"""The functional core: inputs in, facts and effects out; no I/O, no clock, no logging.
+
+`step` folds each fact as it emits it, because a decision needs the observations of its own step.
+Within one instant the order is: ends, failures, node changes, arrivals (as the backend hands them
+over), then time limits, then ranks that change by themselves, then the round.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend, Terminate
+from shunter.core.fold import RULES
+from shunter.core.intake.admission import Admission
+from shunter.core.intake.handlers import HANDLERS
+from shunter.core.intake.inputs import Input
+from shunter.core.planning.planner import Planner, RoundRules
+from shunter.core.ports import Observer, Observers, Policy
+from shunter.core.state import LAUNCHING, RUNNING, Job, State
+from shunter.core.view import View
+from shunter.errors import IllegalEventError
+from shunter.events.facts.decisions import AllocationChanged, PlanRejected, Trigger
+from shunter.events.facts.jobs import JobSubmitted, TimeLimitReached
+from shunter.events.kinds import Event
+from shunter.events.values.ids import JobId
+
+
+class Scheduler:
+    """One policy on one state."""
+
+    def __init__(
+        self,
+        policy: Policy[Any],
+        rules: RoundRules,
+        state: State | None = None,
+        listeners: Iterable[Observers] = (),
+    ) -> None:
+        self.state = State() if state is None else state
+        self.rules = rules
+        self.policy = policy
+        self.view = View(
+            self.state, rules.guards, oracle=policy.oracle, all_reasons=rules.all_reasons
+        )
+        self.view.open()
+        self.view.now_us = self.state.now_us
+        self.memory = policy.start(self.view)
+        self.view.close()
+        self.planner = Planner(policy, self.memory, self.state, self.view, rules)
+        self.admission = Admission(self.state.cluster)
+        self.world_ended = False
+        self.round_ended = False
+        self.dirty = True
+        self._observers = merged([policy_observers(policy, self.memory), *listeners])
+        self._events: list[Event] = []
+        self._effects: list[Effect] = []
+        self._limits: list[tuple[int, int, JobId, int]] = []
+        for job in self.state.jobs.values():
+            self._time(job)
+
+    def step(self, now_us: int, inputs: Sequence[Input]) -> tuple[list[Event], list[Effect]]:
+        """Take in what happened up to now, decide if due; return facts and effects.
+
+        Raises:
+            IllegalEventError: an input contradicts the state.
+        """
+        self.view.open()
+        handlers = HANDLERS
+        for item in inputs:
+            handlers[type(item)](self, item)
+        if inputs:
+            self.dirty = True
+        if self._limits:
+            self._end_overdue(now_us)
+        if not (self._effects and self._ends_somebody()) and self._is_due(now_us):
+            self._plan(now_us)
+        self.view.close()
+        events, effects = self._events, self._effects
+        self._events, self._effects = [], []
+        return events, effects
+
+    def deadline_us(self, now_us: int) -> int | None:
+        """Return the next instant at which the core must be asked though nothing happens."""
+        rules = self.rules
+        if rules.backend_rounds:
+            return self._next_limit()
+        wake_us = self.policy.wake_at(self.memory)
+        if self.dirty and not self.policy.settled(self.memory):
+            wake_us = now_us + 1 if wake_us is None else min(wake_us, now_us + 1)
+        if wake_us is not None:
+            wake_us = rules.grid_at(max(wake_us, now_us + 1))
+        limit_us = self._next_limit()
+        if wake_us is None or limit_us is None:
+            return limit_us if wake_us is None else wake_us
+        return min(wake_us, limit_us)
+
+    def emit(self, event: Event) -> None:
+        """Make a fact: fold it, tell those who observe its kind, and keep it for the log."""
+        state = self.state
+        kind = type(event)
+        if event.at_us < state.now_us:
+            raise IllegalEventError(f"{kind.__name__} at {event.at_us} us comes too late")
+        RULES[kind](state, event)
+        state.now_us = self.view.now_us = event.at_us
+        state.seq += 1
+        self._events.append(event)
+        told = self._observers.get(kind)
+        if told is not None:
+            for tell in told:
+                tell(event, self.view)
+        if state.launched:
+            self._launch_all()
+
+    def terminate(self, job: Job) -> None:
+        """Ask for the end of a job's attempt."""
+        self._effects.append(Terminate(job.job_id, job.attempt))
+
+    def _is_due(self, now_us: int) -> bool:
+        if self.rules.backend_rounds:
+            ended, self.round_ended = self.round_ended, False
+            return ended
+        if self.rules.round_us and not self._is_on_grid(now_us):
+            return False
+        if self.dirty and not self.policy.settled(self.memory):
+            return True
+        wake_us = self.policy.wake_at(self.memory)
+        return wake_us is not None and wake_us <= now_us
+
+    def _is_on_grid(self, now_us: int) -> bool:
+        """Say whether a round begins now that has not been planned yet."""
+        number, rest_us = divmod(now_us, self.rules.round_us)
+        return not rest_us and number != self.state.round_number
+
+    def _plan(self, now_us: int) -> None:
+        trigger = Trigger.round if self.rules.round_us else Trigger.event
+        if not self.dirty:
+            trigger = Trigger.wake
+        targets = self.planner.targets(now_us)
+        if targets is not None:
+            self.emit(targets)
+        self.dirty = False
+        for event in self.planner.decisions(now_us, trigger):
+            if isinstance(event, AllocationChanged):
+                self._carry_out(event)
+            else:
+                self.emit(event)
+                if isinstance(event, PlanRejected) and self.rules.round_us:
+                    self.dirty = True  # without rounds, the next event is soon enough
+
+    def _carry_out(self, event: AllocationChanged) -> None:
+        job = self.state.jobs[event.job_id]
+        if job.phase is LAUNCHING or job.phase is RUNNING:
+            target = event.allocation
+            self._effects.append(
+                Migrate(job.job_id, job.attempt, target)
+                if target.shares
+                else Suspend(job.job_id, job.attempt)
+            )
+        self.emit(event)
+
+    def _launch_all(self) -> None:
+        for job in self.state.launched:
+            if job.attempt == 1:
+                order: Effect = Launch(job.job_id, 1, job.held, job.spec)
+            else:
+                order = Resume(job.job_id, job.attempt, job.held, job.spec)
+            self._effects.append(order)
+            if job.spec.time_limit_us is not None:
+                self._time(job)
+        self.state.launched.clear()
+
+    def _time(self, job: Job) -> None:
+        """Note when a job that holds GPUs will have held them as long as it may."""
+        limit_us = job.spec.time_limit_us
+        if limit_us is not None and job.since_us is not None:
+            due_us = job.since_us + max(0, limit_us - job.held_us)
+            heappush(self._limits, (due_us, job.ordinal, job.job_id, job.attempt))
+
+    def _next_limit(self) -> int | None:
+        while self._limits:
+            due_us, _, job_id, attempt = self._limits[0]
+            job = self.state.jobs.get(job_id)
+            if job is not None and job.attempt == attempt and job.since_us is not None:
+                return due_us
+            heappop(self._limits)
+        return None
+
+    def _ends_somebody(self) -> bool:
+        """Say whether this step has asked a job to end: it may be gone at once."""
+        return any(
+            isinstance(effect, Terminate) and effect.job_id in self.state.jobs
+            for effect in self._effects
+        )
+
+    def _end_overdue(self, now_us: int) -> None:
+        while (due_us := self._next_limit()) is not None and due_us <= now_us:
+            _, _, job_id, _ = heappop(self._limits)
+            job = self.state.jobs[job_id]
+            if job.phase is not ENDING:
+                assert job.spec.time_limit_us is not None, "only jobs with a limit are timed"
+                self.emit(TimeLimitReached(now_us, job_id, job.spec.time_limit_us))
+                self.terminate(job)
+
+
+def policy_observers(policy: Policy[Any], memory: Any) -> Observers:
+    """Return what a policy observes, without run times unless it is an oracle."""
+    told = dict(policy.observers(memory))
+    tell = told.get(JobSubmitted)
+    if tell is not None and not policy.oracle:
+        told[JobSubmitted] = _redacted(tell)
+    return told
+
+
+def merged(parts: Iterable[Observers]) -> dict[type[Event], tuple[Observer, ...]]:
+    """Return who is told of each kind of event, in order."""
+    found: dict[type[Event], tuple[Observer, ...]] = {}
+    for part in parts:
+        for kind, tell in part.items():
+            found[kind] = (*found.get(kind, ()), tell)
+    return found
+
+
+def _redacted(tell: Observer) -> Callable[[JobSubmitted, View], None]:
+    def tell_without_duration(event: JobSubmitted, view: View) -> None:
+        tell(JobSubmitted(event.at_us, event.job_id, event.spec), view)
+
+    return tell_without_duration

@@ -1,0 +1,191 @@
+"""What is true now: the fold of the log, and nothing that is not in the log.
+
+Only the rules in `core/fold` write to it. Fields marked derived are rebuilt from the others when
+a snapshot is read, so they need no place in it.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from operator import attrgetter
+from typing import Any
+
+from shunter.core.cluster import Cluster
+from shunter.core.progress import worked_us
+from shunter.events.facts.decisions import Target
+from shunter.events.rows import DERIVED
+from shunter.events.values.allocation import NOTHING, Allocation
+from shunter.events.values.ids import JobId, QueueName
+from shunter.events.values.job_spec import Demand, JobSpec
+from shunter.events.values.reasons import Wait
+
+_demanding = attrgetter(
+    "gpus",
+    "cpus_milli",
+    "memory_mb",
+    "gpu_types",
+    "shapes",
+    "max_level",
+    "min_speed",
+    "tolerance",
+)
+
+
+class JobPhase(StrEnum):
+    """Where a job is in its life. See docs/explanation/job-life.md for the diagram."""
+
+    waiting = "waiting"
+    granted = "granted"
+    launching = "launching"
+    running = "running"
+    suspending = "suspending"
+    ending = "ending"
+
+
+# Looking up a member on its enum takes ten times as long as a name of the module (Python 3.11).
+WAITING, GRANTED, LAUNCHING, RUNNING, SUSPENDING, ENDING = JobPhase
+
+
+class Outcome(StrEnum):
+    """How a job left the queue."""
+
+    finished = "finished"
+    failed = "failed"
+    cancelled = "cancelled"
+    rejected = "rejected"
+    timeout = "timeout"
+
+
+@dataclass(slots=True)
+class Job:
+    """A job that has not ended.
+
+    `allocation` is decided, `held` is what it physically occupies. Service and held time are
+    complete up to `since_us`, the instant its present hold began (None: it holds nothing).
+    `gpus` is the number of GPUs it holds. `work_us` is the work done up to `working_since_us`, in
+    microseconds at base speed.
+    """
+
+    job_id: JobId
+    ordinal: int
+    spec: JobSpec
+    demand: Demand
+    submitted_us: int
+    phase: JobPhase = WAITING
+    allocation: Allocation = NOTHING
+    held: Allocation = NOTHING
+    attempt: int = 0
+    since_us: int | None = None
+    waiting_since_us: int | None = None
+    working_since_us: int | None = None
+    speed: float = 1.0
+    work_us: int = 0
+    service_gpu_us: int = 0
+    held_us: int = 0
+    gpus: int = 0
+    first_start_us: int | None = None
+    preemptions: int = 0
+    migrations: int = 0
+    preempted_at_us: tuple[int, ...] = ()
+    priority: int = 0
+    is_on_hold: bool = False
+    blocked_by: int = 0
+    end_cause: str = ""
+    exit_code: int | None = None
+    wait: Wait | None = None
+
+    def service_us(self, now_us: int) -> int:
+        """Return attained service in GPU-microseconds (Tiresias, NSDI 2019: GPUs x time)."""
+        if self.since_us is None:
+            return self.service_gpu_us
+        return self.service_gpu_us + self.gpus * (now_us - self.since_us)
+
+    def occupied_us(self, now_us: int) -> int:
+        """Return how long it has held resources in all its attempts."""
+        return self.held_us + (now_us - self.since_us if self.since_us is not None else 0)
+
+    def done_us(self, now_us: int) -> int:
+        """Return the work done, in microseconds at base speed."""
+        if self.working_since_us is None:
+            return self.work_us
+        return self.work_us + worked_us(now_us - self.working_since_us, self.speed)
+
+    @property
+    def is_eligible(self) -> bool:
+        """Whether it wants GPUs and may have them."""
+        return self.phase is WAITING and not self.is_on_hold and not self.blocked_by
+
+
+@dataclass(slots=True)
+class Queue:
+    """A queue: hard GPU quota (None: no bound), weight, GPUs decided to its jobs."""
+
+    name: QueueName
+    quota_gpus: int | None = None
+    weight: float = 1.0
+    users: tuple[str, ...] = ()
+    gpus: int = field(default=0, metadata=DERIVED)
+
+
+@dataclass(slots=True)
+class State:
+    """Everything the log says, at sequence number `seq`.
+
+    `durations_us` holds what a trace knows of run times, apart from the jobs, because only oracles
+    may see it. `granted` are the jobs whose GPUs others have yet to leave. `launched` collects the
+    attempts that began since the core last looked, `departed` is the job the last end was about,
+    `unblocked` are the jobs that waited for that end, `stranded` those that wanted another one.
+    """
+
+    seq: int = 0
+    now_us: int = 0
+    term: int = 0
+    policy: str = ""
+    submitted: int = 0
+    round_number: int = -1
+    rounds_planned: int = 0
+    cluster: Cluster = field(default_factory=Cluster)
+    jobs: dict[JobId, Job] = field(default_factory=dict)
+    durations_us: dict[JobId, int] = field(default_factory=dict)
+    ended: dict[JobId, Outcome] = field(default_factory=dict)
+    queues: dict[QueueName, Queue] = field(default_factory=dict)
+    class_waits: dict[Demand, Wait] = field(default_factory=dict)
+    reservations: dict[JobId, int] = field(default_factory=dict)
+    dependants: dict[JobId, list[JobId]] = field(default_factory=dict)
+    granted: dict[JobId, None] = field(default_factory=dict)
+    targets: tuple[Target, ...] = ()
+    demands: dict[Demand, Demand] = field(default_factory=dict, metadata=DERIVED)
+    demands_by_key: dict[tuple[Any, ...], Demand] = field(default_factory=dict, metadata=DERIVED)
+    launched: list[Job] = field(default_factory=list, metadata=DERIVED)
+    departed: Job | None = field(default=None, metadata=DERIVED)
+    unblocked: list[JobId] = field(default_factory=list, metadata=DERIVED)
+    stranded: list[JobId] = field(default_factory=list, metadata=DERIVED)
+
+    def restored(self) -> None:
+        """Rebuild what is derived: who holds which GPUs, and what each queue uses."""
+        for job in self.jobs.values():
+            job.demand = self.interned(job.demand)
+            self.cluster.decide(job.allocation.shares)
+            self.cluster.hold(job.held.shares)
+            self.queue_of(job).gpus += job.allocation.gpus
+
+    def demand_of(self, spec: JobSpec) -> Demand:
+        """Return a job's demand under today's quotas, one object for equal ones."""
+        queue = self.queues.get(spec.queue)
+        bounded = queue is not None and queue.quota_gpus is not None
+        key = (spec.queue if bounded else QueueName(""), *_demanding(spec))
+        demand = self.demands_by_key.get(key)
+        if demand is None:
+            demand = self.interned(spec.demand(key[0]))
+            self.demands_by_key[key] = demand
+        return demand
+
+    def interned(self, demand: Demand) -> Demand:
+        """Return the one object that stands for all equal demands."""
+        return self.demands.setdefault(demand, demand)
+
+    def queue_of(self, job: Job) -> Queue:
+        """Return the queue of a job, which exists from its first use on."""
+        queue = self.queues.get(job.spec.queue)
+        if queue is None:
+            queue = self.queues[job.spec.queue] = Queue(job.spec.queue)
+        return queue

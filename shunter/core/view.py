@@ -1,0 +1,142 @@
+"""What a policy may look at, and for how long.
+
+A view shows the state read-only and hides what a scheduler cannot know: how long a job will run
+is told to declared oracles only. It is open while the core asks or tells a policy something, and
+raises when it is used after that: the state behind it has moved on.
+"""
+
+from collections.abc import Mapping
+
+from shunter.core.cluster import Cluster, Pool
+from shunter.core.planning.guards import Guards
+from shunter.core.state import Job, Outcome, Queue, State
+from shunter.errors import PlanError
+from shunter.events.facts.decisions import Target
+from shunter.events.values.ids import JobId, QueueName
+from shunter.events.values.job_spec import Demand
+from shunter.events.values.reasons import Wait
+
+
+class _Closed(State):
+    """Stands in for the state outside a call; every look at it says what is wrong."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        pass
+
+    def __getattribute__(self, name: str) -> object:
+        raise PlanError(f"a view was used after the call it was made for (it asked for {name})")
+
+
+_CLOSED = _Closed()
+
+
+class View:
+    """A read-only look at the state at the instant `now_us`.
+
+    `all_reasons` asks a plan to tell what holds back every class, not only what is new.
+    """
+
+    __slots__ = ("_open", "_oracle", "_state", "all_reasons", "guards", "is_guarded", "now_us")
+
+    def __init__(self, state: State, guards: Guards, *, oracle: bool, all_reasons: bool) -> None:
+        self._open: State = state
+        self._state: State = _CLOSED
+        self._oracle = oracle
+        self.guards = guards
+        self.is_guarded = not guards.are_off
+        self.all_reasons = all_reasons
+        self.now_us = 0
+
+    def open(self) -> None:
+        """Let the view be used."""
+        self._state = self._open
+
+    def close(self) -> None:
+        """Make every further use raise."""
+        self._state = _CLOSED
+
+    @property
+    def seq(self) -> int:
+        """The sequence number of the last event in the view."""
+        return self._state.seq
+
+    @property
+    def cluster(self) -> Cluster:
+        """The servers."""
+        return self._state.cluster
+
+    @property
+    def pools(self) -> Mapping[str, Pool]:
+        """The servers by GPU type, with their free GPUs."""
+        return self._state.cluster.pools
+
+    @property
+    def jobs(self) -> Mapping[JobId, Job]:
+        """The jobs that have not ended, in the order of submission."""
+        return self._state.jobs
+
+    @property
+    def queues(self) -> Mapping[QueueName, Queue]:
+        """The queues that were configured or used."""
+        return self._state.queues
+
+    def quota_free(self, name: QueueName) -> int:
+        """Return how many GPUs the jobs of a queue with a quota may still get."""
+        queue = self._state.queues[name]
+        return (queue.quota_gpus or 0) - queue.gpus
+
+    @property
+    def class_waits(self) -> Mapping[Demand, Wait]:
+        """What held back each class of equal jobs after the last round."""
+        return self._state.class_waits
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """The target shares recorded last."""
+        return self._state.targets
+
+    @property
+    def launched(self) -> tuple[Job, ...]:
+        """The jobs whose attempt began with the event just told."""
+        launched = self._state.launched
+        return tuple(launched) if launched else ()
+
+    def outcome(self, job_id: JobId) -> Outcome:
+        """Return how a job ended."""
+        return self._state.ended[job_id]
+
+    @property
+    def departed(self) -> Job | None:
+        """The job whose end was told last."""
+        return self._state.departed
+
+    @property
+    def unblocked(self) -> tuple[JobId, ...]:
+        """The jobs which waited for nothing but the end just told."""
+        unblocked = self._state.unblocked
+        return tuple(unblocked) if unblocked else ()
+
+    def remaining_us(self, job: Job) -> int | None:
+        """Return a job's work left in microseconds at base speed, None if nobody knows.
+
+        Raises:
+            PlanError: the policy is not an oracle.
+        """
+        if not self._oracle:
+            raise PlanError("only a policy that declares itself an oracle sees remaining time")
+        duration_us = self._state.durations_us.get(job.job_id)
+        if duration_us is None:
+            return None
+        return max(0, duration_us - job.done_us(self.now_us))
+
+    def duration_us(self, job: Job) -> int | None:
+        """Return the total run time of a job at base speed, None where nobody knows.
+
+        Raises:
+            PlanError: the policy is not an oracle.
+        """
+        if not self._oracle:
+            raise PlanError("only a policy that declares itself an oracle sees run times")
+        return self._state.durations_us.get(job.job_id)

@@ -1,0 +1,127 @@
+"""Every exception Shunter raises on purpose, and the exit code each one becomes.
+
+    ShunterError                  1  something failed
+    ├── UsageError                2  the command line asks for what cannot be
+    ├── ConfigError               2  the operator's file is wrong: one line per key
+    ├── TraceError                2  a trace or workload file is wrong
+    ├── NotFoundError             3  no such job, log, policy or file
+    ├── IllegalEventError         1  the log does not fit the state: stop, never skip
+    ├── PlanError                 1  a policy broke an invariant: refuse that change
+    ├── BackendError              1  the world said no: `retryable` decides
+    ├── LogError                  1  the log cannot be read or written; carries `seq`
+    │   ├── LogDamagedError       1  its bytes are not what was written
+    │   ├── StaleTermError        1  a newer scheduler writes here
+    │   ├── LogExistsError        2  a log is there already and must not be touched
+    │   └── LogVersionError       2  written by a newer Shunter
+    └── ReplayDivergenceError     6  the same inputs led to another decision
+
+The number is `exit_code`; only `shunter.app` turns it into the status of a process. Messages say
+what, which id, what was expected and what to do; lower case, no full stop. Every class survives
+pickling with its fields, because `compare` runs simulations in other processes.
+"""
+
+from typing import ClassVar
+
+__all__ = [
+    "BackendError",
+    "ConfigError",
+    "IllegalEventError",
+    "LogDamagedError",
+    "LogError",
+    "LogExistsError",
+    "LogVersionError",
+    "NotFoundError",
+    "PlanError",
+    "ReplayDivergenceError",
+    "ShunterError",
+    "StaleTermError",
+    "TraceError",
+    "UsageError",
+]
+
+
+class ShunterError(Exception):
+    """The root: catch this to catch everything Shunter raises on purpose."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(ShunterError):
+    """The command line asks for something that cannot be done as written."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class ConfigError(ShunterError):
+    """The operator's configuration is wrong; the message has one line per key."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class TraceError(ShunterError):
+    """A trace or workload file is wrong; the message names the file and the row."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class NotFoundError(ShunterError):
+    """The job, log, policy or file that was asked for does not exist."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class IllegalEventError(ShunterError):
+    """An event does not fit the state: a bug or a corrupt log, so stop."""
+
+
+class PlanError(ShunterError):
+    """A policy broke an invariant of plans; the change is refused."""
+
+
+class BackendError(ShunterError):
+    """The outside world refused or lost an effect."""
+
+    def __init__(self, message: str, retryable: bool = False) -> None:
+        """Keep whether the same effect may be tried again as it stands."""
+        super().__init__(message)
+        self.retryable = retryable
+
+
+class LogError(ShunterError):
+    """The event log cannot be read or written."""
+
+    def __init__(self, message: str, seq: int | None = None) -> None:
+        """Keep the sequence number it happened at; None if no event is involved."""
+        super().__init__(message)
+        self.seq = seq
+
+
+class LogDamagedError(LogError):
+    """The bytes of the log are not those that were written; nothing is skipped."""
+
+
+class StaleTermError(LogError):
+    """A scheduler of a newer term owns the log; this writer must stop."""
+
+
+class LogExistsError(LogError):
+    """A log is there already; it stays untouched unless overwriting is asked for."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class LogVersionError(LogError):
+    """The log was written by a newer Shunter than this one."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class ReplayDivergenceError(ShunterError):
+    """The recorded inputs lead to another decision than the recorded one."""
+
+    exit_code: ClassVar[int] = 6
+
+    def __init__(self, message: str, seq: int | None = None) -> None:
+        """Keep the sequence number of the first decision that differs."""
+        super().__init__(message)
+        self.seq = seq

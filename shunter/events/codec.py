@@ -1,0 +1,149 @@
+"""Events to bytes and back: a frame's payload is a JSON array of `[kind, at_us, job_id, …]`.
+
+The row of an event holds its name, its instant, the job it is about (or null), and then the rest
+of its fields in order. Everything is derived from the classes; nothing here knows a kind.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import orjson
+
+from shunter.errors import IllegalEventError
+from shunter.events.kinds import KINDS, Event
+from shunter.events.row_source import compile_decoder, compile_encoder
+from shunter.events.rows import (
+    columns_of,
+    converters_of,
+    row_decoder,
+    row_encoder,
+    stored_fields,
+)
+from shunter.events.upcasts import upcast
+
+Row = list[Any]
+
+
+def is_about_a_job(kind: type[Event]) -> bool:
+    """Say whether the kind's second field is the id of the job it is about."""
+    names = [field.name for field in dataclasses.fields(kind)]
+    return len(names) > 1 and names[1] == "job_id"
+
+
+def row_fields(kind: type[Event]) -> tuple[str, ...]:
+    """Return the names of a row's columns, `kind` first."""
+    names = [field.name for field in stored_fields(kind)]
+    rest = names[2:] if is_about_a_job(kind) else names[1:]
+    return ("kind", "at_us", "job_id", *rest)
+
+
+def encode_event(event: Event) -> Row:
+    """Return the row of one event."""
+    return _ENCODERS[type(event)](event)
+
+
+def decode_event(row: Sequence[Any]) -> Event:
+    """Return the event of one row, upcast to today's kinds.
+
+    Raises:
+        IllegalEventError: no version of Shunter up to this one writes such a row.
+    """
+    if not isinstance(row, list | tuple) or not row or not isinstance(row[0], str):
+        raise IllegalEventError(f"not the row of an event: {row!r}")
+    decode = _DECODERS.get(row[0])
+    if decode is None:
+        return _decode_old(row)
+    try:
+        event: Event = decode(list(row))
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        raise IllegalEventError(f"not a well-formed {row[0]}: {row!r} ({error})") from error
+    return event
+
+
+def encode_payload(events: Iterable[Event]) -> bytes:
+    """Return the payload of a frame."""
+    encoders = _ENCODERS
+    return orjson.dumps([encoders[type(event)](event) for event in events])
+
+
+def decode_payload(payload: bytes) -> list[Event]:
+    """Return the events of a frame's payload.
+
+    Raises:
+        IllegalEventError: the payload is not an array of event rows.
+    """
+    try:
+        rows = orjson.loads(payload)
+    except orjson.JSONDecodeError as error:
+        raise IllegalEventError(f"a frame's payload is not JSON: {error}") from error
+    if not isinstance(rows, list):
+        raise IllegalEventError("a frame's payload is not an array of events")
+    decoders = _DECODERS
+    try:
+        return [decoders[row[0]](row) for row in rows]
+    except (IllegalEventError, TypeError, ValueError, LookupError, AttributeError):
+        # An old kind, or damage: once more from the bytes (rows are used up), one by one.
+        return [decode_event(row) for row in orjson.loads(payload)]
+
+
+def encode_record(record: Any) -> bytes:
+    """Return a state or a policy's memory as canonical bytes."""
+    cls: Any = type(record)
+    row = row_encoder(cls)(record)
+    try:
+        return orjson.dumps(row)
+    except TypeError:
+        # An integer of more than 64 bits, such as the key of a rank; events hold none.
+        return json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def decode_record(cls: Any, data: bytes) -> Any:
+    """Return the record that `encode_record` wrote."""
+    return row_decoder(cls)(json.loads(data))
+
+
+def _event_encoder(kind: Any) -> Callable[[Any], Row]:
+    name = repr(kind.__name__)
+    job = "r.job_id" if is_about_a_job(kind) else "None"
+    return compile_encoder(columns_of(kind), (name, "r.at_us", job))
+
+
+def _event_decoder(kind: Any) -> Callable[[Any], Any]:
+    decode, converters = row_decoder(kind), converters_of(kind)
+    if is_about_a_job(kind):
+
+        def decode_about_job(row: Row) -> Any:
+            del row[0]
+            return decode(row)
+
+        places = [*range(1, len(converters) + 1)]
+        return compile_decoder(kind, converters, decode_about_job, places)
+
+    def decode_about_none(row: Row) -> Any:
+        del row[0]
+        del row[1]
+        return decode(row)
+
+    places = [1, *range(3, len(converters) + 2)]
+    return compile_decoder(kind, converters, decode_about_none, places)
+
+
+def _decode_old(row: Sequence[Any]) -> Event:
+    """Decode a kind that is no longer written, or say that it is unknown."""
+    modern = upcast(list(row))
+    if modern is None:
+        raise IllegalEventError(
+            f"unknown kind of event {row[0]!r}: the log was written by a newer version, "
+            "or is damaged"
+        )
+    return decode_event(modern)
+
+
+_ENCODERS: dict[type[Event], Callable[[Any], Row]] = {
+    kind: _event_encoder(kind) for kind in KINDS.values()
+}
+_DECODERS: dict[str, Callable[[Any], Any]] = {
+    name: _event_decoder(kind) for name, kind in KINDS.items()
+}

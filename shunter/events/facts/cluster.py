@@ -1,0 +1,95 @@
+"""Facts about servers, GPUs and quotas."""
+
+from shunter.events.values.configuration_set import ConfigurationSet
+from shunter.events.values.fact import fact
+from shunter.events.values.ids import NodeName, QueueName
+
+
+@fact
+class NodeAdded:
+    """A server joined the cluster and takes jobs."""
+
+    at_us: int
+    node: NodeName
+    configuration: ConfigurationSet
+
+
+@fact
+class NodeDrained:
+    """A server takes no new jobs; those on it may end."""
+
+    at_us: int
+    node: NodeName
+    by: str = ""
+
+
+@fact
+class NodeRestored:
+    """A drained server takes jobs again."""
+
+    at_us: int
+    node: NodeName
+    by: str = ""
+
+
+@fact
+class NodeUnreachable:
+    """A server does not answer; what it runs is unknown, not failed."""
+
+    at_us: int
+    node: NodeName
+
+
+@fact
+class NodeReachable:
+    """A server that did not answer, or was lost, answers again."""
+
+    at_us: int
+    node: NodeName
+
+
+@fact
+class NodeLost:
+    """A server is proven dead; its attempts are over."""
+
+    at_us: int
+    node: NodeName
+    cause: str = ""
+
+
+@fact
+class NodeRemoved:
+    """A server left the cluster for good; it holds nothing any more."""
+
+    at_us: int
+    node: NodeName
+
+
+@fact
+class GpuQuarantined:
+    """One GPU takes no new jobs, because it misbehaved."""
+
+    at_us: int
+    node: NodeName
+    gpu: int
+    cause: str = ""
+
+
+@fact
+class GpuRestored:
+    """A quarantined GPU takes jobs again."""
+
+    at_us: int
+    node: NodeName
+    gpu: int
+
+
+@fact
+class QuotaChanged:
+    """A queue's hard GPU quota (None: no bound), its weight and its users were set."""
+
+    at_us: int
+    queue: QueueName
+    quota_gpus: int | None = None
+    weight: float = 1.0
+    users: tuple[str, ...] = ()

@@ -1,0 +1,158 @@
+"""Facts about what was decided, and why."""
+
+from enum import StrEnum
+
+from shunter.events.values.allocation import Allocation
+from shunter.events.values.fact import fact
+from shunter.events.values.ids import GpuType, JobId, NodeName
+from shunter.events.values.reasons import Because, ClassWait, Reason, Wait
+
+
+class Trigger(StrEnum):
+    """What made the scheduler plan."""
+
+    round = "round"
+    event = "event"
+    wake = "wake"
+
+
+@fact
+class RoundPlanned:
+    """The policy was asked; this is how it left the queue, changed or not.
+
+    `skipped` rounds before it could not have decided anything; `seen` is the sequence number
+    of the last event the policy saw; `waits` are the classes whose reason changed.
+    """
+
+    at_us: int
+    number: int
+    skipped: int
+    seen: int
+    trigger: Trigger = Trigger.round
+    waits: tuple[ClassWait, ...] = ()
+
+
+@fact
+class Target:
+    """The share of time a job (or pair) should get of a GPU type, to 1e-9."""
+
+    jobs: tuple[JobId, ...]
+    gpu_type: GpuType
+    fraction: float
+
+
+@fact
+class TargetsSet:
+    """The answer of a policy's expensive part, which replay need not solve again."""
+
+    at_us: int
+    targets: tuple[Target, ...]
+    solver: str = ""
+    status: str = "ok"
+
+
+@fact
+class AllocationChanged:
+    """The scheduler's intent for one job: run exactly there, or (with nothing) stop.
+
+    `instant` says that the outcome took no time and is part of this fact: the job was launched
+    (or suspended and its GPUs released) at this very instant. Only a simulation says so.
+    """
+
+    at_us: int
+    job_id: JobId
+    allocation: Allocation
+    because: Because
+    instant: bool = False
+
+
+@fact
+class WaitReasonChanged:
+    """One job waits for another reason than before (policies without classes)."""
+
+    at_us: int
+    job_id: JobId
+    wait: Wait
+
+
+@fact
+class PlanRejected:
+    """The approver refused one change of a plan; the rest of the plan went ahead."""
+
+    at_us: int
+    job_id: JobId
+    reason: Reason
+    rule: str
+    detail: str = ""
+
+
+@fact
+class GangProposed:
+    """A job scheduler proposed candidate placements, made from the view of `version`."""
+
+    at_us: int
+    job_id: JobId
+    version: int
+    candidates: tuple[Allocation, ...]
+
+
+@fact
+class GangApproved:
+    """The approver granted a proposal whole."""
+
+    at_us: int
+    job_id: JobId
+    version: int
+    choice: int
+
+
+@fact
+class GangRejected:
+    """The approver refused a proposal: what was taken, and the version that shows it."""
+
+    at_us: int
+    job_id: JobId
+    version: int
+    reason: Reason
+    conflicts: tuple[tuple[NodeName, int], ...] = ()
+
+
+@fact
+class ReservationSet:
+    """GPUs are kept for a waiting job from `start_us` on; None withdraws the promise."""
+
+    at_us: int
+    job_id: JobId
+    start_us: int | None
+    gpus: int = 0
+
+
+@fact
+class TrialStarted:
+    """A change is being tried (packing, migration, growing) and will be judged."""
+
+    at_us: int
+    job_id: JobId
+    trial: str
+    partners: tuple[JobId, ...] = ()
+    baseline: float = 0.0
+
+
+@fact
+class TrialKept:
+    """A trial did better than before and stays."""
+
+    at_us: int
+    job_id: JobId
+    trial: str
+    measured: float = 0.0
+
+
+@fact
+class TrialReverted:
+    """A trial did worse than before and was undone."""
+
+    at_us: int
+    job_id: JobId
+    trial: str
+    measured: float = 0.0

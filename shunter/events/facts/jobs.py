@@ -1,0 +1,130 @@
+"""Facts about what users ask for, and how their jobs end."""
+
+from shunter.events.values.fact import fact
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import JobSpec
+from shunter.events.values.reasons import Reason
+
+
+@fact
+class JobSubmitted:
+    """A job was accepted into the queue.
+
+    `duration_us` is the run time at base speed where a trace knows it; policies that do not
+    declare themselves oracles never see it.
+    """
+
+    at_us: int
+    job_id: JobId
+    spec: JobSpec
+    duration_us: int | None = None
+    dedupe_key: str = ""
+
+
+@fact
+class JobRejected:
+    """A submitted job can never run here, and leaves the queue."""
+
+    at_us: int
+    job_id: JobId
+    reason: Reason
+    needed: int = 0
+    most: int = 0
+    detail: str = ""
+
+
+@fact
+class JobHeld:
+    """A job may not start until it is released."""
+
+    at_us: int
+    job_id: JobId
+    by: str = ""
+
+
+@fact
+class JobReleased:
+    """A held job may start again."""
+
+    at_us: int
+    job_id: JobId
+    by: str = ""
+
+
+@fact
+class JobResized:
+    """A job wants another number of GPUs from its next attempt on."""
+
+    at_us: int
+    job_id: JobId
+    gpus: int
+    by: str = ""
+
+
+@fact
+class JobPriorityChanged:
+    """A job's priority was changed."""
+
+    at_us: int
+    job_id: JobId
+    priority: int
+    by: str = ""
+
+
+@fact
+class JobGroupChanged:
+    """A job joined another multi-job (or none)."""
+
+    at_us: int
+    job_id: JobId
+    group: str
+    by: str = ""
+
+
+@fact
+class JobCancelRequested:
+    """Somebody wants the job to end; it ends when its processes have."""
+
+    at_us: int
+    job_id: JobId
+    by: str = ""
+
+
+@fact
+class TimeLimitReached:
+    """A job has held its GPUs as long as it may, and is asked to end."""
+
+    at_us: int
+    job_id: JobId
+    limit_us: int
+
+
+@fact
+class JobFinished:
+    """A job did all its work; what it still held is free.
+
+    `ended_us` is when its processes ended, where the scheduler saw that later.
+    """
+
+    at_us: int
+    job_id: JobId
+    ended_us: int | None = None
+
+
+@fact
+class JobFailed:
+    """A job ended without doing its work; what it still held is free."""
+
+    at_us: int
+    job_id: JobId
+    cause: str
+    exit_code: int | None = None
+
+
+@fact
+class JobCancelled:
+    """Somebody or a failed dependency ended a job; all it held is free."""
+
+    at_us: int
+    job_id: JobId
+    cause: str = ""

@@ -1,0 +1,60 @@
+"""Facts about the scheduler's own life: starts, stops, its clock, its configuration."""
+
+from shunter.events.values.fact import fact
+
+
+@fact
+class SchedulerStarted:
+    """Opens a term: who decides from here on, by which configuration and input.
+
+    `config` is the resolved configuration as canonical JSON without log, server and output
+    options; `digests` name the input files by content: (what, digest) pairs.
+    """
+
+    at_us: int
+    term: int
+    version: str
+    policy: str
+    policy_version: str
+    seed: int
+    config: str
+    digests: tuple[tuple[str, str], ...] = ()
+    cluster_id: str = ""
+    simulated: bool = False
+
+
+@fact
+class ConfigChanged:
+    """The configuration was replaced while running; `keys` are those that differ."""
+
+    at_us: int
+    config: str
+    keys: tuple[str, ...]
+    policy: str
+    policy_version: str
+
+
+@fact
+class ClockStepped:
+    """The wall clock jumped; the scheduler's own clock did not follow."""
+
+    at_us: int
+    by_us: int
+
+
+@fact
+class SegmentSealed:
+    """Frames up to `last_seq` were moved into a compressed, read-only segment."""
+
+    at_us: int
+    first_seq: int
+    last_seq: int
+    digest: str
+
+
+@fact
+class SchedulerStopped:
+    """Closes a term on purpose; a term without it ended in a crash."""
+
+    at_us: int
+    cause: str

@@ -1,0 +1,149 @@
+"""The doors of the log: an address in, a writer or a reader out.
+
+Addresses are `memory:`, `none:` (only the chain is kept), a path, or `sqlite+aiosqlite:///path`
+as SQLAlchemy reads it: three slashes and a relative path, four for an absolute one. SQLAlchemy is
+imported only for those that need it.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import import_module
+from pathlib import Path
+
+from shunter.errors import NotFoundError, UsageError
+from shunter.events.log.frames import GENESIS, Head
+from shunter.events.log.memory import MemoryStore, NullStore
+from shunter.events.log.reader import LogReader
+from shunter.events.log.stores import Segment, Store
+from shunter.events.log.writer import LogWriter
+
+MEMORY = "memory:"
+NONE = "none:"
+_FILE = ("sqlite+aiosqlite:///", "sqlite:///")
+_KNOWN = "use memory:, none:, a path, or sqlite+aiosqlite:/// and a path"
+
+
+@asynccontextmanager
+async def open_log(
+    url: str,
+    *,
+    overwrite: bool = False,
+    durable: bool = False,
+    frame_events: int | None = 1000,
+    frames_per_transaction: int = 10,
+    index_jobs: bool = False,
+    resume: bool = False,
+) -> AsyncIterator[LogWriter]:
+    """Open a log for writing.
+
+    Leaving the block writes what is left, unless it is left by an exception.
+
+    Args:
+        url: where it is to be.
+        overwrite: replace a log that is there.
+        durable: sync every commit to the disk (`synchronous=FULL`), not only checkpoints.
+        frame_events: events a frame, exactly; None makes a frame of each commit (live).
+        frames_per_transaction: how many frames a simulation writes at once.
+        index_jobs: keep `job_frames` up with the frames, for quick stories of single jobs.
+        resume: go on with a log that is there (or start one), in the next term.
+    Raises:
+        LogExistsError: there is a log, and neither `overwrite` nor `resume`; nothing is touched.
+        LogVersionError: there is something else, or a log of a newer Shunter.
+        LogDamagedError: the log to resume is not what was written; names the sequence number.
+        LogError: the place cannot be written, or another process writes there.
+        UsageError: the address is not one of those above.
+    """
+    store: Store
+    if url in (MEMORY, NONE):
+        store, head = (MemoryStore() if url == MEMORY else NullStore()), Head(0, GENESIS, 1)
+    else:
+        from shunter.events.log.sql.opening import open_store
+
+        store, head = await open_store(
+            path_of(url),
+            overwrite=overwrite,
+            durable=durable,
+            index_jobs=index_jobs,
+            resume=resume,
+        )
+    log = LogWriter(
+        url,
+        store,
+        head,
+        frame_events=frame_events,
+        frames_per_transaction=frames_per_transaction,
+    )
+    try:
+        yield log
+        await log.close()
+    finally:
+        await log.abandon()
+
+
+@asynccontextmanager
+async def read_log(log: str | LogWriter) -> AsyncIterator[LogReader]:
+    """Open a log for reading: by its address or, as memory needs, by its writer.
+
+    Raises:
+        NotFoundError: there is no such log.
+        LogVersionError: it is something else, or of a newer Shunter.
+    """
+    if isinstance(log, LogWriter):
+        opened = log.source()
+    elif log in (MEMORY, NONE):
+        raise NotFoundError(f"there is nothing to read at {log}: such a log ends with its process")
+    else:
+        from shunter.events.log.sql.source import open_source
+
+        opened = open_source(path_of(log))
+    async with opened as source:
+        yield LogReader(source)
+
+
+async def upgrade_log(url: str) -> None:
+    """Bring the tables of a log up to this version, in place.
+
+    Raises:
+        NotFoundError: there is no such log.
+        LogVersionError: it is something else, or of a newer Shunter.
+        LogError: another process writes it.
+    """
+    from shunter.events.log.sql.upgrading import upgrade
+
+    await upgrade(path_of(url))
+
+
+def load_store(url: str) -> None:
+    """Import what an address needs, for callers that time what comes after."""
+    if url not in (MEMORY, NONE):
+        import_module("shunter.events.log.sql.opening")
+
+
+def path_of(url: str) -> Path:
+    """Return the path of the log file that an address names.
+
+    Raises:
+        UsageError: the address names no file.
+    """
+    name = url
+    for prefix in _FILE:
+        name = name.removeprefix(prefix) if url.startswith(prefix) else name
+    if not name or "://" in name or name.startswith(":memory:") or name in (MEMORY, NONE):
+        raise UsageError(f"no log can be kept at {url!r}; {_KNOWN}")
+    return Path(name).resolve()
+
+
+async def seal(log: LogWriter, upto_seq: int) -> tuple[Segment, ...]:
+    """Move the frames that end by `upto_seq` into compressed read-only segments.
+
+    There must be a snapshot at or after `upto_seq`, so that a start needs none of them. Returns
+    the segments made; the caller appends a `SegmentSealed` for each. Readers notice nothing, but
+    the SQL view no longer shows these events. A store without a disk seals nothing.
+
+    Raises:
+        LogError: there is no such snapshot, or `upto_seq` is not written yet.
+    """
+    segments: list[Segment] = []
+    while segment := await log.seal(upto_seq):
+        segments.append(segment)
+    return tuple(segments)

@@ -1,0 +1,3 @@
+"""The revisions, oldest first; none is ever changed once logs carry it."""
+
+__all__: list[str] = []

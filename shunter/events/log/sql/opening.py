@@ -1,0 +1,123 @@
+"""How a log file comes to be written: found, made or replaced, locked, checked, its term taken."""
+
+import stat
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from sqlalchemy import delete, insert, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from shunter.errors import LogError, LogExistsError
+from shunter.events.log.frames import Head
+from shunter.events.log.reader import LogReader
+from shunter.events.log.sql.job_index import fresh_index
+from shunter.events.log.sql.lock import WriterLock
+from shunter.events.log.sql.source import open_source
+from shunter.events.log.sql.sqlite import (
+    SIDE_FILES,
+    connected,
+    create_tables,
+    failures_named,
+    is_empty,
+)
+from shunter.events.log.sql.store import SqlStore
+from shunter.events.log.sql.tables import EVENT_FIELDS, HEAD, event_field_rows
+
+
+async def open_store(
+    path: Path, *, overwrite: bool, durable: bool, index_jobs: bool, resume: bool
+) -> tuple[SqlStore, Head]:
+    """Open a log file for writing; return its store and where it ends.
+
+    Raises:
+        LogExistsError: there is a log, and neither `overwrite` nor `resume`; nothing is touched.
+        LogVersionError: there is something else, or a log of a newer Shunter.
+        LogDamagedError: the log to resume is not what was written.
+        LogError: the place cannot be written, or another process writes there.
+    """
+    await _what_is_there(path, overwrite=overwrite, resume=resume)
+    async with AsyncExitStack() as owned:
+        owned.enter_context(WriterLock(path))
+        # Asked again, now that nobody else can make one.
+        there = await _what_is_there(path, overwrite=overwrite, resume=resume)
+        head = await _checked_head(path) if there and resume and not overwrite else None
+        if head is None:
+            _remove(path)
+        with failures_named(path):
+            connection = await owned.enter_async_context(connected(path, "rwc", durable=durable))
+            async with connection.begin():
+                if head is None:
+                    head = await create_tables(connection, term=1)
+                else:
+                    head = await _take_term(connection, path, head)
+        if index_jobs:
+            async with open_source(path) as source:
+                await fresh_index(path, source)
+        return SqlStore(path, connection, owned.pop_all(), index_jobs=index_jobs), head
+
+
+async def _what_is_there(path: Path, *, overwrite: bool, resume: bool) -> bool:
+    """Say whether a log is there; refuse what must stay untouched.
+
+    A file without tables counts as absent: a process died before it wrote anything.
+    """
+    if not _holds_bytes(path) or await _has_no_tables(path):
+        return False
+    if not overwrite and not resume:
+        raise LogExistsError(
+            f"{path} is there already; choose another file, or say that it may be overwritten"
+        )
+    async with open_source(path):
+        return True
+
+
+def _holds_bytes(path: Path) -> bool:
+    """Say whether the file is there and not empty; refuse places where none can be."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        if path.parent.is_dir():
+            return False
+        raise LogError(
+            f"the log {path} cannot be written: there is no directory {path.parent}"
+        ) from None
+    except OSError as error:
+        raise LogError(f"the log {path} cannot be written: {error.strerror}") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise LogError(f"the log {path} cannot be written: it is not a file")
+    return found.st_size > 0
+
+
+async def _has_no_tables(path: Path) -> bool:
+    try:
+        with failures_named(path):
+            async with connected(path, "ro") as connection, connection.begin():
+                return await is_empty(connection)
+    except LogError:
+        return False
+
+
+async def _checked_head(path: Path) -> Head:
+    """Return the head of the log to resume, once its tail is proven."""
+    async with open_source(path) as source:
+        return await LogReader(source).check_tail()
+
+
+async def _take_term(connection: AsyncConnection, path: Path, head: Head) -> Head:
+    """Take the next term, which fences earlier writers; refresh the view's names."""
+    taken = await connection.execute(
+        update(HEAD)
+        .where(HEAD.c.seq == head.seq, HEAD.c.term == head.term)
+        .values(term=head.term + 1)
+    )
+    if taken.rowcount != 1:
+        raise LogError(f"the log {path} changed while it was opened: another scheduler starts")
+    await connection.execute(delete(EVENT_FIELDS))
+    await connection.execute(insert(EVENT_FIELDS), event_field_rows())
+    return Head(head.seq, head.chain, head.term + 1)
+
+
+def _remove(path: Path) -> None:
+    """Remove a log; first its write-ahead log, lest it is played into the next."""
+    for name in (*(path.name + side for side in SIDE_FILES), path.name):
+        path.with_name(name).unlink(missing_ok=True)

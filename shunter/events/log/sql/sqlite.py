@@ -1,0 +1,160 @@
+"""Connections to a log in SQLite: how they are set up, and what their failures are called."""
+
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote
+
+from sqlalchemy import URL, event, insert, inspect, select
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy.pool import NullPool
+
+from shunter.errors import LogDamagedError, LogError, LogVersionError
+from shunter.events.log.frames import GENESIS, Head
+from shunter.events.log.sql.tables import (
+    ALEMBIC_VERSION,
+    EVENT_FIELDS,
+    HEAD,
+    INDEXED_NAME,
+    META,
+    METADATA,
+    REVISION,
+    SCHEMA_NAME,
+    VIEW,
+    event_field_rows,
+)
+from shunter.events.upcasts import SCHEMA
+
+SIDE_FILES = ("-wal", "-shm")
+BUSY_S = 10.0
+"""How long a statement waits for another process's transaction before it fails."""
+
+Mode = Literal["ro", "rw", "rwc"]
+_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
+
+
+@asynccontextmanager
+async def connected(
+    path: Path, mode: Mode, *, durable: bool = False
+) -> AsyncIterator[AsyncConnection]:
+    """Connect to a file to read (`ro`), change (`rw`) or write a log there (`rwc`).
+
+    The last creates the file if need be, and lets others read while it writes (write-ahead log).
+    `durable` syncs each commit to the disk, not only each checkpoint.
+    """
+    url = URL.create(
+        "sqlite+aiosqlite",
+        database=f"file:{quote(str(path))}",
+        query={"uri": "true", "mode": mode},
+    )
+    engine = create_async_engine(
+        url,
+        poolclass=NullPool,
+        pool_reset_on_return=None,
+        # The driver begins no transaction of its own: ours take the write lock at once.
+        connect_args={"isolation_level": None, "timeout": BUSY_S},
+    )
+    pragmas = [f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}"]
+    if mode == "rwc":
+        pragmas.insert(0, "PRAGMA journal_mode=WAL")
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def set_up(connection: sqlite3.Connection, _record: object) -> None:
+        cursor = connection.cursor()
+        for pragma in pragmas:
+            cursor.execute(pragma)
+        cursor.close()
+
+    begin = "BEGIN" if mode == "ro" else "BEGIN IMMEDIATE"
+    event.listen(engine.sync_engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+    try:
+        async with engine.connect() as connection:
+            yield connection
+    finally:
+        await engine.dispose()
+
+
+@contextmanager
+def failures_named(path: Path) -> Iterator[None]:
+    """Turn what the driver raises into a LogError that names the file."""
+    try:
+        yield
+    except (DBAPIError, sqlite3.Error) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+        if code in _DAMAGE or "malformed" in str(cause):
+            raise LogDamagedError(f"the log {path} is damaged: {cause}") from error
+        if code == sqlite3.SQLITE_BUSY:
+            raise LogError(
+                f"the log {path} is in use by another process for more than {BUSY_S:g} s"
+            ) from error
+        if code == sqlite3.SQLITE_FULL:
+            raise LogError(f"the log {path} cannot be written: no space left") from error
+        if code == sqlite3.SQLITE_CANTOPEN:
+            raise LogError(f"the log {path} cannot be opened: {cause}") from error
+        raise LogError(f"the log {path} cannot be read or written: {cause}") from error
+
+
+async def leave_write_ahead(connection: AsyncConnection) -> None:
+    """Turn the database into one plain file, unless somebody reads it just now.
+
+    A finished log can then be copied alone, and read where nothing may be written beside it.
+    """
+    try:
+        # Past SQLAlchemy, which would begin a transaction first, in which the mode cannot change.
+        driver: Any = (await connection.get_raw_connection()).driver_connection
+        await driver.execute("PRAGMA busy_timeout=0")
+        await driver.execute("PRAGMA journal_mode=DELETE")
+    except (DBAPIError, sqlite3.Error):
+        return
+
+
+async def is_empty(connection: AsyncConnection) -> bool:
+    """Say whether the database has no tables at all."""
+    return (await connection.exec_driver_sql("SELECT 1 FROM sqlite_master LIMIT 1")).first() is None
+
+
+async def create_tables(connection: AsyncConnection, term: int) -> Head:
+    """Make an empty log, in the transaction that is open; return its head."""
+    await connection.run_sync(METADATA.create_all, checkfirst=False)
+    await connection.exec_driver_sql(VIEW)
+    head = Head(0, GENESIS, term)
+    await connection.execute(insert(ALEMBIC_VERSION), {"version_num": REVISION})
+    await connection.execute(
+        insert(HEAD), {"seq": head.seq, "chain": head.chain, "term": head.term}
+    )
+    await connection.execute(
+        insert(META),
+        [{"name": SCHEMA_NAME, "value": str(SCHEMA)}, {"name": INDEXED_NAME, "value": "0"}],
+    )
+    await connection.execute(insert(EVENT_FIELDS), event_field_rows())
+    return head
+
+
+async def check_version(connection: AsyncConnection, path: Path, oldest: str = REVISION) -> None:
+    """Refuse a database that is no log, or one of a version that cannot be read.
+
+    Raises:
+        LogVersionError: it is something else, or of a newer Shunter, or needs an upgrade.
+    """
+    names = await connection.run_sync(lambda sync: set(inspect(sync).get_table_names()))
+    if not {"meta", "head", "frames", "alembic_version"} <= names:
+        raise LogVersionError(f"{path} is not a Shunter log")
+    value = select(META.c.value).where(META.c.name == SCHEMA_NAME)
+    schema = (await connection.execute(value)).scalar_one_or_none()
+    revision = (await connection.execute(select(ALEMBIC_VERSION))).scalar_one_or_none()
+    if schema is None or not schema.isdecimal() or revision is None:
+        raise LogDamagedError(f"the log {path} does not say which version wrote it")
+    if int(schema) > SCHEMA or revision > REVISION:
+        raise LogVersionError(
+            f"the log {path} was written by a newer Shunter (schema {schema}, tables {revision}; "
+            f"this one knows {SCHEMA} and {REVISION}); upgrade to read it"
+        )
+    if revision < oldest:
+        raise LogVersionError(
+            f"the log {path} has tables of an older Shunter ({revision}); upgrade it first, "
+            "with `shunter.events.log.upgrade_log`"
+        )

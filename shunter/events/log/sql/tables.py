@@ -1,0 +1,128 @@
+"""The tables of a log in SQL, and the view `events` that people and tools read.
+
+    frames       the log itself, a run of events a row
+    head         one row: where the log ends, and whose it is
+    segments     runs of frames, sealed: compressed and read-only (not in the view)
+    snapshots    state and policy memory at a sequence number
+    meta         what kind of file this is: the version of the vocabulary, how far `job_frames` goes
+    job_frames   derived: which frames hold events about a job
+    event_fields derived: the names of the fields of each kind, for the view
+
+A change here needs a revision in `migrations/versions` that makes it in files that are there.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+)
+
+from shunter.events.codec import row_fields
+from shunter.events.kinds import KINDS
+
+REVISION = "0001"
+"""The newest revision of the tables; a new log is stamped with it."""
+
+# SQLite takes only INTEGER for its row id, which makes a key as cheap as it gets.
+_Number = BigInteger().with_variant(Integer, "sqlite")
+
+METADATA = MetaData()
+
+FRAMES = Table(
+    "frames",
+    METADATA,
+    Column("first_seq", _Number, primary_key=True, autoincrement=False),
+    Column("count", _Number, nullable=False),
+    Column("at_us", _Number, nullable=False),
+    Column("term", _Number, nullable=False),
+    Column("chain", LargeBinary, nullable=False),
+    # Text, because SQLite 3.40 refuses JSON in a blob and the newest ones read one as JSONB.
+    Column("payload", Text, nullable=False),
+)
+HEAD = Table(
+    "head",
+    METADATA,
+    Column("seq", _Number, nullable=False),
+    Column("chain", LargeBinary, nullable=False),
+    Column("term", _Number, nullable=False),
+)
+SEGMENTS = Table(
+    "segments",
+    METADATA,
+    Column("first_seq", _Number, primary_key=True, autoincrement=False),
+    Column("last_seq", _Number, nullable=False),
+    Column("chain", LargeBinary, nullable=False),
+    Column("digest", String, nullable=False),
+    Column("frames", LargeBinary, nullable=False),
+)
+SNAPSHOTS = Table(
+    "snapshots",
+    METADATA,
+    Column("seq", _Number, primary_key=True, autoincrement=False),
+    Column("at_us", _Number, nullable=False),
+    Column("digest", String, nullable=False),
+    Column("state", LargeBinary, nullable=False),
+    Column("memory", LargeBinary, nullable=False),
+)
+META = Table(
+    "meta",
+    METADATA,
+    Column("name", String, primary_key=True),
+    Column("value", String, nullable=False),
+)
+JOB_FRAMES = Table(
+    "job_frames",
+    METADATA,
+    Column("job_id", String, primary_key=True),
+    Column("first_seq", _Number, primary_key=True, autoincrement=False),
+    sqlite_with_rowid=False,
+)
+EVENT_FIELDS = Table(
+    "event_fields",
+    METADATA,
+    Column("kind", String, primary_key=True),
+    Column("position", _Number, primary_key=True, autoincrement=False),
+    Column("name", String, nullable=False),
+    sqlite_with_rowid=False,
+)
+# Alembic's own table, under its own name: a new log is stamped without importing Alembic.
+ALEMBIC_VERSION = Table(
+    "alembic_version",
+    METADATA,
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+
+VIEW = """
+CREATE VIEW events (seq, at_us, kind, job_id, payload) AS
+SELECT frames.first_seq + event."key",
+       json_extract(event.value, '$[1]'),
+       json_extract(event.value, '$[0]'),
+       json_extract(event.value, '$[2]'),
+       (SELECT json_group_object(field.name, event.value -> field.position)
+          FROM event_fields AS field
+         WHERE field.kind = json_extract(event.value, '$[0]')
+           AND field.position < json_array_length(event.value))
+  FROM frames, json_each(frames.payload) AS event
+"""
+"""Rows for people. The last column costs time only where it is selected; a field that holds its
+default at the end of a row is left out, and so are the events of sealed segments."""
+
+SCHEMA_NAME = "schema"
+INDEXED_NAME = "job_frames_seq"
+
+
+def event_field_rows() -> list[dict[str, object]]:
+    """Return the rows of `event_fields`: what stands where, from position 3 on."""
+    return [
+        {"kind": name, "position": position, "name": field}
+        for name, kind in KINDS.items()
+        for position, field in enumerate(row_fields(kind))
+        if position > 2
+    ]

@@ -1,0 +1,95 @@
+"""The port between the one log writer and what keeps its frames, and the one to read them back.
+
+`LogWriter` cuts, chains and batches; a store only keeps what it is given, all of it or nothing.
+`LogReader` checks; a source only fetches. So every store obeys the same rules by construction.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from shunter.events.log.frames import Frame, Head, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one transaction adds: frames in order, and snapshots not beyond their end."""
+
+    frames: Sequence[Frame]
+    snapshots: Sequence[Snapshot]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A run of frames under one digest: compressed, read-only, part of the log."""
+
+    first_seq: int
+    last_seq: int
+    digest: str
+
+
+class Source(Protocol):
+    """Where a reader fetches from; it does not check what it returns."""
+
+    @property
+    def url(self) -> str:
+        """The address of the log, for messages."""
+        ...
+
+    async def head(self) -> Head:
+        """Return where the log ends now."""
+        ...
+
+    async def chunk(self, seq: int) -> Sequence[Frame]:
+        """Return some frames in order, the first being the one that should hold `seq`."""
+        ...
+
+    async def chain_before(self, first_seq: int) -> bytes:
+        """Return the chain value of the frame before the one that begins there."""
+        ...
+
+    async def snapshots(self) -> Sequence[Snapshot]:
+        """Return all snapshots, oldest first."""
+        ...
+
+    async def snapshot_at(self, seq: int) -> Snapshot | None:
+        """Return the newest snapshot not after `seq`; None if there is none."""
+        ...
+
+    async def segments(self) -> Sequence[Segment]:
+        """Return the sealed segments, oldest first; they are checked when read."""
+        ...
+
+    async def gap(self) -> int | None:
+        """Return a sequence number at which frames do not follow; None: they do."""
+        ...
+
+    async def frames_of_job(self, job_id: str) -> Sequence[int] | None:
+        """Return the first sequence numbers of frames about a job; None: no index here."""
+        ...
+
+
+class Store(Protocol):
+    """Where a writer keeps what it cut."""
+
+    async def write(self, batch: Batch, old: Head, new: Head) -> None:
+        """Keep the batch and move the head from `old` to `new`, all or nothing.
+
+        Raises:
+            StaleTermError: the head is not `old`: another writer took over.
+            LogError: it cannot be kept; nothing was.
+        """
+        ...
+
+    async def seal(self, head: Head, upto_seq: int) -> Segment | None:
+        """Move the oldest frames up to `upto_seq` into one segment; None: none left."""
+        ...
+
+    def source(self) -> AbstractAsyncContextManager[Source]:
+        """Open what was written for reading."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything held; closing twice is allowed."""
+        ...

@@ -1,0 +1,3 @@
+"""The value types facts are made of."""
+
+__all__: list[str] = []

@@ -1,0 +1,43 @@
+"""Which GPUs, CPUs and memory a job is given, and whether it has them to itself."""
+
+from enum import StrEnum
+
+from shunter.events.values.fact import fact
+from shunter.events.values.ids import NodeName
+
+
+class Sharing(StrEnum):
+    """Whether the GPUs of an allocation have other tenants."""
+
+    exclusive = "exclusive"
+    packed = "packed"
+    sliced = "sliced"
+
+
+@fact
+class Share:
+    """The part of an allocation on one server; bit i of `gpu_mask` is GPU i."""
+
+    node: NodeName
+    gpu_mask: int
+    cpus_milli: int = 0
+    memory_mb: int = 0
+
+
+@fact
+class Allocation:
+    """What one job holds, server by server; no shares means nothing."""
+
+    shares: tuple[Share, ...] = ()
+    sharing: Sharing = Sharing.exclusive
+
+    @property
+    def gpus(self) -> int:
+        """The number of GPUs in it."""
+        shares = self.shares
+        if len(shares) == 1:
+            return shares[0].gpu_mask.bit_count()
+        return sum([share.gpu_mask.bit_count() for share in shares])
+
+
+NOTHING = Allocation()

@@ -1,0 +1,33 @@
+"""Servers of one kind: what is in them and how it is wired (Xiao, SOSP-SRC 2017)."""
+
+from shunter.events.values.fact import fact
+from shunter.events.values.ids import GpuType
+from shunter.events.values.job_spec import Level
+
+
+@fact
+class LevelGroups:
+    """The GPU groups of one level inside a server, as bit masks in ascending order."""
+
+    level: Level
+    masks: tuple[int, ...]
+
+
+@fact
+class ConfigurationSet:
+    """What equal servers share: devices, CPUs, memory, levels, and where they stand.
+
+    `levels` runs from the nearest (switch) outwards and leaves out levels that tell nothing;
+    `links` are groups of GPUs joined directly (NVLink). Empty `rack` or `domain`: unknown.
+    """
+
+    name: str
+    gpu_type: GpuType
+    gpus: int
+    cpus_milli: int = 0
+    memory_mb: int = 0
+    rack: str = ""
+    domain: str = ""
+    levels: tuple[LevelGroups, ...] = ()
+    links: tuple[int, ...] = ()
+    device: str = "gpu"

@@ -1,0 +1,127 @@
+"""What a user asks for: the job specification, and the part of it that placement looks at."""
+
+from enum import StrEnum
+
+from shunter.events.values.fact import fact
+from shunter.events.values.ids import GpuType, JobId, QueueName, UserName
+
+
+class SuspendMode(StrEnum):
+    """How a job can be made to give its GPUs back."""
+
+    cooperative = "cooperative"
+    signal = "signal"
+    restart = "restart"
+    stop = "stop"
+    never = "never"
+
+
+class Level(StrEnum):
+    """How far apart the GPUs of one allocation are, nearest first."""
+
+    switch = "switch"
+    socket = "socket"
+    server = "server"
+    rack = "rack"
+    domain = "domain"
+    cluster = "cluster"
+
+
+class DependsWhen(StrEnum):
+    """Which end of another job releases this one."""
+
+    ok = "ok"
+    any = "any"
+
+
+UNBOUNDED = QueueName("")
+
+
+@fact
+class Dependency:
+    """Another job that must have ended first: well (`ok`) or in whatever way (`any`)."""
+
+    job_id: JobId
+    when: DependsWhen = DependsWhen.ok
+
+
+@fact
+class Demand:
+    """What a class of equal jobs needs; to placement, equal demands are one.
+
+    `queue` is named only where the queue has a quota that bounds the class. `shapes` lists
+    acceptable GPU counts per server, each summing to `gpus`; empty means any.
+    """
+
+    gpus: int
+    queue: QueueName = UNBOUNDED
+    cpus_milli: int = 0
+    memory_mb: int = 0
+    gpu_types: tuple[GpuType, ...] = ()
+    max_level: Level | None = None
+    shapes: tuple[tuple[int, ...], ...] = ()
+
+    def __hash__(self) -> int:
+        """Return a hash of the numbers only: cheap, and it tells most apart."""
+        return self.gpus ^ self.cpus_milli << 8 ^ self.memory_mb << 16
+
+
+@fact
+class JobSpec:
+    """Everything a submission says. CPUs and memory are those of the whole job.
+
+    The fields used most come first, and trailing defaults are left out on disk.
+    """
+
+    gpus: int = 1
+    user: UserName = UserName("")
+    queue: QueueName = QueueName("default")
+    model: str = ""
+    batch_size: int | None = None
+    total_steps: int | None = None
+    cpus_milli: int = 0
+    memory_mb: int = 0
+    time_limit_us: int | None = None
+    weight: float = 1.0
+    priority: int = 0
+    gpu_types: tuple[GpuType, ...] = ()
+    name: str = ""
+    group: str = ""
+    command: tuple[str, ...] = ()
+    directory: str = ""
+    gpus_min: int | None = None
+    gpus_max: int | None = None
+    shapes: tuple[tuple[int, ...], ...] = ()
+    deadline_us: int | None = None
+    depends_on: tuple[Dependency, ...] = ()
+    array_index: int | None = None
+    tolerance: tuple[tuple[Level, float], ...] = ()
+    max_level: Level | None = None
+    min_speed: float | None = None
+    suspend_mode: SuspendMode = SuspendMode.cooperative
+    checkpoint_interval_us: int | None = None
+
+    def demand(self, bounding_queue: QueueName = UNBOUNDED) -> Demand:
+        """Return the part that decides when and where the job can run."""
+        return Demand(
+            self.gpus,
+            bounding_queue,
+            self.cpus_milli,
+            self.memory_mb,
+            self.gpu_types,
+            self.level_max,
+            self.shapes,
+        )
+
+    @property
+    def level_max(self) -> Level | None:
+        """The widest spread accepted: by `max_level`, or by what `min_speed` allows.
+
+        With a tolerance curve and a `min_speed`, the widest level whose speed is not below it;
+        a level the curve does not name is not accepted then.
+        """
+        if self.max_level is not None or self.min_speed is None:
+            return self.max_level
+        speeds = dict(self.tolerance)
+        accepted = [level for level in Level if speeds.get(level, 0.0) >= self.min_speed]
+        return accepted[-1] if accepted else Level.switch

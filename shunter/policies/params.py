@@ -1,0 +1,61 @@
+"""The parameters of a policy: a strict table, where durations may be written "90s" or "1h"."""
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
+
+UNITS_US = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d)")
+_EXPECTED = "expected a duration such as 90, '90s', '5m' or '2h'"
+
+
+def duration_us(value: Any) -> int:
+    """Return the microseconds in a number of seconds or in a text like "1h30m".
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if isinstance(value, bool):
+        # pydantic reports a ValueError with its key; a TypeError would pass it by.
+        raise ValueError(_EXPECTED)  # noqa: TRY004 see above
+    if isinstance(value, int | float):
+        if value != value or value in (float("inf"), float("-inf")):
+            raise ValueError("a duration must be finite")
+        return round(value * 1_000_000)
+    text = str(value).replace(" ", "")
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{_EXPECTED}, not {value!r}")
+    return sum(round(float(number) * UNITS_US[unit]) for number, unit in parts)
+
+
+def duration_text(value_us: int) -> str:
+    """Return a duration as people write it, "1h30m"; reading it again gives the same."""
+    parts = []
+    for unit, size_us in reversed(UNITS_US.items()):
+        count, value_us = divmod(value_us, size_us)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
+Duration = Annotated[
+    int,
+    BeforeValidator(duration_us),
+    PlainSerializer(duration_text, return_type=str, when_used="json"),
+    WithJsonSchema({"type": ["number", "string"], "title": "duration: seconds, or '1h30m'"}),
+]
+
+
+class PolicyParams(BaseModel):
+    """The base of every policy's table; alone, that of a policy without parameters."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

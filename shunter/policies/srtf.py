@@ -1,0 +1,84 @@
+"""Shortest first, by what only an oracle knows: total run time, or what remains of it.
+
+`sjf` takes the shortest total duration and never preempts; `srtf` the least remaining seconds,
+and preempts. Both skip jobs that do not fit. A job of unknown length ranks last, and behind those
+of unknown length that run already.
+"""
+
+from dataclasses import dataclass
+
+from shunter.core.placement import Placement
+from shunter.core.ranking import Misfit, RankedPolicy
+from shunter.core.state import Job
+from shunter.core.view import View
+from shunter.policies.params import PolicyParams
+
+UNKNOWN_US = 1 << 60
+
+
+@dataclass(frozen=True)
+class TotalDuration:
+    """Ranks jobs by their whole run time in microseconds."""
+
+    name: str = "sjf"
+    version: str = "1"
+    oracle: bool = True
+    preemptive: bool = False
+    drifts: bool = False
+    misfit: Misfit = Misfit.skipped
+
+    def standing(self, job: Job, view: View) -> tuple[int, int | None]:
+        """Return the run time at base speed, which never changes."""
+        total_us = view.duration_us(job)
+        return UNKNOWN_US if total_us is None else total_us, None
+
+
+@dataclass(frozen=True)
+class RemainingTime:
+    """Ranks jobs by the run time they still need at base speed, in microseconds.
+
+    A running job's rank falls as time passes, so it is keyed by the instant at which it would
+    reach zero; waiting jobs keep theirs. Running jobs only improve, so no rank change by itself
+    can alter the selection. The present speed does not count: it tells more of where a job was
+    put than of how short it is, and two jobs on a slow GPU would chase each other from it.
+    """
+
+    name: str = "srtf"
+    version: str = "1"
+    oracle: bool = True
+    preemptive: bool = True
+    drifts: bool = True
+    misfit: Misfit = Misfit.skipped
+
+    def standing(self, job: Job, view: View) -> tuple[int, int | None]:
+        """Return the remaining time of a waiting job, when it is used up of a placed one."""
+        remaining_us = view.remaining_us(job)
+        if remaining_us is None:
+            return UNKNOWN_US, None
+        return (view.now_us + remaining_us if job.allocation.shares else remaining_us), None
+
+
+class Sjf:
+    """Shortest job first by total duration, without preemption. An oracle."""
+
+    name = "sjf"
+    oracle = True
+    Params = PolicyParams
+
+    @staticmethod
+    def build(params: PolicyParams, placement: Placement) -> RankedPolicy:
+        """Return the policy."""
+        return RankedPolicy(TotalDuration(), placement)
+
+
+class Srtf:
+    """Shortest remaining time first, with preemption. An oracle."""
+
+    name = "srtf"
+    oracle = True
+    Params = PolicyParams
+
+    @staticmethod
+    def build(params: PolicyParams, placement: Placement) -> RankedPolicy:
+        """Return the policy."""
+        return RankedPolicy(RemainingTime(), placement)

@@ -1,0 +1,97 @@
+"""Rows of a canonical trace, whatever they are written in: texts in, jobs out."""
+
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Final
+
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import JobSpec
+from shunter.workloads.formats.columns import (
+    ROW_COLUMNS,
+    SPEC_COLUMNS,
+    read_spec,
+    spec_fault,
+)
+from shunter.workloads.formats.format import read_seconds
+from shunter.workloads.quality import Fault, Inspection, number_fault
+from shunter.workloads.trace import JobEnd, TraceJob
+
+__all__ = ["COLUMNS", "CanonicalRows"]
+
+COLUMNS: Final = (*ROW_COLUMNS, *(column.name for column in SPEC_COLUMNS))
+"""Every column of a canonical trace; others must start with x_."""
+
+_CACHED_MAX = 2**16
+
+
+class CanonicalRows:
+    """Turns rows of texts, in the order of one header, into jobs.
+
+    The inspection is told of those that are none. Equal specifications become one object; rows
+    with equal texts, which is most rows of most traces, are not even read again.
+    """
+
+    def __init__(self, header: Sequence[str], inspection: Inspection) -> None:
+        """Take the columns that the rows will have; unknown ones are ignored."""
+        self.jobs: list[TraceJob] = []
+        self._inspection = inspection
+        self._names = tuple(c.name for c in SPEC_COLUMNS if c.name in header)
+        places = [header.index(name) for name in self._names]
+        # itemgetter returns no tuple for one column; every header has gpus, so ask it twice.
+        self._pick = itemgetter(*places, places[0])
+        self._submit, self._duration = header.index("submit_s"), header.index("duration_s")
+        self._job_id = header.index("job_id") if "job_id" in header else None
+        self._status = header.index("status") if "status" in header else None
+        self._by_texts: dict[tuple[str, ...], JobSpec] = {}
+        self._specs: dict[JobSpec, JobSpec] = {}
+
+    def add(self, texts: Sequence[str], number: int, place: int) -> None:
+        """Read one row; `number` is its id where the trace has none."""
+        try:
+            submit_us = read_seconds(texts[self._submit])
+            duration_us = read_seconds(texts[self._duration])
+            picked: tuple[str, ...] = self._pick(texts)
+            spec = self._by_texts.get(picked) or self._new_spec(picked)
+            ends = JobEnd((texts[self._status] if self._status is not None else "") or "finished")
+        except ValueError:
+            self._inspection.drop(*self._fault(texts), place)
+            return
+        job_id = str(number) if self._job_id is None else texts[self._job_id]
+        if not (duration_us and job_id):
+            self._inspection.drop(*self._fault(texts), place)
+            return
+        self.jobs.append(TraceJob(JobId(job_id), submit_us, spec, duration_us, ends))
+        self._inspection.places.append(place)
+
+    def _new_spec(self, picked: tuple[str, ...]) -> JobSpec:
+        read = read_spec(self._by_name(picked))
+        spec = self._specs.setdefault(read, read)
+        if len(self._by_texts) >= _CACHED_MAX:
+            self._by_texts.clear()
+        self._by_texts[picked] = spec
+        return spec
+
+    def _by_name(self, picked: tuple[str, ...]) -> dict[str, str]:
+        return dict(zip(self._names, picked, strict=False))
+
+    def _fault(self, texts: Sequence[str]) -> tuple[Fault, str, str]:
+        """Return the first thing wrong with a row: fault, column, text."""
+        for name, index in (("submit_s", self._submit), ("duration_s", self._duration)):
+            text = texts[index]
+            if not _is_seconds(text) or (name == "duration_s" and not read_seconds(text)):
+                return number_fault(text), name, text
+        if self._job_id is not None and not texts[self._job_id]:
+            return Fault.missing, "job_id", ""
+        fault = spec_fault(self._by_name(self._pick(texts)))
+        if fault is not None:
+            return fault
+        assert self._status is not None
+        return Fault.unparsable, "status", texts[self._status]
+
+
+def _is_seconds(text: str) -> bool:
+    try:
+        read_seconds(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,92 @@
+"""Comma-separated files: the header checked once, rows numbered from 0, lines from 1."""
+
+import csv
+import io
+from collections.abc import Iterator
+
+from shunter.errors import TraceError
+from shunter.workloads.formats.format import TraceText
+from shunter.workloads.quality import Fault, Inspection
+
+__all__ = ["DelimitedRows", "header_of"]
+
+
+class DelimitedRows:
+    """Iterates over the rows of a CSV text behind its header.
+
+    Blank lines are skipped and listed in `blank_lines`; `line` is the last line of the row that
+    was returned last, counted from 1.
+    """
+
+    def __init__(self, file: TraceText) -> None:
+        """Read the header; TraceError if there is none or a name stands in it twice."""
+        self.path = file.path
+        self.blank_lines: list[int] = []
+        self.last_row_line = 0
+        # The text is split here and not by the csv module: a lone carriage return inside quotes
+        # is part of a field, and newline="" keeps it.
+        self._reader = csv.reader(io.StringIO(file.text, newline=""), strict=True)
+        self.header = [name.strip() for name in next(iter(self), [])]
+        if not self.header:
+            raise TraceError(f"{file.path} is empty: expected a header and one row for each job")
+        for name in self.header:
+            if self.header.count(name) > 1:
+                raise TraceError(f"{file.path}, line {self.line}: column {name!r} stands twice")
+
+    @property
+    def line(self) -> int:
+        """The line the row returned last ends on, from 1."""
+        return self._reader.line_num
+
+    def __iter__(self) -> Iterator[list[str]]:
+        """Yield rows; TraceError with the line where quotes do not match."""
+        reader = self._reader
+        try:
+            for fields in reader:
+                if fields and (len(fields) > 1 or fields[0].strip()):
+                    yield fields
+                    self.last_row_line = reader.line_num
+                else:
+                    self.blank_lines.append(reader.line_num)
+        except csv.Error as error:
+            raise TraceError(
+                f"{self.path}, line {reader.line_num}: not valid CSV ({error}); check the quotes"
+            ) from error
+
+    def is_whole(self, fields: list[str], inspection: Inspection) -> bool:
+        """Return whether a row has as many fields as the header; drop it if not."""
+        excess = len(fields) - len(self.header)
+        if excess:
+            fault = Fault.surplus if excess > 0 else Fault.missing
+            column = "" if excess > 0 else self.header[len(fields)]
+            inspection.drop(fault, column, "", self.line)
+        return not excess
+
+    def report_blanks(self, inspection: Inspection) -> None:
+        """Tell the inspection about blank lines; call it behind the last row."""
+        inspection.see_blanks(self.blank_lines, self.last_row_line)
+
+    def require(self, names: tuple[str, ...]) -> None:
+        """Raise TraceError naming the columns that are missing."""
+        missing = [name for name in names if name not in self.header]
+        if missing:
+            raise TraceError(
+                f"{self.path}, line 1: missing columns {', '.join(missing)}; "
+                f"found {', '.join(self.header)}; expected at least {', '.join(names)}"
+            )
+
+    def refuse_others(self, names: tuple[str, ...]) -> None:
+        """Raise TraceError naming columns that mean nothing here."""
+        unknown = [name for name in self.header if name not in names and name[:2] != "x_"]
+        if unknown:
+            raise TraceError(
+                f"{self.path}, line 1: unknown columns {', '.join(map(repr, unknown))}; "
+                f"remove them, or start their names with x_ to have them ignored; "
+                f"known are {', '.join(names)}"
+            )
+
+
+def header_of(head: str) -> set[str]:
+    """Return the names in the first line that is not blank, for recognising a format."""
+    line = head.lstrip("\ufeff\r\n \t").partition("\n")[0]
+    return {name.strip().strip('"') for name in line.split(",")}

@@ -1,0 +1,102 @@
+"""The Philly job list: `timestamp,duration,num_gpus,gpu_time,cluster`.
+
+Microsoft's philly-traces (CC-BY-4.0; Jeon et al., USENIX ATC 2019) as filtered for the Sia
+artifact: 82,247 jobs of 15 virtual clusters, not in order of time. `timestamp` is taken as the
+submission in UTC (the source does not say whether it is the submission or the start), `cluster` is
+the virtual cluster and becomes the queue. The list names no users, ends, CPUs or memory. A job's
+id is the number of its row in the file, from 0.
+"""
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Final
+
+from shunter.events.values.ids import JobId, QueueName
+from shunter.events.values.job_spec import JobSpec
+from shunter.workloads.formats.delimited import DelimitedRows, header_of
+from shunter.workloads.formats.format import TraceFormat, TraceText, read_count, read_seconds
+from shunter.workloads.formats.instants import instant_us
+from shunter.workloads.quality import Fault, Inspection, number_fault
+from shunter.workloads.trace import TraceJob
+
+__all__ = ["FORMAT", "parse_philly_csv"]
+
+_COLUMNS: Final = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
+_GPU_TIME_ERROR_US = 1_000
+
+
+def parse_philly_csv(file: TraceText, inspection: Inspection) -> list[TraceJob]:
+    """Return the usable rows in file order, instants in microseconds since 1970."""
+    rows = DelimitedRows(file)
+    rows.require(_COLUMNS)
+    rows.refuse_others(_COLUMNS)
+    pick = itemgetter(*(rows.header.index(name) for name in _COLUMNS))
+    specs: dict[tuple[int, str], JobSpec] = {}
+    jobs: list[TraceJob] = []
+    number = -1
+    for number, fields in enumerate(rows):
+        if not rows.is_whole(fields, inspection):
+            continue
+        stamp, duration, num_gpus, gpu_time, cluster = cells = pick(fields)
+        try:
+            submit_us = instant_us(stamp)
+            duration_us = read_seconds(duration)
+            gpus = read_count(num_gpus)
+            gpu_us = float(gpu_time) * 1e6
+        except ValueError:
+            inspection.drop(*_fault(cells), rows.line)
+            continue
+        # Written so that a NaN, which compares as false, does not pass.
+        if not (duration_us and gpus and cluster and gpu_us >= 0):
+            inspection.drop(*_fault(cells), rows.line)
+            continue
+        spec = specs.get((gpus, cluster))
+        if spec is None:
+            spec = specs[gpus, cluster] = JobSpec(gpus=gpus, queue=QueueName(cluster.strip()))
+        if abs(gpu_us - duration_us * gpus) > _GPU_TIME_ERROR_US:
+            inspection.note(Fault.contradiction, "gpu_time", gpu_time, rows.line)
+        jobs.append(TraceJob(JobId(str(number)), submit_us, spec, duration_us))
+    inspection.rows_read = number + 1
+    rows.report_blanks(inspection)
+    return jobs
+
+
+def _recognises(head: str) -> bool:
+    """Three of the five names: a file that lacks a column is told so, by name."""
+    return len(header_of(head).intersection(_COLUMNS)) >= 3
+
+
+def _fault(cells: tuple[str, ...]) -> tuple[Fault, str, str]:
+    """Return the first thing wrong with a row: fault, column, text."""
+    stamp, duration, num_gpus, gpu_time, cluster = cells
+    if not _is_instant(stamp):
+        return Fault.unparsable if stamp.strip() else Fault.missing, "timestamp", stamp
+    if not cluster.strip():
+        return Fault.missing, "cluster", cluster
+    for column, text in (("duration", duration), ("num_gpus", num_gpus)):
+        if not _is_positive(text, read_seconds if column == "duration" else read_count):
+            return number_fault(text), column, text
+    return number_fault(gpu_time), "gpu_time", gpu_time
+
+
+def _is_instant(text: str) -> bool:
+    try:
+        instant_us(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_positive(text: str, read: Callable[[str], int]) -> bool:
+    try:
+        return read(text) > 0
+    except ValueError:
+        return False
+
+
+FORMAT: Final = TraceFormat(
+    name="philly-csv",
+    recognises=_recognises,
+    parse=parse_philly_csv,
+    is_absolute=True,
+)

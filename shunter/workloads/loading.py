@@ -1,0 +1,145 @@
+"""Reading a trace: file, format, jobs in order of submission, selection, digest.
+
+    bytes ─▶ text ─▶ format.parse ─▶ stable sort ─▶ rows[start:stop] ─▶ origin ─▶ Trace
+
+Time zero is the first submission of the selected rows where the file has absolute instants, and
+the file's own zero where it counts seconds.
+"""
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from itertools import pairwise
+from operator import attrgetter
+from pathlib import Path
+
+from shunter.errors import TraceError
+from shunter.events.values.ids import JobId
+from shunter.workloads.dependencies import settle_dependencies
+from shunter.workloads.formats.format import TraceFormat, TraceText
+from shunter.workloads.formats.instants import iso_text
+from shunter.workloads.formats.registry import find_format, guess_format
+from shunter.workloads.quality import Inspection
+from shunter.workloads.trace import Trace, TraceJob
+
+__all__ = ["load_trace"]
+
+
+def load_trace(
+    path: str | Path,
+    format: str | None = None,  # noqa: A002  the name of the config key
+    rows: tuple[int, int] | None = None,
+    *,
+    options: Mapping[str, str] | None = None,
+) -> Trace:
+    """Read a trace file.
+
+    Args:
+        path: the file; its folder appears in messages only.
+        format: one of `format_names()`; None guesses from the beginning of the file.
+        rows: half-open selection from the usable rows, stably sorted by submission; None is all.
+        options: choices of the format, such as {"attempts": "last"} for philly-json.
+    Raises:
+        TraceError: the file cannot be read, is broken as a whole, or has no such rows.
+    """
+    content = _read_bytes(path)
+    text = _decode(content, path)
+    chosen = find_format(format) if format else guess_format(str(path), text)
+    settled = _settle_options(chosen, options or {})
+    inspection = Inspection(chosen.unit)
+    jobs = chosen.parse(TraceText(str(path), text, settled), inspection)
+    _refuse_duplicates(jobs, inspection, path)
+    unsorted = sum(after.submit_us < before.submit_us for before, after in pairwise(jobs))
+    kept = len(jobs)
+    start, stop = _checked_rows(rows, path, inspection, kept)
+    placed = zip(jobs, inspection.places, strict=False)
+    dependents = [(job, place) for job, place in placed if job.spec.depends_on]
+    jobs.sort(key=attrgetter("submit_us"))
+    selected = tuple(jobs[start:stop])
+    settle_dependencies(str(path), selected, dependents, inspection)
+    origin = _count_from_first(selected) if chosen.is_absolute else None
+    return Trace(
+        source=Path(path).name,
+        format=chosen.name,
+        jobs=selected,
+        digest=_digest(content, chosen.name, settled, start, stop),
+        report=inspection.report(kept, len(selected), unsorted),
+        origin=origin,
+    )
+
+
+def _read_bytes(path: str | Path) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise TraceError(f"cannot read trace {path}: {why}; check the path") from error
+
+
+def _decode(content: bytes, path: str | Path) -> str:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise TraceError(
+            f"{path}, line {line}: not UTF-8 text (byte {error.start}); traces are plain text, "
+            "unpack or convert the file"
+        ) from error
+    if not text.strip():
+        raise TraceError(f"{path} is empty: expected one row for each job")
+    return text
+
+
+def _settle_options(chosen: TraceFormat, given: Mapping[str, str]) -> dict[str, str]:
+    """Return every option of the format with its value; TraceError for unknown ones."""
+    for name, value in given.items():
+        allowed = chosen.options.get(name)
+        if allowed is None:
+            known = ", ".join(chosen.options) or "none"
+            raise TraceError(f"format {chosen.name} has no option {name!r}; known: {known}")
+        if value not in allowed:
+            raise TraceError(f"option {name} = {value!r}: expected one of {', '.join(allowed)}")
+    return {name: given.get(name, allowed[0]) for name, allowed in chosen.options.items()}
+
+
+def _refuse_duplicates(jobs: list[TraceJob], inspection: Inspection, path: str | Path) -> None:
+    if len({job.job_id for job in jobs}) == len(jobs):
+        return
+    first: dict[JobId, int] = {}
+    for job, place in zip(jobs, inspection.places, strict=True):
+        if job.job_id in first:
+            unit = inspection.unit
+            raise TraceError(
+                f"{path}, {unit} {place}: job id {job.job_id!r} is that of {unit} "
+                f"{first[job.job_id]}; ids must be unique"
+            )
+        first[job.job_id] = place
+
+
+def _checked_rows(
+    rows: tuple[int, int] | None, path: str | Path, inspection: Inspection, kept: int
+) -> tuple[int, int]:
+    if not kept:
+        faults = "; ".join(inspection.report(0, 0, 0).sentences())
+        raise TraceError(f"{path} has no usable rows{': ' if faults else ''}{faults}")
+    start, stop = rows or (0, kept)
+    if not 0 <= start < stop <= kept:
+        raise TraceError(
+            f"{path} has {kept} usable rows: rows = [{start}, {stop}] must satisfy "
+            f"0 <= first < end <= {kept}"
+        )
+    return start, stop
+
+
+def _count_from_first(jobs: tuple[TraceJob, ...]) -> str:
+    """Make instants relative to the first submission; return that instant's text."""
+    first_us = jobs[0].submit_us
+    for job in jobs:
+        job.submit_us -= first_us
+    return iso_text(first_us)
+
+
+def _digest(content: bytes, name: str, options: Mapping[str, str], start: int, stop: int) -> str:
+    chosen = "".join(f" {key}={options[key]}" for key in sorted(options))
+    digest = blake2b(f"trace 1 {name}{chosen} {start}:{stop}\n".encode(), digest_size=32)
+    digest.update(content)
+    return digest.hexdigest()

@@ -1,0 +1,171 @@
+"""What was wrong with a trace: every row that was dropped or doubted, with its place.
+
+A row that cannot be used is dropped and counted here; a row that is odd but usable is kept and
+noted. What makes the whole file doubtful (a broken header, an id twice) is a `TraceError` instead.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+__all__ = ["EXAMPLES_MAX", "Fault", "Finding", "Inspection", "QualityReport", "number_fault"]
+
+EXAMPLES_MAX = 5
+
+
+class Fault(StrEnum):
+    """What can be wrong with a row."""
+
+    missing = "missing"
+    unparsable = "unparsable"
+    nan = "nan"
+    negative = "negative"
+    impossible = "impossible"
+    surplus = "surplus"
+    blank = "blank"
+    contradiction = "contradiction"
+    outside = "outside"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Rows with the same fault: in which column, how many, and examples.
+
+    `column` is empty where the whole row is at fault. `places` are numbers of lines, or of entries
+    of a JSON list, counted from 1, at most `EXAMPLES_MAX`; `found` is the offending text of the
+    first of them.
+    """
+
+    fault: Fault
+    column: str
+    count: int
+    places: tuple[int, ...]
+    found: str = ""
+
+    def sentence(self, unit: str = "line") -> str:
+        """Say it to a person, as "3 rows: gpus is negative ('-1'), lines 2, 5, 9"."""
+        rows = "1 row" if self.count == 1 else f"{self.count:,} rows"
+        found = f" ({self.found!r})" if self.found else ""
+        plural = {"line": "lines", "entry": "entries"}[unit]
+        places = ", ".join(map(str, self.places)) + (", …" if self.count > len(self.places) else "")
+        where = f"{unit if self.count == 1 else plural} {places}"
+        return f"{rows}: {self._what()}{found}, {where}"
+
+    def _what(self) -> str:
+        subject = self.column or "the row"
+        return {
+            Fault.missing: f"{subject} is missing",
+            Fault.unparsable: f"{subject} cannot be read",
+            Fault.nan: f"{subject} is not a number",
+            Fault.negative: f"{subject} is negative",
+            Fault.impossible: f"{subject} is impossible",
+            Fault.surplus: "the row has more fields than the header",
+            Fault.blank: "the line is blank",
+            Fault.contradiction: f"{subject} contradicts the rest",
+            Fault.outside: f"{subject} names a job outside the selection",
+        }[self.fault]
+
+
+@dataclass(frozen=True)
+class QualityReport:
+    """The account of a trace: rows read = rows kept + rows dropped.
+
+    `rows_selected` of the kept ones are the trace's jobs. Blank lines are no rows; they are noted.
+    `unsorted` counts kept rows submitted before the row in front of them. Places are numbers of
+    lines, or of entries where the file is one JSON list (`unit`).
+    """
+
+    rows_read: int
+    rows_kept: int
+    rows_selected: int
+    dropped: tuple[Finding, ...] = ()
+    noted: tuple[Finding, ...] = ()
+    unsorted: int = 0
+    blank_last_line: bool = False
+    unit: str = "line"
+
+    @property
+    def rows_dropped(self) -> int:
+        """How many rows are in no trace made from this file."""
+        return sum(finding.count for finding in self.dropped)
+
+    def sentences(self) -> tuple[str, ...]:
+        """Say everything that is worth knowing, the worst first; empty if all is well."""
+        said = [f"dropped {finding.sentence(self.unit)}" for finding in self.dropped]
+        said += [f"noted {finding.sentence(self.unit)}" for finding in self.noted]
+        if self.blank_last_line:
+            said.append("the last line is blank and was ignored")
+        if self.unsorted:
+            was = "1 row was" if self.unsorted == 1 else f"{self.unsorted:,} rows were"
+            said.append(f"{was} out of order, and the trace has been sorted")
+        return tuple(said)
+
+
+class Inspection:
+    """Collects the findings of one file while it is read.
+
+    `places` runs beside the usable jobs, in formats whose jobs have ids of their own.
+    """
+
+    def __init__(self, unit: str = "line") -> None:
+        """Start with nothing found; `unit` names what places count."""
+        self.unit = unit
+        self.rows_read = 0
+        self.places: list[int] = []
+        self.blank_last_line = False
+        self._dropped: dict[tuple[Fault, str], Finding] = {}
+        self._noted: dict[tuple[Fault, str], Finding] = {}
+
+    def drop(self, fault: Fault, column: str, found: str, place: int) -> None:
+        """Record that a row is left out."""
+        _count(self._dropped, fault, column, found, place)
+
+    def note(self, fault: Fault, column: str, found: str, place: int) -> None:
+        """Record that a row is odd, though kept."""
+        _count(self._noted, fault, column, found, place)
+
+    def see_blanks(self, lines: list[int], last_row_line: int) -> None:
+        """Record blank lines: inside the file they are noted, at its end reported."""
+        self.blank_last_line = bool(lines) and lines[-1] > last_row_line
+        for line in lines:
+            if line < last_row_line:
+                self.note(Fault.blank, "", "", line)
+
+    def report(self, kept: int, selected: int, unsorted: int) -> QualityReport:
+        """Close the account."""
+        report = QualityReport(
+            rows_read=self.rows_read,
+            rows_kept=kept,
+            rows_selected=selected,
+            dropped=tuple(self._dropped.values()),
+            noted=tuple(self._noted.values()),
+            unsorted=unsorted,
+            blank_last_line=self.blank_last_line,
+            unit=self.unit,
+        )
+        assert report.rows_read == report.rows_kept + report.rows_dropped
+        return report
+
+
+def number_fault(text: str) -> Fault:
+    """Return why a text that had to be a number in some range is none of them."""
+    if not text.strip():
+        return Fault.missing
+    try:
+        value = float(text)
+    except ValueError:
+        return Fault.unparsable
+    if math.isnan(value):
+        return Fault.nan
+    return Fault.negative if value < 0 else Fault.impossible
+
+
+def _count(
+    findings: dict[tuple[Fault, str], Finding], fault: Fault, column: str, found: str, place: int
+) -> None:
+    finding = findings.get((fault, column))
+    if finding is None:
+        findings[fault, column] = Finding(fault, column, 1, (place,), found[:40])
+        return
+    places = finding.places if len(finding.places) >= EXAMPLES_MAX else (*finding.places, place)
+    findings[fault, column] = replace(finding, count=finding.count + 1, places=places)

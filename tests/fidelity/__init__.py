@@ -1,0 +1,3 @@
+"""Comparisons with what others computed (make fidelity)."""
+
+__all__: list[str] = []

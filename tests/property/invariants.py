@@ -1,0 +1,144 @@
+"""What holds of a state after every step, whoever decided what; each check names what broke."""
+
+from collections import Counter
+
+from shunter.core.cluster import Health, Pool, Server
+from shunter.core.state import Job, JobPhase, State
+from shunter.events.values.allocation import Allocation, Sharing
+from shunter.events.values.ids import NodeName
+
+PLACED = (JobPhase.launching, JobPhase.running)
+
+
+def check_state(state: State) -> None:
+    """Check all of it."""
+    check_bitmaps(state)
+    check_resources(state)
+    check_indexes(state)
+    check_queues(state)
+    for job in state.jobs.values():
+        check_gang(job, state)
+        check_phase(job, state)
+    promised = [job_id for job_id, job in state.jobs.items() if job.phase is JobPhase.granted]
+    assert sorted(state.granted) == sorted(promised), "promises and granted jobs differ"
+    assert not set(state.jobs) & set(state.ended), "a job has ended and has not"
+
+
+def check_bitmaps(state: State) -> None:
+    """Every GPU has one owner at most, and the servers' bitmaps say so."""
+    decided = [share for job in state.jobs.values() for share in job.allocation.shares]
+    held = [share for job in state.jobs.values() for share in job.held.shares]
+    for name, server in state.cluster.servers.items():
+        for shares, bitmap in ((decided, server.decided), (held, server.held)):
+            masks = [share.gpu_mask for share in shares if share.node == name]
+            counted = Counter(bit for mask in masks for bit in range(64) if mask >> bit & 1)
+            assert max(counted.values(), default=1) == 1, f"{name}: a GPU has two owners"
+            assert sum(1 << bit for bit in counted) == bitmap, f"{name}: bitmap"
+
+
+def check_resources(state: State) -> None:
+    """CPUs and memory of every server are those it has less those it gave away."""
+    for name, server in state.cluster.servers.items():
+        given = [
+            share
+            for job in state.jobs.values()
+            for share in job.allocation.shares
+            if share.node == name
+        ]
+        where = server.configuration
+        cpus = where.cpus_milli - sum(share.cpus_milli for share in given)
+        memory = where.memory_mb - sum(share.memory_mb for share in given)
+        assert server.cpus_milli_free == cpus, f"{name}: CPUs"
+        assert server.memory_mb_free == memory, f"{name}: memory"
+        assert 0 <= cpus <= where.cpus_milli, f"{name}: {cpus} CPUs are free"
+        assert 0 <= memory <= where.memory_mb, f"{name}: {memory} MB are free"
+
+
+def check_indexes(state: State) -> None:
+    """What a pool remembers of its servers is what they say."""
+    for name, pool in state.cluster.pools.items():
+        assert pool.free == [free_of(server) for server in pool.servers], f"{name}: free"
+        assert pool.gpus_free == sum(mask.bit_count() for mask in pool.free), f"{name}: GPUs"
+        assert pool.gpus_up == sum(up_of(server) for server in pool.servers), f"{name}: up"
+        assert pool.buckets == buckets_of(pool), f"{name}: buckets"
+        cpus = [server.cpus_milli_free for server in pool.servers]
+        assert pool.cpus_free == cpus, f"{name}: CPUs"
+        memory = [server.memory_mb_free for server in pool.servers]
+        assert pool.memory_free == memory, f"{name}: memory"
+
+
+def check_queues(state: State) -> None:
+    """Every queue counts its jobs' GPUs, and none has more than its quota."""
+    for name, queue in state.queues.items():
+        jobs = [job for job in state.jobs.values() if job.spec.queue == name]
+        assert queue.gpus == sum(job.allocation.gpus for job in jobs), f"{name}: GPUs"
+        assert queue.quota_gpus is None or queue.gpus <= queue.quota_gpus, f"{name}: quota"
+
+
+def check_gang(job: Job, state: State) -> None:
+    """A gang is whole, on GPUs of one type that it accepts, and shares them with nobody."""
+    for what in (job.allocation, job.held):
+        if what.shares:
+            assert what.gpus == job.spec.gpus, f"{job.job_id}: half a gang"
+            assert what.sharing is Sharing.exclusive, f"{job.job_id}: shared GPUs"
+            types = types_of(what, state)
+            wanted = job.spec.gpu_types if job.spec.gpus else ()
+            assert len(types) == 1 or not job.spec.gpus, f"{job.job_id}: {types}"
+            assert not wanted or types <= set(wanted), f"{job.job_id}: {types}"
+
+
+def check_phase(job: Job, state: State) -> None:
+    """Each phase has its fields set, and no others (see docs/explanation/job-life.md)."""
+    decided, held = bool(job.allocation.shares), bool(job.held.shares)
+    expected = {
+        JobPhase.waiting: (not decided and not held),
+        JobPhase.granted: (decided and not held),
+        JobPhase.launching: (held and job.allocation == job.held),
+        JobPhase.running: (held and job.allocation == job.held),
+        JobPhase.suspending: held,
+        JobPhase.ending: held,
+    }
+    assert expected[job.phase], f"{job.job_id} is {job.phase}: {decided=} {held=}"
+    assert (job.since_us is not None) == held, f"{job.job_id}: since when it holds"
+    assert (job.waiting_since_us is None) == held, f"{job.job_id}: since when it waits"
+    assert job.working_since_us is None or held, f"{job.job_id} works on nothing"
+    assert job.gpus == job.held.gpus, f"{job.job_id}: GPUs held"
+    if job.phase is JobPhase.running:
+        assert job.working_since_us is not None, f"{job.job_id} runs and does not work"
+    if job.end_cause or job.exit_code is not None:
+        assert job.phase is JobPhase.ending, f"{job.job_id} is to end and is {job.phase}"
+
+
+def types_of(what: Allocation, state: State) -> set[str]:
+    servers = state.cluster.servers
+    return {str(servers[share.node].configuration.gpu_type) for share in what.shares}
+
+
+def free_of(server: Server) -> int:
+    if server.health is not Health.up or server.drained:
+        return 0
+    every = (1 << server.configuration.gpus) - 1
+    return every & ~server.decided & ~server.quarantined
+
+
+def up_of(server: Server) -> int:
+    if server.health is not Health.up or server.drained:
+        return 0
+    return server.configuration.gpus - server.quarantined.bit_count()
+
+
+def buckets_of(pool: Pool) -> list[int]:
+    counts = [mask.bit_count() for mask in pool.free]
+    return [
+        sum(1 << at for at, count in enumerate(counts) if count == free)
+        for free in range(len(pool.buckets))
+    ]
+
+
+def down_nodes(what: Allocation, state: State) -> list[NodeName]:
+    """Return the dead servers of an allocation."""
+    return [
+        share.node
+        for share in what.shares
+        if state.cluster.servers[share.node].health is Health.lost
+    ]

@@ -1,0 +1,102 @@
+"""A policy of a third party that returns whatever it was told to, however foolish."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+
+from shunter.core.placement import FirstFit, place
+from shunter.core.planning.plan import Change, Move, Plan, Start, Suspend
+from shunter.core.ports import Observers, Rng
+from shunter.core.state import JobPhase, State
+from shunter.core.view import View
+from shunter.events.facts.decisions import Target
+from shunter.events.values.allocation import Allocation, Share, Sharing
+from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.reasons import Because, Reason
+
+GRANTED, SUSPENDING = JobPhase.granted, JobPhase.suspending
+
+
+@dataclass
+class Puppet:
+    """Plans its wishes once, at the next instant at which it may."""
+
+    name: str = "puppet"
+    version: str = "1"
+    oracle: bool = False
+    wishes: list[Change] = field(default_factory=list)
+
+    def start(self, view: View) -> None:
+        """Remember nothing."""
+
+    def observers(self, memory: None) -> Observers:
+        return {}
+
+    def advance(self, memory: None, view: View) -> None:
+        """Keep nothing up to date."""
+
+    def target(self, memory: None, view: View) -> tuple[Target, ...] | None:
+        return None
+
+    def wake_at(self, memory: None) -> int | None:
+        return 0 if self.wishes else None
+
+    def settled(self, memory: None) -> bool:
+        return not self.wishes
+
+    def plan(self, memory: None, view: View, rng: Rng) -> Plan:
+        return Plan(tuple(self.wishes))
+
+
+@st.composite
+def wishes(draw: st.DrawFn, state: State) -> list[Change]:
+    """Return changes, some of them sensible, of jobs that are mostly there."""
+    moving = [name for name, job in state.jobs.items() if job.phase in (GRANTED, SUSPENDING)]
+    names = [*state.jobs, *moving, *moving, JobId("nobody")]
+    found = draw(st.lists(st.sampled_from(names), min_size=1, max_size=4))
+    return [draw(_wish(name, state, names)) for name in found]
+
+
+@st.composite
+def _wish(draw: st.DrawFn, job_id: JobId, state: State, names: list[JobId]) -> Change:
+    gainers = tuple(draw(st.lists(st.sampled_from(names), max_size=2)))
+    because = Because("wish", (), gainers)
+    job = state.jobs.get(job_id)
+    placed = job is not None and bool(job.allocation.shares)
+    likely = ["suspend", "move", "move"] if placed else ["start", "start", "start"]
+    kind = draw(st.sampled_from([*likely, "start", "suspend", "move"]))
+    if kind == "suspend":
+        return Suspend(job_id, because)
+    where = draw(_allocation(job_id, state))
+    return Start(job_id, where, because) if kind == "start" else Move(job_id, where, because)
+
+
+@st.composite
+def _spoilt(draw: st.DrawFn, shares: tuple[Share, ...]) -> list[Share]:
+    """Return good shares with other CPUs and memory than they should have."""
+    cpus, memory = draw(st.integers(-9000, 9000)), draw(st.integers(-9, 9))
+    return [Share(share.node, share.gpu_mask, cpus, memory) for share in shares]
+
+
+@st.composite
+def _allocation(draw: st.DrawFn, job_id: JobId, state: State) -> Allocation:
+    """Return a place where the job fits now, that of another one, or any nonsense."""
+    job = state.jobs.get(job_id)
+    choice = draw(st.integers(0, 4))
+    if job is not None and choice > 1:
+        pool = draw(st.sampled_from(list(state.cluster.pools.values())))
+        shares = place(FirstFit(), pool.copied(), job.demand)
+        if isinstance(shares, Reason):
+            return Allocation()
+        return Allocation(shares if choice > 2 else tuple(draw(_spoilt(shares))))
+    if choice == 1:
+        return draw(st.sampled_from([*state.jobs.values()])).allocation
+    nodes = [*state.cluster.servers, NodeName("nowhere")]
+    amount = st.integers(-2, 9)
+    share = st.builds(
+        Share, st.sampled_from(nodes), st.integers(-1, 40), amount.map(lambda n: n * 1000), amount
+    )
+    return Allocation(
+        tuple(draw(st.lists(share, max_size=3))),
+        draw(st.sampled_from([Sharing.exclusive, Sharing.exclusive, Sharing.packed])),
+    )

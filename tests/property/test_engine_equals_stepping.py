@@ -1,0 +1,100 @@
+"""The engine skips what cannot change; a literal greedy asked at every round decides the same."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from shunter.core.placement import PLACEMENTS, Placement
+from shunter.core.ports import Policy
+from shunter.core.ranking import RankedPolicy
+from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
+from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobRejected
+from shunter.policies import las
+from tests.commanded import Commanded
+from tests.factories import Outcome, World, policy, run, servers, trace_job
+from tests.property.worlds import HORIZON_US, Scene, scenes
+from tests.stepping.policy import Stepping
+from tests.stepping.ranks import by_duration, by_remaining_time, by_service, by_submission
+
+BOUNDS_GPU_US = (20, 60)
+
+Build = Callable[[Placement], Policy[Any]]
+
+
+def engine(name: str) -> Build:
+    return lambda placement: policy(name, placement.name)
+
+
+def las_engine(bounds_gpu_us: tuple[int, ...]) -> Build:
+    return lambda placement: RankedPolicy(las.AttainedService(bounds_gpu_us), placement)
+
+
+def literal(*args: Any, **kwargs: Any) -> Build:
+    name, rank = args
+    return lambda placement: Stepping(name, rank, placement, **kwargs)
+
+
+PAIRS: dict[str, tuple[Build, Build]] = {
+    "fifo": (engine("fifo"), literal("fifo", by_submission, misfit="stop")),
+    "fifo_backfill": (engine("fifo_backfill"), literal("fifo_backfill", by_submission)),
+    "fifo_easy": (engine("fifo_easy"), literal("fifo_easy", by_submission, misfit="easy")),
+    "sjf": (engine("sjf"), literal("sjf", by_duration, oracle=True)),
+    "srtf": (
+        engine("srtf"),
+        literal("srtf", by_remaining_time, oracle=True, preemptive=True),
+    ),
+    "las": (
+        las_engine(BOUNDS_GPU_US),
+        literal("las", by_service(BOUNDS_GPU_US), preemptive=True),
+    ),
+    "las-continuous": (las_engine(()), literal("las", by_service(()), preemptive=True)),
+}
+
+
+def played(scene: Scene, build: Build) -> Outcome:
+    """Run a scene with its people to the horizon."""
+    chosen = build(PLACEMENTS[scene.placement]())
+    return run(scene.world, chosen, wrapped=lambda backend: Commanded(backend, scene.commands))
+
+
+def story(outcome: Outcome) -> list[Any]:
+    """Return who was given what and who ended when and how, in order."""
+    kinds = (AllocationChanged, JobFinished, JobFailed, JobCancelled, JobRejected)
+    return [
+        (event.at_us, event.job_id, getattr(event, "allocation", type(event).__name__))
+        for event in outcome.of(*kinds)
+    ]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@given(scene=scenes())
+def test_engine_decides_what_the_literal_greedy_decides(name: str, scene: Scene) -> None:
+    fast, slow = PAIRS[name]
+    assert story(played(scene, fast)) == story(played(scene, slow))
+
+
+@pytest.mark.parametrize("round_us", [1, 8])
+def test_literal_greedy_is_asked_at_every_round(round_us: int) -> None:
+    world = World(
+        servers=servers(2),
+        jobs=(trace_job(0, lasts=20),),
+        round_us=round_us,
+        until_us=HORIZON_US,
+    )
+    _, slow = PAIRS["las"]
+    asked = run(world, slow(PLACEMENTS["consolidated"]())).of(RoundPlanned)
+    assert [plan.at_us for plan in asked] == list(range(0, HORIZON_US + 1, round_us))
+
+
+def test_engine_is_not_asked_while_nothing_can_change() -> None:
+    world = World(
+        servers=servers(2),
+        jobs=(trace_job(0, lasts=200), trace_job(1, 2, at=10, lasts=5)),
+        round_us=1,
+        until_us=HORIZON_US,
+    )
+    fast, _ = PAIRS["fifo"]
+    asked = run(world, fast(PLACEMENTS["consolidated"]())).of(RoundPlanned)
+    assert [plan.at_us for plan in asked] == [0, 10, 200]

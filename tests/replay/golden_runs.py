@@ -1,0 +1,92 @@
+"""Small simulated runs whose logs are kept: what they decided once, they decide for ever.
+
+    python -m tests.replay.golden_runs           print the digests of all runs as JSON
+    python -m tests.replay.golden_runs --write   keep the logs as they are made today
+
+Write them again only when a decision was changed on purpose, and say so in the change.
+"""
+
+import asyncio
+import json
+import sys
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+from shunter.app.config import make_config
+from shunter.app.runs import setup
+from shunter.app.runs.simulation import simulate
+from shunter.events.log import export_jsonl, read_log
+
+FOLDER = Path(__file__).parent / "runs"
+DIGESTS = FOLDER / "digests.json"
+
+COSTS = {"start": "20s", "suspend": "10s", "resume": "30s", "migrate": "40s"}
+FAILURES = {"mtbf": "8h", "mttr": "30m"}
+GUARDS = {"min_runtime": "10m", "max_preemptions_per_job_hour": 2, "starvation_after": "6h"}
+
+RUNS: dict[str, dict[str, Any]] = {
+    "fifo": {"policy": {"name": "fifo"}},
+    "fifo_backfill-events": {"policy": {"name": "fifo_backfill", "trigger": "event"}},
+    "fifo_easy": {"policy": {"name": "fifo_easy", "placement": "spread"}},
+    "las-costs": {"policy": {"name": "las"}, "simulation": {"costs": COSTS}},
+    "las-guards": {"policy": {"name": "las", "guards": GUARDS}},
+    "sjf-failures": {"policy": {"name": "sjf"}, "simulation": {"failures": FAILURES}},
+    "srtf-all": {
+        "policy": {"name": "srtf", "trigger": "event", "placement": "first_fit"},
+        "simulation": {"costs": COSTS, "failures": FAILURES},
+    },
+}
+
+
+def run(name: str, url: str) -> dict[str, Any]:
+    """Simulate one of the runs into a log; return its document."""
+    tree = {
+        "seed": 5,
+        "cluster": {"nodes": [{"name": "gpu[1-3]", "gpus": 4, "type": "v100", "rack": "r1"}]},
+        "workload": {"generate": {"jobs": 40, "load": 1.4, "gpus_max": 8}},
+        **RUNS[name],
+        "log": {"url": url, "snapshot_every": 100},
+    }
+    # A log names the version that wrote it; a release alone shall not change these.
+    with patch.object(setup, "__version__", "golden"):
+        return simulate(make_config(tree, name), overwrite=True).document
+
+
+def exported(url: str) -> bytes:
+    """Return a log as lines of JSON."""
+
+    async def written() -> bytes:
+        stream = BytesIO()
+        async with read_log(url) as reader:
+            await export_jsonl(reader, stream)
+        return stream.getvalue()
+
+    return asyncio.run(written())
+
+
+def main(folder: Path | None) -> dict[str, dict[str, Any]]:
+    """Make all runs; keep their logs in a folder if one is given."""
+    found = {}
+    with TemporaryDirectory() as scratch:
+        for name in RUNS:
+            url = str(Path(scratch) / f"{name}.db")
+            document = run(name, url)
+            found[name] = {
+                "events": document["events"],
+                "log": document["log"]["digest"],
+                "state": document["state_digest"],
+            }
+            if folder is not None:
+                (folder / f"{name}.jsonl").write_bytes(exported(url))
+    return found
+
+
+if __name__ == "__main__":
+    to = FOLDER if "--write" in sys.argv else None
+    digests = json.dumps(main(to), indent=2) + "\n"
+    if to is not None:
+        DIGESTS.write_text(digests)
+    sys.stdout.write(digests)

@@ -1,0 +1,81 @@
+"""Laws of replay, over any small world with people in it, under every policy."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+
+from shunter.app.replaying.folding import fold_events
+from shunter.app.replaying.verification import Verifier
+from shunter.app.replaying.why.document import document
+from shunter.app.replaying.why.explanation import explain
+from shunter.app.replaying.why.sentences import details
+from shunter.core.digest import state_digest
+from shunter.core.placement import PLACEMENTS
+from shunter.core.ranking import RankedPolicy
+from shunter.core.state import State
+from shunter.events import SchedulerStarted, encode_record
+from shunter.policies.las import AttainedService
+from tests.commanded import Commanded
+from tests.factories import Outcome, las_policy, policy, run
+from tests.property.worlds import Scene, scenes
+from tests.replay.recording import Recorded, reading, rebuilt
+
+POLICIES = ("fifo", "fifo_backfill", "fifo_easy", "las", "las, continuous", "sjf", "srtf")
+
+
+def chosen(name: str, placement: str) -> RankedPolicy:
+    if name == "las":
+        return las_policy(placement=placement)
+    if name == "las, continuous":
+        return RankedPolicy(AttainedService(()), PLACEMENTS[placement]())
+    return policy(name, placement)
+
+
+def played(scene: Scene, name: str) -> tuple[Outcome, Recorded]:
+    by = chosen(name, scene.placement)
+    outcome = run(scene.world, by, wrapped=lambda backend: Commanded(backend, scene.commands))
+    rules = scene.world.rules(instant=scene.world.backend().instant)
+    start = outcome.events[0]
+    assert isinstance(start, SchedulerStarted)
+    events = [replace(start, simulated=True), *outcome.events[1:]]
+    return outcome, Recorded(events, rebuilt(by, rules))
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@settings(max_examples=40)
+@given(scene=scenes())
+def test_any_run_is_decided_again_to_the_same_state_and_memory(name: str, scene: Scene) -> None:
+    outcome, recorded = played(scene, name)
+    verifier = Verifier(recorded.rebuild)
+
+    divergence = verifier.take(recorded.events)
+
+    assert divergence is None, "\n".join(divergence.lines())
+    assert state_digest(verifier.state) == state_digest(outcome.state)
+    assert encode_record(verifier.memory) == encode_record(outcome.core.memory)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@settings(max_examples=15)
+@given(scene=scenes())
+def test_why_accounts_for_every_instant_and_agrees_with_the_record(name: str, scene: Scene) -> None:
+    _, recorded = played(scene, name)
+    events = recorded.events
+
+    async def ask_for_all() -> None:
+        async with reading(events) as reader:
+            for seq in sorted({len(events), len(events) // 2, len(events) // 3}):
+                state = State()
+                fold_events(state, events[:seq])
+                for job in list(state.jobs.values())[:6]:
+                    found = await explain(reader, job.job_id, seq, state.now_us, recorded.rebuild)
+                    assert found.phase == job.phase
+                    assert found.held_us == job.occupied_us(state.now_us)
+                    assert found.held_us + found.waited_us == state.now_us - job.submitted_us
+                    assert found.agreement.agrees
+                    assert document(found)["headline"]
+                    assert details(found) or found.phase not in ("waiting", "running")
+
+    asyncio.run(ask_for_all())

@@ -1,0 +1,65 @@
+"""The kept runs: made again under three hash seeds, and decided again from their kept logs."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shunter.app.replaying.verification import Verdict, verify_log
+from shunter.app.runs.setup import rebuild
+from shunter.core.digest import state_digest
+from shunter.events.log import import_jsonl, open_log, read_log
+from tests.replay.golden_runs import DIGESTS, FOLDER, RUNS, exported, run
+
+DIGESTS_KEPT: dict[str, dict[str, Any]] = json.loads(DIGESTS.read_text())
+
+
+@pytest.mark.parametrize("hash_seed", ["0", "1", "2"])
+def test_runs_come_out_the_same_under_any_hash_seed(hash_seed: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.replay.golden_runs"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        cwd=Path(__file__).parents[2],
+        timeout=120,
+    )
+
+    assert json.loads(done.stdout) == DIGESTS_KEPT
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_writes_the_very_events_that_are_kept(name: str, tmp_path: Path) -> None:
+    url = str(tmp_path / "run.db")
+
+    run(name, url)
+
+    assert exported(url) == (FOLDER / f"{name}.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_kept_log_is_decided_again_to_the_same_end(name: str) -> None:
+    async def verified() -> tuple[Verdict, str]:
+        lines = (FOLDER / f"{name}.jsonl").read_bytes().splitlines(keepends=True)
+        async with open_log("memory:") as log:
+            await import_jsonl(lines, log)
+        async with read_log(log) as reader:
+            return await verify_log(reader, rebuild), log.digest
+
+    verdict, digest = asyncio.run(verified())
+
+    assert verdict.divergence is None
+    assert state_digest(verdict.state) == DIGESTS_KEPT[name]["state"]
+    assert digest == DIGESTS_KEPT[name]["log"]
+    assert verdict.state.seq == DIGESTS_KEPT[name]["events"]
+
+
+def test_every_kept_log_belongs_to_a_run() -> None:
+    kept = sorted(path.stem for path in FOLDER.glob("*.jsonl"))
+    assert kept == sorted(RUNS) == sorted(DIGESTS_KEPT)

@@ -1,0 +1,184 @@
+"""The literal greedy: sort all jobs, walk, let each run that fits; asked at every single round.
+
+It shares the core with the engine (state, placement, approver, round loop), and nothing else: no
+classes, no budgets, no timers. What it decides is right because it can be read.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from shunter.core.cluster import CPU_POOL, Pool
+from shunter.core.placement import Placement, place
+from shunter.core.planning.plan import Change, Plan, Start, Suspend
+from shunter.core.ports import Observers, Rng
+from shunter.core.state import Job
+from shunter.core.view import View
+from shunter.events.facts.decisions import Target
+from shunter.events.values.allocation import Allocation
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import SuspendMode
+from shunter.events.values.reasons import Because, Reason
+from tests.stepping.easy import backfilled
+from tests.stepping.ranks import Rank
+from tests.stepping.room import Room
+
+HOUR_US = 3_600_000_000
+NO_LIMIT_US = 365 * 24 * HOUR_US
+
+Backfill = Callable[[list[Job], Room, View, int], Iterator[tuple[Job, str]]]
+
+
+@dataclass
+class Picked:
+    """Who starts in which pool, and who must leave."""
+
+    starts: list[tuple[Job, str]] = field(default_factory=list)
+    victims: list[Job] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Stepping:
+    """One literal policy. `misfit` is what happens behind a job that does not fit."""
+
+    name: str
+    rank: Rank
+    placement: Placement
+    preemptive: bool = False
+    misfit: str = "skip"
+    oracle: bool = False
+    default_limit_us: int = NO_LIMIT_US
+    version: str = "1"
+
+    def start(self, view: View) -> None:
+        """Remember nothing."""
+
+    def observers(self, memory: None) -> Observers:
+        return {}
+
+    def advance(self, memory: None, view: View) -> None:
+        """Keep nothing up to date."""
+
+    def target(self, memory: None, view: View) -> tuple[Target, ...] | None:
+        return None
+
+    def wake_at(self, memory: None) -> int | None:
+        return 0
+
+    def settled(self, memory: None) -> bool:
+        return False
+
+    def plan(self, memory: None, view: View, rng: Rng) -> Plan:
+        barred: list[tuple[JobId, str]] = []
+        while True:
+            picked = self._walk(view, barred)
+            places, misplaced = self._places(picked, view)
+            if misplaced is None:
+                return Plan(tuple(_changes(picked, places)))
+            barred.append(misplaced)
+
+    def _walk(self, view: View, barred: list[tuple[JobId, str]]) -> Picked:
+        running = [job for job in view.jobs.values() if may_go_on(job)]
+        waiting = [job for job in view.jobs.values() if job.is_eligible]
+        room = Room.of(view, running, barred)
+        picked = Picked()
+        if not self.preemptive:
+            for job in self._sorted(running, view):
+                room.stay(job, pool_of(job, view))
+            order = self._sorted(waiting, view)
+        else:
+            order = self._sorted([*running, *waiting], view)
+        for number, job in enumerate(order):
+            if may_go_on(job):
+                if room.is_enough_for(job, pool_of(job, view)):
+                    room.stay(job, pool_of(job, view))
+                else:
+                    room.leave(job, pool_of(job, view))
+                    picked.victims.append(job)
+                continue
+            pools = room.pools_for(job)
+            if pools:
+                room.start(job, pools[0])
+                picked.starts.append((job, pools[0]))
+            elif self.misfit == "stop":
+                break
+            elif self.misfit == "easy":
+                starts = picked.starts
+                starts += backfilled(order[number:], starts, room, view, self.default_limit_us)
+                break
+        return picked
+
+    def _sorted(self, jobs: list[Job], view: View) -> list[Job]:
+        def key(job: Job) -> tuple[int, int, int, int]:
+            return (band(job, view), -job.priority, self.rank(job, view), job.ordinal)
+
+        return sorted(jobs, key=key)
+
+    def _places(
+        self, picked: Picked, view: View
+    ) -> tuple[dict[JobId, Allocation], tuple[JobId, str] | None]:
+        pools = _pools_without(picked.victims, view)
+        places: dict[JobId, Allocation] = {}
+        for job, pool in picked.starts:
+            shares = self._place(job, pool, pools)
+            if isinstance(shares, Reason):
+                return {}, (job.job_id, pool)
+            places[job.job_id] = Allocation(shares)
+        return places, None
+
+    def _place(self, job: Job, pool: str, pools: Mapping[str, Pool]) -> Any:
+        if job.demand.gpus:
+            return place(self.placement, pools[pool], job.demand)
+        tried = [CPU_POOL] if CPU_POOL in pools else []
+        tried += [name for name in pools if name != CPU_POOL]
+        found = [place(self.placement, pools[name].copied(), job.demand) for name in tried]
+        for name, shares in zip(tried, found, strict=True):
+            if not isinstance(shares, Reason):
+                return place(self.placement, pools[name], job.demand)
+        return Reason.cpu_or_memory_short
+
+
+def may_go_on(job: Job) -> bool:
+    """Say whether a job has GPUs (or a promise of some) and is not about to end."""
+    return bool(job.allocation.shares) and not job.end_cause and job.exit_code is None
+
+
+def pool_of(job: Job, view: View) -> str:
+    """Return the GPU type on which a job runs."""
+    return view.cluster.servers[job.allocation.shares[0].node].configuration.gpu_type
+
+
+def band(job: Job, view: View) -> int:
+    """Return 0 for a guarded job, 1 for a starved one, 2 for all others."""
+    guards, now_us = view.guards, view.now_us
+    if job.allocation.shares:
+        recent = [at_us for at_us in job.preempted_at_us if at_us > now_us - HOUR_US]
+        limit = guards.preemptions_per_hour
+        young = job.since_us is not None and now_us - job.since_us < guards.min_runtime_us
+        harassed = limit is not None and len(recent) >= limit
+        if job.spec.suspend_mode is SuspendMode.never or young or harassed:
+            return 0
+    bound_us, since_us = guards.starvation_us, job.waiting_since_us
+    starved = bound_us is not None and since_us is not None and now_us - since_us >= bound_us
+    return 1 if starved else 2
+
+
+def _pools_without(victims: list[Job], view: View) -> dict[str, Pool]:
+    """Return the pools as they are once the victims have left."""
+    pools = {name: pool.copied() for name, pool in view.pools.items()}
+    for share in [share for job in victims for share in job.allocation.shares]:
+        server = view.cluster.servers[share.node]
+        pool, at = pools[server.configuration.gpu_type], server.position
+        if server.is_up:
+            pool.set_free(at, pool.free[at] | share.gpu_mask & ~server.quarantined)
+            pool.cpus_free[at] += share.cpus_milli
+            pool.memory_free[at] += share.memory_mb
+    return pools
+
+
+def _changes(picked: Picked, places: dict[JobId, Allocation]) -> Iterator[Change]:
+    gainers = tuple(job.job_id for job, _ in picked.starts)
+    for victim in picked.victims:
+        yield Suspend(victim.job_id, Because("outranked", (), gainers))
+    for job, _ in picked.starts:
+        yield Start(job.job_id, places[job.job_id], Because("fits"))

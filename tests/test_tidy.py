@@ -1,0 +1,68 @@
+"""The properties of the code itself: sizes, names, bans, docstrings, addresses.
+
+The rules are the style guide's; the checkers live in tests/tidy/, each with snippets that must
+fail (tests/tidy/test_checkers.py), because a check that cannot fail is a defect.
+"""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.tidy import bans, sizes, words
+from tests.tidy.source import Finding, Source, repository_sources
+
+Checker = Callable[[Source], Iterator[Finding]]
+
+CODE_CHECKERS: tuple[Checker, ...] = (
+    sizes.files,
+    sizes.functions,
+    sizes.lines,
+    sizes.parameters,
+    bans.async_in_core,
+    bans.blind_except,
+    bans.clock_and_chance,
+    bans.outside_world,
+    bans.set_iteration,
+    bans.unsorted_listing,
+    words.docstrings,
+    words.file_names,
+    words.ignores,
+    words.package_files,
+    words.todos,
+)
+TEXT_CHECKERS: tuple[Checker, ...] = (words.machine_paths, words.registry_addresses)
+
+
+@pytest.fixture(scope="module")
+def sources() -> tuple[Source, ...]:
+    return repository_sources()
+
+
+def named(checker: Checker) -> str:
+    return f"{checker.__module__.rpartition('.')[2]}-{checker.__name__}"
+
+
+def report(findings: list[Finding]) -> str:
+    return "\n".join(["", *map(str, findings)])
+
+
+def test_repository_is_read(sources: tuple[Source, ...]) -> None:
+    paths = {source.path for source in sources}
+    assert {"pyproject.toml", "shunter/errors.py", "tests/test_tidy.py"} <= paths
+
+
+@pytest.mark.parametrize("checker", CODE_CHECKERS, ids=named)
+def test_code_holds(checker: Checker, sources: tuple[Source, ...]) -> None:
+    findings = [found for source in sources if source.is_python for found in checker(source)]
+    assert not findings, report(findings)
+
+
+@pytest.mark.parametrize("checker", TEXT_CHECKERS, ids=named)
+def test_every_file_holds(checker: Checker, sources: tuple[Source, ...]) -> None:
+    findings = [found for source in sources for found in checker(source)]
+    assert not findings, report(findings)
+
+
+def test_folders_stay_small(sources: tuple[Source, ...]) -> None:
+    findings = list(sizes.folders(sources))
+    assert not findings, report(findings)

@@ -1,0 +1,152 @@
+"""Every checker finds its fault in a snippet, and leaves the nearest good one alone."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.tidy import bans, sizes, words
+from tests.tidy.source import Finding, Source
+
+Checker = Callable[[Source], Iterator[Finding]]
+
+CORE = "shunter/core/step.py"
+ANYWHERE = "shunter/app/cli.py"
+LONG_SUMMARY = "a" * 80
+
+
+def body(lines: int) -> str:
+    return "\n".join(["def f():", *["    pass"] * (lines - 1)])
+
+
+def taking(count: int) -> str:
+    return f"def f(self, {', '.join(f'p{number}' for number in range(count))}): pass"
+
+
+BAD = [
+    (sizes.files, CORE, "x = 1\n" * 401),
+    (sizes.files, "tests/test_x.py", "x = 1\n" * 801),
+    (sizes.functions, CORE, body(61)),
+    (sizes.functions, CORE, "class C:\n    async def f(self):\n" + "        pass\n" * 60),
+    (sizes.lines, CORE, "x = '" + "a" * 96 + "'"),
+    (sizes.parameters, CORE, taking(9)),
+    (sizes.parameters, CORE, "def f(a, b, /, c, d, *args, e, f, g, **kwargs): pass"),
+    (bans.outside_world, CORE, "import time"),
+    (bans.outside_world, CORE, "import os.path as p"),
+    (bans.outside_world, CORE, "from random import Random"),
+    (bans.outside_world, CORE, "def f():\n    import sqlalchemy"),
+    (bans.outside_world, "shunter/policies/las.py", "from uuid import uuid4"),
+    (bans.outside_world, "shunter/core/fold/jobs.py", "import anyio"),
+    (bans.outside_world, "shunter/core/rounds.py", "import asyncio"),
+    (bans.clock_and_chance, CORE, "datetime.now()"),
+    (bans.clock_and_chance, CORE, "datetime.datetime.utcnow()"),
+    (bans.clock_and_chance, CORE, "np.random.rand(3)"),
+    (bans.clock_and_chance, CORE, "key = hash(job)"),
+    (bans.async_in_core, CORE, "async def f(): pass"),
+    (bans.async_in_core, "shunter/policies/las.py", "async def f(): await x"),
+    (bans.set_iteration, ANYWHERE, "for x in {1, 2}: pass"),
+    (bans.set_iteration, ANYWHERE, "[x for x in set(y)]"),
+    (bans.set_iteration, ANYWHERE, "list(set(y))"),
+    (bans.set_iteration, ANYWHERE, "for n, x in enumerate(frozenset(y)): pass"),
+    (bans.set_iteration, ANYWHERE, "for x in set(a) - b: pass"),
+    (bans.set_iteration, ANYWHERE, "for x in {x for x in y}.union(z): pass"),
+    (bans.set_iteration, ANYWHERE, "f(*{1, 2})"),
+    (bans.set_iteration, ANYWHERE, "','.join({a, b})"),
+    (bans.unsorted_listing, ANYWHERE, "for x in os.listdir(p): pass"),
+    (bans.unsorted_listing, ANYWHERE, "paths = list(folder.glob('*'))"),
+    (bans.unsorted_listing, ANYWHERE, "glob('*')"),
+    (bans.unsorted_listing, ANYWHERE, "[x for x in folder.iterdir()]"),
+    (bans.blind_except, CORE, "try: f()\nexcept Exception: pass"),
+    (bans.blind_except, CORE, "try: f()\nexcept (OSError, BaseException) as e: pass"),
+    (bans.blind_except, CORE, "try: f()\nexcept: pass"),
+    (words.docstrings, CORE, "x = 1"),
+    (words.docstrings, CORE, '"""M."""\ndef f(): pass'),
+    (words.docstrings, CORE, '"""M."""\nclass C: pass'),
+    (words.docstrings, CORE, f'"""M."""\ndef f():\n    """{LONG_SUMMARY}"""'),
+    (words.docstrings, CORE, f'"""M."""\nclass _C:\n    def f():\n        """{LONG_SUMMARY}"""'),
+    (words.file_names, "shunter/core/utils.py", ""),
+    (words.file_names, "tests/unit/helpers.py", ""),
+    (words.package_files, "shunter/core/__init__.py", '"""M."""'),
+    (words.package_files, "shunter/core/__init__.py", "__all__ = []\ndef f(): pass"),
+    (words.package_files, "shunter/core/__init__.py", "__all__ = []\nTABLE = {}"),
+    (words.package_files, "shunter/core/__init__.py", "__all__ = []\nif x: import y"),
+    (words.ignores, CORE, "x = 1  # " + "noqa"),
+    (words.ignores, CORE, "x = 1  # " + "noqa: E501"),
+    (words.ignores, CORE, "x = 1  # " + "type: ignore"),
+    (words.ignores, CORE, "x = 1  # " + "type: ignore[arg-type]"),
+    (words.todos, CORE, "# TO" + "DO: later"),
+    (words.todos, CORE, "# FIX" + "ME(#3): later"),
+    (words.machine_paths, "docs/index.md", "cd /" + "home/alice"),
+    (words.machine_paths, "docs/index.md", "`/" + "root`"),
+    (words.machine_paths, "pyproject.toml", 'path = "/' + 'work/main"'),
+    (words.registry_addresses, "README.md", "https://" + "pypi" + ".org/project/x"),
+    (words.registry_addresses, "README.md", "https://x.example/a-1.0-py3-none-any" + ".whl"),
+    (words.registry_addresses, "requirements/run.txt", "--index" + "-url https://x.example"),
+    (words.registry_addresses, "README.md", "docker pull " + "ghcr" + ".io/x/y"),
+]
+
+GOOD = [
+    (sizes.files, CORE, "x = 1\n" * 400),
+    (sizes.files, "tests/test_x.py", "x = 1\n" * 800),
+    (sizes.functions, CORE, body(60)),
+    (sizes.lines, CORE, "x = '" + "a" * 94 + "'"),
+    (sizes.parameters, CORE, taking(8)),
+    (bans.outside_world, "shunter/core/rounds.py", "import anyio"),
+    (bans.outside_world, "shunter/core/step.py", "from shunter.core.time import Instant"),
+    (bans.outside_world, ANYWHERE, "import time"),
+    (bans.clock_and_chance, CORE, "self.now()"),
+    (bans.clock_and_chance, ANYWHERE, "datetime.now()"),
+    (bans.async_in_core, "shunter/core/ports.py", "async def f(): ..."),
+    (bans.async_in_core, "shunter/backends/local.py", "async def f(): ..."),
+    (bans.set_iteration, ANYWHERE, "for x in sorted({1, 2}): pass"),
+    (bans.set_iteration, ANYWHERE, "len(set(y)); x in {1, 2}; {1} | {2}"),
+    (bans.unsorted_listing, ANYWHERE, "for x in sorted(os.listdir(p)): pass"),
+    (bans.unsorted_listing, ANYWHERE, "sorted(x.name for x in folder.glob('*'))"),
+    (bans.blind_except, CORE, "try: f()\nexcept (OSError, ValueError): pass"),
+    (bans.blind_except, "shunter/app/supervisor.py", "try: f()\nexcept Exception: pass"),
+    (words.docstrings, CORE, '"""M."""\ndef _f(): pass\nclass C:\n    """C."""\n    def f(): pass'),
+    (words.docstrings, CORE, '"""M."""\n@overload\ndef f(): ...\ndef f():\n    """Do."""'),
+    (words.docstrings, "tests/test_x.py", "def test_x(): pass"),
+    (words.file_names, "shunter/core/state.py", ""),
+    (words.package_files, "shunter/core/__init__.py", '"""M."""\nimport x\n__all__ = ["x"]'),
+    (words.package_files, "shunter/core/__init__.py", "__all__: list[str] = []"),
+    (words.package_files, "shunter/core/state.py", "x = 1"),
+    (words.ignores, CORE, "x = 1  # " + "noqa: E501 the table reads better in one row"),
+    (words.ignores, CORE, "x = 1  # " + "type: ignore[arg-type]  # the stub is wrong here"),
+    (words.ignores, CORE, "x = '# " + "noqa'"),
+    (words.todos, CORE, "# TO" + "DO(#12): read segments as well"),
+    (words.machine_paths, "docs/index.md", "https://x.example/" + "work/ and ./home/x and /homes"),
+    (words.registry_addresses, "README.md", "https://x.example/paper.pdf"),
+]
+
+
+@pytest.mark.parametrize(("checker", "path", "text"), BAD)
+def test_fault_is_found(checker: Checker, path: str, text: str) -> None:
+    assert list(checker(Source(path, text)))
+
+
+@pytest.mark.parametrize(("checker", "path", "text"), GOOD)
+def test_good_code_is_left_alone(checker: Checker, path: str, text: str) -> None:
+    assert not list(checker(Source(path, text)))
+
+
+def test_every_checker_has_a_bad_and_a_good_snippet() -> None:
+    modules = (sizes, bans, words)
+    every = {getattr(module, name) for module in modules for name in module.__all__}
+    every -= {sizes.folders}
+    assert {checker for checker, _, _ in BAD} == every == {checker for checker, _, _ in GOOD}
+
+
+def test_sixteen_files_in_a_folder_are_too_many() -> None:
+    sources = [Source(f"shunter/core/f{number}.py", "") for number in range(16)]
+    assert list(sizes.folders(sources))
+
+
+def test_fifteen_files_in_a_folder_are_allowed() -> None:
+    sources = [Source(f"shunter/core/f{number}.py", "") for number in range(15)]
+    sources += [Source(f"shunter/core/f{number}.md", "") for number in range(9)]
+    assert not list(sizes.folders(sources))
+
+
+def test_finding_reads_like_a_compiler_message() -> None:
+    (finding,) = bans.outside_world(Source(CORE, "x = 1\nimport time"))
+    assert str(finding) == "shunter/core/step.py:2: imports time: no outside world here"

@@ -1,0 +1,35 @@
+"""The runner of one marker tells "no such tests yet" from a broken selection."""
+
+import pytest
+
+from tests.marked import Tally, verdict
+
+
+def tally(*, selected: int, deselected: int, ran: int = 0) -> Tally:
+    made = Tally()
+    made.selected, made.deselected, made.ran = selected, deselected, ran
+    return made
+
+
+NOTHING = pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_unused_marker_is_said_and_passes() -> None:
+    status, line = verdict("live", NOTHING, tally(selected=0, deselected=9), must_run=True)
+    assert (status, line) == (0, "no live tests yet (9 tests without that marker)")
+
+
+def test_empty_collection_stays_an_error() -> None:
+    status, line = verdict("live", NOTHING, tally(selected=0, deselected=0), must_run=False)
+    assert (status, line) == (5, "")
+
+
+def test_failure_stays_a_failure() -> None:
+    status, _ = verdict("live", 1, tally(selected=3, deselected=9, ran=3), must_run=False)
+    assert status == 1
+
+
+def test_selection_that_could_not_run_fails_where_it_must_run() -> None:
+    skipped = tally(selected=3, deselected=9, ran=0)
+    assert verdict("live", 0, skipped, must_run=False)[0] == 0
+    assert verdict("live", 0, skipped, must_run=True)[0] == 1

@@ -1,0 +1,76 @@
+"""The command as a process: exit codes, streams, and what it imports to print its help."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("pydantic", "sqlalchemy", "anyio", "orjson", "ClusterShell", "alembic")
+
+
+def _shunter(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "shunter", *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--help"], 0),
+        (["simulate", "--help"], 0),
+        (["no-such-command"], 2),
+        (["simulate"], 2),
+        (["simulate", "no-such-file.toml"], 3),
+        (["policy", "show", "no-such-policy"], 3),
+    ],
+)
+def test_the_exit_code_of_the_process(arguments: list[str], code: int) -> None:
+    assert _shunter(*arguments).returncode == code
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "import shunter.app.cli\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+    )
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_no_colour_where_no_color_is_set(config_file: Path) -> None:
+    done = _shunter("simulate", str(config_file), NO_COLOR="1", FORCE_COLOR="1")
+
+    assert "\x1b[3" not in done.stdout
+    assert done.returncode == 0
+
+
+def test_errors_leave_stdout_empty() -> None:
+    done = _shunter("simulate", "no-such-file.toml", "--json")
+
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+
+
+def test_two_processes_with_different_hash_seeds_write_the_same_log(config_file: Path) -> None:
+    documents = [
+        _shunter("simulate", str(config_file), "--json", PYTHONHASHSEED=seed).stdout
+        for seed in ("0", "1", "2")
+    ]
+
+    digests = {
+        document.partition('"digest": ')[2].partition("elapsed")[0] for document in documents
+    }
+    assert len(digests) == 1

@@ -1,0 +1,223 @@
+"""Small parts: instants, words, places in a log, counting, folding, and traces from logs."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from shunter.app.replaying.folding import fold_events, fold_log, state_at
+from shunter.app.replaying.instants import clock, instant_us, span
+from shunter.app.replaying.lookup import place_of, seq_of
+from shunter.app.replaying.observed import observed_trace
+from shunter.app.replaying.standing import standing
+from shunter.app.replaying.statistics import log_statistics
+from shunter.app.replaying.wording import allocation_in_words, because_in_words, demand_in_words
+from shunter.core.digest import state_digest
+from shunter.core.state import State
+from shunter.errors import IllegalEventError, LogDamagedError, TraceError, UsageError
+from shunter.events import (
+    Because,
+    Demand,
+    GpuType,
+    JobId,
+    Level,
+    QueueName,
+    RoundPlanned,
+    encode_record,
+)
+from shunter.events.log import Snapshot, open_log, read_log
+from tests.factories import World, allocation, job_finished, servers, trace_job
+from tests.replay.recording import reading, record
+
+RUN = record(
+    World(
+        servers=servers(4),
+        jobs=(trace_job(0, 4, lasts=100), trace_job(1, 4, at=30, lasts=4), trace_job(2, 9, at=50)),
+    ),
+    "las",
+)
+
+
+def at(text: str | None, origin: str | None = None) -> tuple[int, int]:
+    async def found() -> tuple[int, int]:
+        async with reading(RUN.events, 3) as reader:
+            return await place_of(reader, text, origin)
+
+    return asyncio.run(found())
+
+
+@pytest.mark.parametrize(
+    ("at_us", "text"),
+    [
+        (0, "T+00:00:00"),
+        (11_560_000_000, "T+03:12:40"),
+        (360_000_250_000, "T+100:00:00.25"),
+        (1, "T+00:00:00.000001"),
+    ],
+)
+def test_instants_are_written_and_read_back(at_us: int, text: str) -> None:
+    assert clock(at_us) == text
+    assert instant_us(text, None) == at_us
+
+
+@pytest.mark.parametrize(
+    ("text", "at_us"),
+    [("90s", 90_000_000), ("1.5s", 1_500_000), ("90", 90_000_000)],
+)
+def test_seconds_are_instants_too(text: str, at_us: int) -> None:
+    assert instant_us(text, None) == at_us
+
+
+def test_dates_count_from_the_origin() -> None:
+    origin = "2017-10-03T00:00:00+00:00"
+    assert instant_us("2017-10-03T02:00:01+02:00", origin) == 1_000_000
+
+
+@pytest.mark.parametrize("text", ["soon", "T+1:2", "2017-13-40"])
+def test_what_is_no_instant_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="no instant"):
+        instant_us(text, None)
+
+
+def test_a_date_means_nothing_without_an_origin() -> None:
+    with pytest.raises(UsageError, match="names no origin"):
+        instant_us("2017-10-03T02:00:01", None)
+
+
+@pytest.mark.parametrize(
+    ("duration_us", "text"),
+    [
+        (8_700_000, "8.7s"),
+        (40_000_000, "40s"),
+        (125_000_000, "2m 05s"),
+        (7_500_000_000, "2h 05m"),
+        (270_000_000_000, "3d 3h"),
+    ],
+)
+def test_durations_have_two_units(duration_us: int, text: str) -> None:
+    assert span(duration_us) == text
+
+
+def test_allocations_name_servers_and_ranges_of_gpus() -> None:
+    assert allocation_in_words(allocation(n0=0b10111, n1=0b1)) == "n0[0-2,4] n1[0]"
+    assert allocation_in_words(allocation(n0=0)) == "n0"
+    assert allocation_in_words(allocation(n0=1, n1=1, n2=1), 1) == "n0[0] and 2 more"
+
+
+def test_a_rule_is_told_with_scores_and_gainers() -> None:
+    because = Because("outranked", (2, 0.5), (JobId("j1"),))
+    assert because_in_words(because) == "outranked (2, 0.5), for j1"
+
+
+def test_a_class_is_told_by_what_it_asks_for() -> None:
+    demand = Demand(4, QueueName("q"), 8000, 100, (GpuType("v100"),), Level.server, ((2, 2),))
+    assert demand_in_words(demand) == (
+        "4 GPUs, of type v100, 8 CPUs, 100 MB, within one server, as 2+2, in queue q"
+    )
+
+
+@pytest.mark.parametrize("text", ["7", "e7", "e0,007"])
+def test_an_event_is_written_with_or_without_its_letter(text: str) -> None:
+    assert seq_of(text, 10) == 7
+
+
+def test_an_event_beyond_the_last_is_refused() -> None:
+    with pytest.raises(UsageError, match="no event 11: the last one is 10"):
+        seq_of("e11", 10)
+
+
+def test_a_place_is_the_end_an_event_or_an_instant() -> None:
+    last = len(RUN.events)
+    assert at(None) == (last, RUN.events[-1].at_us)
+    assert at("e4") == (4, RUN.at(4).at_us)
+    seq, at_us = at("T+00:00:00.00003")
+    assert (RUN.at(seq).at_us, RUN.at(seq + 1).at_us > 30, at_us) == (30, True, 30)
+
+
+def test_statistics_count_every_event_once() -> None:
+    async def counted() -> dict[str, Any]:
+        async with reading(RUN.events, 3) as reader:
+            return await log_statistics(reader)
+
+    found = asyncio.run(counted())
+
+    assert sum(found["kinds"].values()) == found["events"] == len(RUN.events)
+    assert found["kinds"]["RoundPlanned"] == len(RUN.seqs(RoundPlanned))
+    assert found["frames"] == -(-len(RUN.events) // 3)
+
+
+def test_standing_counts_every_job_once() -> None:
+    for seq in range(len(RUN.events) + 1):
+        state = State()
+        fold_events(state, RUN.events[:seq])
+        jobs = standing(state)["jobs"]
+        assert sum(jobs.values()) == 2 * jobs["submitted"]
+
+
+def test_the_digest_is_that_of_the_state_alone() -> None:
+    one, other = State(), State()
+    fold_events(one, RUN.events)
+    fold_events(other, RUN.events[:-1])
+
+    assert state_digest(one) == standing(one)["state_digest"]
+    assert state_digest(one) != state_digest(other)
+
+
+def test_an_event_that_does_not_fit_names_its_number() -> None:
+    with pytest.raises(IllegalEventError, match="the event 4 does not fit"):
+        fold_events(State(), [*RUN.events[:3], job_finished("nobody")])
+
+
+def test_time_never_goes_back() -> None:
+    later = next(seq for seq, event in enumerate(RUN.events, 1) if event.at_us > 0)
+    events = [*RUN.events[:later], RUN.events[0]]
+
+    with pytest.raises(IllegalEventError, match=rf"event {later + 1} .* happened at 0 us, after"):
+        fold_events(State(), events)
+
+
+def folded_with(snapshot_seq: int, spoil: bytes = b"") -> int:
+    """Fold the run with a snapshot in it; return how many agreed."""
+
+    async def folded() -> int:
+        state = State()
+        fold_events(state, RUN.events[:snapshot_seq])
+        encoded = encode_record(state) + spoil
+        async with open_log("memory:", frame_events=3) as log:
+            log.append(RUN.events)
+            await log.save_snapshot(Snapshot.of(snapshot_seq, state.now_us, encoded, b""))
+        async with read_log(log) as reader:
+            by_snapshot = await state_at(reader, len(RUN.events))
+            found = await fold_log(reader)
+            assert state_digest(by_snapshot) == state_digest(found.state)
+            return found.snapshots
+
+    return asyncio.run(folded())
+
+
+@pytest.mark.parametrize("seq", [1, 2, 3, 4, len(RUN.events)])
+def test_a_snapshot_anywhere_is_compared(seq: int) -> None:
+    assert folded_with(seq) == 1
+
+
+def test_a_snapshot_that_tells_another_story_is_damage() -> None:
+    with pytest.raises(LogDamagedError, match="snapshot at sequence number 4 is not the state"):
+        folded_with(4, b" ")
+
+
+def test_a_log_becomes_a_trace_again() -> None:
+    async def observed() -> tuple[list[tuple[str, int, int]], int]:
+        async with reading(RUN.events) as reader:
+            trace, others = await observed_trace(reader)
+            return [(job.job_id, job.submit_us, job.duration_us) for job in trace.jobs], others
+
+    assert asyncio.run(observed()) == ([("j0", 0, 100), ("j1", 30, 4)], 1)
+
+
+def test_a_log_in_which_nothing_ran_is_no_trace() -> None:
+    async def observed() -> None:
+        async with reading(RUN.events[:2]) as reader:
+            await observed_trace(reader)
+
+    with pytest.raises(TraceError, match="nothing to export"):
+        asyncio.run(observed())

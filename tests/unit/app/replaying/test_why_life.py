@@ -1,0 +1,179 @@
+"""The rest of a job's life: running, preempted, moved, ended, and the split of its time."""
+
+import asyncio
+from typing import Any, NoReturn
+
+import pytest
+
+from shunter.app.replaying.why.document import document
+from shunter.app.replaying.why.explanation import Explanation
+from shunter.app.replaying.why.sentences import details
+from shunter.backends.simulated import Costs
+from shunter.core.intake.inputs import CancelJob
+from shunter.errors import NotFoundError
+from shunter.events import AllocationChanged, JobId, NodeLost
+from tests.factories import World, servers, trace_job
+from tests.replay.recording import Recorded, asked, reading, record
+
+PREEMPTED = World(
+    servers=servers(4), jobs=(trace_job(0, 4, lasts=100), trace_job(1, 4, at=30, lasts=4))
+)
+COSTLY = World(
+    servers=servers(4),
+    jobs=(trace_job(0, 4, lasts=100), trace_job(1, 4, at=30, lasts=4)),
+    costs=Costs(start_us=2, suspend_us=3, resume_us=4, migrate_us=5),
+)
+
+
+def why(recorded: Recorded, job: str, at: int | None = None) -> Explanation:
+    return asyncio.run(asked(recorded, job, at))
+
+
+def test_a_running_job_says_where_and_by_which_decision() -> None:
+    found = why(record(PREEMPTED, "las"), "j0", 10)
+
+    said = document(found)
+    assert said["headline"].startswith("j0 has been running on n0[0-3] for ")
+    assert said["decision"]["rule"] == "las"
+    assert said["decision"]["round"] == 0
+    assert said["decision"]["where"] == "n0[0-3]"
+
+
+def test_a_preempted_job_says_who_gained_by_which_rule_and_when() -> None:
+    recorded = record(PREEMPTED, "las")
+
+    found = why(recorded, "j0", 32)
+
+    decision = document(found)["decision"]
+    seq = recorded.seqs(AllocationChanged)[1]
+    assert (decision["seq"], decision["at_us"], decision["rule"]) == (seq, 30, "outranked")
+    assert decision["beneficiaries"] == ["j1"]
+    assert decision["scores"] == [2]
+    assert details(found)[0].startswith("it was preempted at T+00:00:00.00003: outranked (2)")
+
+
+def test_the_job_that_gained_says_who_had_to_leave() -> None:
+    found = why(record(PREEMPTED, "las"), "j1", 32)
+
+    assert document(found)["decision"]["made_room"] == ["j0"]
+    assert "j0 had to leave for it" in details(found)
+
+
+def test_a_job_that_runs_again_says_what_ended_the_attempt_before() -> None:
+    found = why(record(PREEMPTED, "las"), "j0", 40)
+
+    assert details(found)[-1] == "attempt 1 on n0[0-3] was preempted: outranked (2), for j1"
+
+
+def test_a_finished_job_splits_its_time_into_waits_and_runs() -> None:
+    found = why(record(PREEMPTED, "las"), "j0")
+
+    said = document(found)
+    parts = [(part["what"], part["from_us"], part["to_us"]) for part in said["timeline"]]
+    assert parts == [("run", 0, 30), ("wait", 30, 34), ("run", 34, 104)]
+    assert said["totals"] == {
+        "wait_s": 4e-6,
+        "held_s": 100e-6,
+        "jct_s": 104e-6,
+        "attempts": 2,
+        "preemptions": 1,
+    }
+
+
+def test_costs_are_time_on_gpus() -> None:
+    """Starting, suspending and resuming hold GPUs: 30 + 3 before, 4 + 72 after."""
+    found = why(record(COSTLY, "las"), "j0")
+
+    runs = [(run.from_us, run.to_us) for run in found.runs]
+    assert runs[0] == (0, 33)
+    assert found.held_us + found.waited_us == found.story.own[-1].event.at_us
+
+
+@pytest.mark.parametrize("world", [PREEMPTED, COSTLY], ids=["free", "costly"])
+def test_reasons_over_time_add_up_to_the_wait(world: World) -> None:
+    found = why(record(world, "las"), "j0")
+
+    assert sum(spent for _, spent in found.shares()) == found.waited_us
+
+
+def test_a_cancelled_job_says_who_cancelled_it() -> None:
+    world = World(servers=servers(4), jobs=(trace_job(0, 4, lasts=100),))
+
+    found = why(record(world, "fifo", CancelJob(40, JobId("j0"), "bo")), "j0")
+
+    assert document(found)["headline"].startswith("j0 was cancelled by bo at T+00:00:00.00004")
+
+
+def test_a_job_that_failed_says_its_code() -> None:
+    world = World(servers=servers(4), jobs=(trace_job(0, 4, lasts=10, ends="failed"),))
+
+    assert "failed with code 1" in document(why(record(world), "j0"))["headline"]
+
+
+def test_a_job_over_its_limit_says_so() -> None:
+    world = World(servers=servers(4), jobs=(trace_job(0, 4, lasts=10, time_limit_us=5),))
+
+    found = why(record(world), "j0")
+
+    assert found.phase == "timeout"
+    assert "hit its time limit" in document(found)["headline"]
+
+
+def test_an_unknown_job_is_told_the_nearest_ids() -> None:
+    with pytest.raises(NotFoundError, match=r"no job 'j9'.*the nearest are j"):
+        why(record(PREEMPTED), "j9")
+
+
+def test_a_job_that_comes_later_says_when() -> None:
+    with pytest.raises(NotFoundError, match=r"j1 was submitted at T\+00:00:00.00003 only"):
+        why(record(PREEMPTED), "j1", 10)
+
+
+def test_a_log_whose_policy_is_gone_is_still_explained() -> None:
+    recorded = record(PREEMPTED, "las")
+
+    def gone(started: object) -> NoReturn:
+        raise NotFoundError("there is no policy 'las'")
+
+    found = why(Recorded(recorded.events, gone), "j0", 32)
+
+    assert document(found)["reason"]["name"] == "outranked"
+    assert document(found)["planned_again"]["problem"] == "there is no policy 'las'"
+
+
+def test_the_answer_does_not_depend_on_snapshots_or_frames() -> None:
+    async def twice() -> list[dict[str, Any]]:
+        from shunter.app.replaying.why.explanation import explain
+
+        recorded = record(COSTLY, "las")
+        found = []
+        for frame_events in (1, 1000):
+            async with reading(recorded.events, frame_events) as reader:
+                seq, at_us = len(recorded.events) - 3, recorded.events[-4].at_us
+                answer = await explain(reader, JobId("j0"), seq, at_us, recorded.rebuild)
+                found.append(document(answer))
+        return found
+
+    one, other = asyncio.run(twice())
+
+    assert one == other
+
+
+def test_a_lost_server_is_the_reason_until_the_next_round() -> None:
+    from shunter.backends.simulated.failures import Failures
+    from shunter.events import NodeName
+
+    world = World(
+        servers=servers(4),
+        jobs=(trace_job(0, 4, lasts=100),),
+        failures=Failures(racks={NodeName("n0"): ""}, seed=1, mtbf_us=40, mttr_us=10),
+        round_us=50,
+        until_us=2000,
+    )
+    recorded = record(world)
+    lost_us = recorded.at(recorded.seqs(NodeLost)[0]).at_us
+
+    found = why(recorded, "j0", lost_us)
+
+    assert found.waits_now is not None
+    assert found.waits_now.wait.reason == "node_lost"

@@ -1,0 +1,256 @@
+"""Every reason that the policies of this version give, asked for in the smallest world it has."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from shunter.app.replaying.why.document import document
+from shunter.app.replaying.why.explanation import Explanation
+from shunter.app.replaying.why.sentences import advice, details
+from shunter.core.intake.inputs import Command, DrainNode, HoldJob
+from shunter.core.planning.guards import Guards
+from shunter.events import Dependency, JobId, Level, NodeName, Reason, SuspendMode
+from tests.factories import World, quota, servers, trace_job
+from tests.replay.recording import asked, record
+
+
+def why(world: World, job: str, at: int, *commands: Command, name: str = "fifo") -> Explanation:
+    """Run a world, and ask for a job at an instant."""
+    return asyncio.run(asked(record(world, name, *commands), job, at))
+
+
+def reason_of(found: Explanation) -> str:
+    assert found.waits_now is not None, f"{found.story.job_id} is {found.phase}"
+    return str(found.waits_now.wait.reason)
+
+
+FULL = World(
+    servers=servers(4),
+    jobs=(trace_job(0, 4, lasts=100), trace_job(1, 2, at=1, lasts=5)),
+)
+
+
+def test_a_job_that_does_not_fit_lacks_capacity() -> None:
+    found = why(FULL, "j1", 50, name="fifo_backfill")
+
+    assert reason_of(found) == "no_capacity"
+    assert document(found)["evidence"]["needed"] == 2
+    assert document(found)["evidence"]["blockers"][0]["id"] == "j0"
+    assert found.agreement.checked
+    assert found.agreement.agrees
+
+
+def test_what_would_start_it_names_whose_end_is_enough() -> None:
+    found = why(FULL, "j1", 50, name="fifo_backfill")
+
+    assert advice(found) == ["2 GPUs more become free", "j0 ends, which would free enough"]
+
+
+def test_a_job_behind_one_that_does_not_fit_is_outranked_under_strict_fifo() -> None:
+    jobs = (trace_job(0, 3, lasts=100), trace_job(1, 2, at=1), trace_job(2, 1, at=2))
+
+    found = why(World(servers=servers(4), jobs=jobs), "j2", 50)
+
+    assert reason_of(found) == "outranked"
+    assert document(found)["evidence"]["blockers"][0]["id"] == "j1"
+    assert document(found)["rank"] == {"position": 2, "waiting": 2, "score": 0, "ahead": ["j1"]}
+
+
+def test_a_job_of_a_lower_queue_is_outranked_under_las() -> None:
+    jobs = (trace_job(0, 4, lasts=100), trace_job(1, 4, at=30, lasts=4))
+
+    found = why(World(servers=servers(4), jobs=jobs), "j0", 32, name="las")
+
+    assert reason_of(found) == "outranked"
+    assert found.agreement.agrees
+
+
+def test_free_gpus_on_the_wrong_servers_are_fragments() -> None:
+    jobs = (
+        trace_job(0, 2, lasts=100, shapes=((1, 1),)),
+        trace_job(1, 3, at=1, shapes=((3,),)),
+    )
+
+    found = why(World(servers=servers(3, 3), jobs=jobs), "j1", 50)
+
+    assert reason_of(found) == "fragmented"
+    assert details(found)[0].endswith("n0:2 n1:2")
+    assert "it accepts another split over servers" in advice(found)
+
+
+def test_a_queue_with_its_quota_used_up() -> None:
+    jobs = (
+        trace_job(0, 2, lasts=100, queue="q"),
+        trace_job(1, 2, at=1, queue="q"),
+    )
+
+    found = why(World(servers=servers(8), jobs=jobs, queues=(quota("q", 2),)), "j1", 50)
+
+    assert reason_of(found) == "quota"
+    assert "2 of 2 are used" in details(found)[0]
+
+
+def test_a_server_without_cpus_left() -> None:
+    jobs = (
+        trace_job(0, 1, lasts=100, cpus_milli=4000),
+        trace_job(1, 1, at=1, cpus_milli=1000),
+    )
+
+    found = why(World(servers=servers(4, cpus_milli=4000), jobs=jobs), "j1", 50)
+
+    assert reason_of(found) == "cpu_or_memory_short"
+
+
+def test_a_gang_that_must_stay_on_one_server() -> None:
+    jobs = (
+        trace_job(0, 2, lasts=100, max_level=Level.server),
+        trace_job(1, 2, lasts=100, max_level=Level.server),
+        trace_job(2, 2, at=1, max_level=Level.server),
+    )
+
+    found = why(World(servers=servers(3, 3), jobs=jobs), "j2", 50)
+
+    assert reason_of(found) == "locality_not_met"
+    assert advice(found)[-1] == "it accepts to spread further than one server"
+
+
+def test_a_gpu_type_that_is_nowhere_is_infeasible() -> None:
+    jobs = (trace_job(0, 1, gpu_types=("a100",)),)
+
+    found = why(World(servers=servers(4), jobs=jobs), "j0", 0)
+
+    assert found.phase == "rejected"
+    assert "infeasible" in document(found)["headline"]
+    assert "a100" in document(found)["headline"]
+
+
+def test_a_job_wider_than_the_cluster_is_infeasible() -> None:
+    found = why(World(servers=servers(4), jobs=(trace_job(0, 5),)), "j0", 0)
+
+    assert document(found)["headline"] == (
+        "j0 was rejected at T+00:00:00 as infeasible: it needs 5, and there are 4 "
+        "(GPUs of one type in the cluster)"
+    )
+
+
+def test_a_minimum_runtime_that_keeps_others_in_place() -> None:
+    world = World(
+        servers=servers(4),
+        jobs=(trace_job(0, 4, lasts=100), trace_job(1, 4, at=30, lasts=4)),
+        guards=Guards(min_runtime_us=60),
+    )
+
+    found = why(world, "j1", 40, name="las")
+
+    assert reason_of(found) == "guard_min_runtime"
+    assert advice(found) == ["the guard of j0 ends at T+00:00:00.00006, and it ranks lower"]
+
+
+def test_a_job_that_may_never_be_suspended() -> None:
+    jobs = (
+        trace_job(0, 4, lasts=100, suspend_mode=SuspendMode.never),
+        trace_job(1, 4, at=30, lasts=4),
+    )
+
+    found = why(
+        World(servers=servers(4), jobs=jobs, guards=Guards(min_runtime_us=1)), "j1", 40, name="las"
+    )
+
+    assert reason_of(found) == "guard_preemption_limit"
+
+
+def test_a_dependency_is_the_jobs_own_reason() -> None:
+    jobs = (
+        trace_job(0, 1, lasts=100),
+        trace_job(1, 1, at=1, depends_on=(Dependency(JobId("j0")),)),
+    )
+
+    found = why(World(servers=servers(4), jobs=jobs), "j1", 50)
+
+    assert reason_of(found) == "dependency"
+    assert advice(found) == ["j0 ends well"]
+    assert not found.agreement.checked
+
+
+def test_a_held_job_says_who_holds_it() -> None:
+    jobs = (trace_job(0, 4, lasts=100), trace_job(1, 1, at=1))
+
+    found = why(World(servers=servers(4), jobs=jobs), "j1", 50, HoldJob(20, JobId("j1"), "ana"))
+
+    assert reason_of(found) == "held"
+    assert details(found)[0] == "it was put on hold by ana at T+00:00:00.00002"
+
+
+def test_servers_that_are_down_are_lost() -> None:
+    jobs = (trace_job(0, 1, lasts=100), trace_job(1, 4, at=10))
+
+    found = why(
+        World(servers=servers(4, 2), jobs=jobs), "j1", 50, DrainNode(5, NodeName("n0"), "ana")
+    )
+
+    assert reason_of(found) == "node_lost"
+    assert "n0" in details(found)[0]
+
+
+@pytest.mark.parametrize(("at", "reason"), [(5, "waiting_for_round"), (10, "no_capacity")])
+def test_before_its_first_round_a_job_waits_for_it(at: int, reason: str) -> None:
+    world = World(
+        servers=servers(4),
+        jobs=(trace_job(0, 4, lasts=100), trace_job(1, 4, at=3, lasts=5)),
+        round_us=10,
+    )
+
+    assert reason_of(why(world, "j1", at, name="fifo_backfill")) == reason
+
+
+def test_a_job_that_waits_for_its_round_is_told_what_it_will_find() -> None:
+    world = World(servers=servers(4), jobs=(trace_job(0, 4, at=3),), round_us=10)
+
+    found = why(world, "j0", 3)
+
+    assert advice(found) == [
+        "nothing changes until the round at T+00:00:00.00001: it would start there"
+    ]
+
+
+def test_a_job_behind_another_of_its_class_has_its_reason_after_a_skipped_round() -> None:
+    """No round is planned for j2, because what could help it would help j1 first."""
+    world = World(
+        servers=servers(4),
+        jobs=(
+            trace_job(0, 4, lasts=100),
+            trace_job(1, 4, at=3, lasts=5),
+            trace_job(2, 4, at=23, lasts=5),
+        ),
+        round_us=10,
+    )
+
+    found = why(world, "j2", 45, name="fifo_backfill")
+
+    assert found.story.rounds == []
+    assert reason_of(found) == "no_capacity"
+    assert [str(part.wait.reason) for part in found.reasons] == ["waiting_for_round", "no_capacity"]
+
+
+def test_a_promise_is_told() -> None:
+    jobs = (
+        trace_job(0, 3, lasts=100, time_limit_us=200),
+        trace_job(1, 4, at=1, time_limit_us=10),
+    )
+
+    found = why(World(servers=servers(4), jobs=jobs), "j1", 50, name="fifo_easy")
+
+    assert advice(found)[-1] == "GPUs are promised to it from T+00:00:00.0002 on"
+
+
+def test_every_reason_has_a_place_in_the_manual() -> None:
+    page = Path(__file__).parents[4] / "docs" / "reference" / "reasons.md"
+    told = page.read_text()
+    assert [reason for reason in Reason if f"`{reason}`" not in told] == []
+
+
+def test_the_manual_has_a_heading_for_the_link_of_a_reason() -> None:
+    page = Path(__file__).parents[4] / "docs" / "reference" / "reasons.md"
+    link = document(why(FULL, "j1", 50, name="fifo_backfill"))["reason"]["manual"]
+    assert f"## `{link.partition('#')[2]}`" in page.read_text()

@@ -1,0 +1,85 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from shunter.app.config import LoadedConfig
+from shunter.app.runs import compare
+from shunter.errors import ConfigError
+
+Generated = Callable[..., LoadedConfig]
+
+
+def _without_elapsed(document: dict[str, Any]) -> dict[str, Any]:
+    for run in document["runs"]:
+        del run["elapsed"]
+    return document
+
+
+def test_policies_stand_in_the_order_in_which_they_were_named(generated: Generated) -> None:
+    document = compare(generated(), ["srtf", "fifo"])
+
+    assert [summed["policy"] for summed in document["policies"]] == ["srtf", "fifo"]
+    assert [summed["oracle"] for summed in document["policies"]] == [True, False]
+
+
+def test_all_policies_see_the_same_jobs_of_each_seed(generated: Generated) -> None:
+    document = compare(generated(seed=5), ["fifo", "las"], seeds=2)
+
+    digests = [run["trace"]["digest"] for run in document["runs"]]
+    assert document["seeds"] == [5, 6]
+    assert digests[:2] == digests[2:]
+    assert digests[0] != digests[1]
+
+
+def test_the_number_of_processes_changes_nothing(generated: Generated) -> None:
+    alone = compare(generated(), ["fifo", "las"], seeds=2, workers=1)
+    together = compare(generated(), ["fifo", "las"], seeds=2, workers=2)
+
+    assert _without_elapsed(alone) == _without_elapsed(together)
+
+
+def test_intervals_need_more_than_one_seed(generated: Generated) -> None:
+    measure = compare(generated(), ["fifo"])["policies"][0]["measures"]["jct_s.mean"]
+
+    assert measure["ci95"] is None
+
+
+def test_intervals_are_students(generated: Generated) -> None:
+    document = compare(generated(), ["fifo"], seeds=2)
+
+    first, second = (run["jct_s"]["mean"] for run in document["runs"])
+    measure = document["policies"][0]["measures"]["jct_s.mean"]
+    assert measure["mean"] == pytest.approx((first + second) / 2)
+    # Two values: the half width is t(0.975, 1) x |difference| / 2.
+    assert measure["ci95"] == pytest.approx(12.706 * abs(first - second) / 2)
+
+
+def test_differences_are_paired_with_the_first_policy(generated: Generated) -> None:
+    fifo, las = compare(generated(), ["fifo", "las"], seeds=3)["policies"]
+
+    difference = las["differences"]["jct_s.mean"]["mean"]
+    assert difference == pytest.approx(
+        las["measures"]["jct_s.mean"]["mean"] - fifo["measures"]["jct_s.mean"]["mean"]
+    )
+    assert fifo["differences"]["jct_s.mean"] == {"mean": 0.0, "ci95": 0.0}
+
+
+def test_an_unknown_policy_is_refused_before_any_run(generated: Generated) -> None:
+    with pytest.raises(ConfigError, match="no policy 'nope'"):
+        compare(generated(), ["fifo", "nope"])
+
+
+def test_an_error_in_another_process_comes_back_as_itself(generated: Generated) -> None:
+    broken = generated(workload__trace="/no/such/trace.csv")
+
+    from shunter.errors import TraceError
+
+    with pytest.raises(TraceError, match="there is no file"):
+        compare(broken, ["fifo", "las"], workers=2)
+
+
+def test_a_comparison_writes_no_log(generated: Generated) -> None:
+    document = compare(generated(log__url="/no/such/folder/run.db"), ["fifo"])
+
+    assert document["runs"][0]["log"]["url"] == "none:"

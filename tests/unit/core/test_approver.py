@@ -1,0 +1,293 @@
+"""The approver: of any plan, what fits goes ahead, and the rest is refused with its reason."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shunter.core.fold import apply, replay
+from shunter.core.planning.approver import Approval, approve
+from shunter.core.planning.guards import NO_GUARDS, Guards
+from shunter.core.planning.plan import Change, Move, Plan, Start, Suspend
+from shunter.core.state import State
+from shunter.events.facts.cluster import GpuQuarantined, NodeDrained, NodeLost, NodeUnreachable
+from shunter.events.facts.decisions import AllocationChanged, PlanRejected
+from shunter.events.facts.jobs import JobCancelRequested, JobHeld
+from shunter.events.kinds import Event
+from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
+from shunter.events.values.job_spec import SuspendMode
+from shunter.events.values.reasons import Because, Reason
+from tests.factories import (
+    allocation,
+    granted,
+    job_id,
+    job_submitted,
+    node_added,
+    node_name,
+    quota,
+    servers,
+)
+
+RULE = Because("rule")
+
+
+def start(name: int, **masks: int) -> Start:
+    return Start(job_id(name), allocation(**masks), RULE)
+
+
+def move(name: int, **masks: int) -> Move:
+    return Move(job_id(name), allocation(**masks), RULE)
+
+
+def suspend(name: int, *beneficiaries: int) -> Suspend:
+    gainers = tuple(job_id(other) for other in beneficiaries)
+    return Suspend(job_id(name), Because("rule", (), gainers))
+
+
+def cluster(*more: Event) -> State:
+    """Return servers n0 and n1 (4 GPUs each) and n2 (a K80), with a queue for each kind of job.
+
+    Job 0 runs on two GPUs of n0; jobs 1 and 2 wait for two, job 3 for a V100, jobs 4 and 5 in a
+    queue that may use three.
+    """
+    events: list[Event] = [
+        *servers(4, 4, cpus_milli=8000, memory_mb=64),
+        node_added(2, 4, gpu_type="k80"),
+        quota("few", 3),
+        *(job_submitted(name, 2) for name in range(3)),
+        job_submitted(3, gpu_types=["v100"]),
+        job_submitted(4, 2, queue="few"),
+        job_submitted(5, 2, queue="few"),
+        granted(0, n0=0b11, instant=True),
+    ]
+    return replay([*events, *more])
+
+
+def approved(state: State, *changes: Change, guards: Guards = NO_GUARDS) -> Approval:
+    return approve(Plan(changes), state, guards, state.now_us)
+
+
+def refusals(approval: Approval) -> list[tuple[str, Reason]]:
+    return [(str(refused.job_id), refused.reason) for refused in approval.refused]
+
+
+def shares(name: int, *parts: Share, sharing: Sharing = Sharing.exclusive) -> Start:
+    return Start(job_id(name), Allocation(parts, sharing), RULE)
+
+
+N0 = node_name(0)
+
+GARBAGE: dict[str, tuple[tuple[Event, ...], Change, Reason, str]] = {
+    "GPUs of a running job": ((), start(1, n0=0b110), Reason.no_capacity, "GPUs of node n0"),
+    "half a gang": ((), start(1, n0=0b100), Reason.refused, "1 GPUs instead of the gang of 2"),
+    "more than a gang": (
+        (),
+        start(1, n0=0b1100, n1=0b1),
+        Reason.refused,
+        "3 GPUs instead of the gang",
+    ),
+    "nothing": ((), Start(job_id(1), NOTHING, RULE), Reason.refused, "0 GPUs instead"),
+    "drained node": ((NodeDrained(0, N0),), start(1, n0=0b1100), Reason.node_lost, "takes no jobs"),
+    "lost node": ((NodeLost(0, N0),), start(1, n0=0b1100), Reason.node_lost, "takes no jobs"),
+    "silent node": ((NodeUnreachable(0, N0),), start(1, n0=12), Reason.node_lost, "takes no jobs"),
+    "unknown node": ((), start(1, n9=0b11), Reason.refused, "there is no node n9"),
+    "GPUs there are not": ((), start(1, n0=0b11_0000), Reason.refused, "no such GPUs to give"),
+    "quarantined GPU": (
+        (GpuQuarantined(0, N0, 2),),
+        start(1, n0=0b1100),
+        Reason.refused,
+        "no such GPUs to give",
+    ),
+    "wrong type": ((), start(3, n2=1), Reason.gpu_type_unavailable, "does not accept this GPU"),
+    "two types": ((), start(1, n1=1, n2=1), Reason.gpu_type_unavailable, "must be of one GPU type"),
+    "server twice": (
+        (),
+        shares(1, Share(node_name(1), 1), Share(node_name(1), 2)),
+        Reason.refused,
+        "names a server twice",
+    ),
+    "same GPU twice": (
+        (),
+        shares(1, Share(node_name(1), 1), Share(node_name(1), 1)),
+        Reason.refused,
+        "names a server twice",
+    ),
+    "too many CPUs": ((), shares(1, Share(N0, 12, 8001)), Reason.cpu_or_memory_short, "too little"),
+    "too much memory": (
+        (),
+        shares(1, Share(N0, 12, 0, 65)),
+        Reason.cpu_or_memory_short,
+        "too little",
+    ),
+    "shared GPUs": (
+        (),
+        shares(1, Share(N0, 12), sharing=Sharing.packed),
+        Reason.refused,
+        "cannot share GPUs",
+    ),
+    "running job started": ((), start(0, n1=0b11), Reason.refused, "the job is running"),
+    "held job": ((JobHeld(0, job_id(1)),), start(1, n1=3), Reason.refused, "on hold"),
+    "waiting job suspended": ((), suspend(1), Reason.refused, "nothing to give back"),
+    "ending job suspended": (
+        (JobCancelRequested(0, job_id(0)),),
+        suspend(0),
+        Reason.refused,
+        "the job is ending",
+    ),
+    "move onto too few": ((), move(0, n1=1), Reason.refused, "1 GPUs instead"),
+}
+
+
+@pytest.mark.parametrize(("more", "change", "reason", "says"), GARBAGE.values(), ids=GARBAGE)
+def test_change_that_does_not_fit_is_refused_alone(
+    more: tuple[Event, ...], change: Change, reason: Reason, says: str
+) -> None:
+    """Beside each stands a start that fits, before and after it."""
+    state = cluster(*more)
+    before, after = start(2, n1=0b1100), start(4, n2=0b11)
+    approval = approved(state, before, change, after)
+    assert approval.granted == [before, after]
+    assert refusals(approval) == [(str(change.job_id), reason)]
+    assert says in approval.refused[0].detail
+    assert (approval.refused[0].rule, approval.refused[0].at_us) == ("rule", state.now_us)
+
+
+def test_second_change_of_a_job_is_refused() -> None:
+    approval = approved(cluster(), start(1, n1=3), start(1, n1=12), start(2, n1=12))
+    assert [change.job_id for change in approval.granted] == ["j1", "j2"]
+    assert refusals(approval) == [("j1", Reason.refused)]
+
+
+def test_gpus_are_given_once_a_plan() -> None:
+    approval = approved(cluster(), start(1, n1=0b11), start(2, n1=0b110))
+    assert [change.job_id for change in approval.granted] == ["j1"]
+    assert refusals(approval) == [("j2", Reason.no_capacity)]
+
+
+def test_gpus_given_back_in_a_plan_are_given_on_once() -> None:
+    approval = approved(cluster(), suspend(0, 1, 2), start(1, n0=0b11), start(2, n0=0b11))
+    assert [change.job_id for change in approval.granted] == ["j0", "j1"]
+    assert refusals(approval) == [("j2", Reason.no_capacity)]
+
+
+def test_gpus_cannot_be_taken_before_they_are_given_back() -> None:
+    approval = approved(cluster(), start(1, n0=0b11), suspend(0, 2), start(2, n0=0b11))
+    assert [change.job_id for change in approval.granted] == ["j0", "j2"]
+    assert refusals(approval) == [("j1", Reason.no_capacity)]
+
+
+def test_cpus_given_back_in_a_plan_are_given_on() -> None:
+    given_to_1 = Allocation((Share(N0, 0b1100, 8000, 64),))
+    state = cluster(AllocationChanged(0, job_id(1), given_to_1, RULE, instant=True))
+    wants = shares(2, Share(N0, 0b1100, 8000, 64))
+    assert approved(state, suspend(1), wants).granted == [suspend(1), wants]
+    more = shares(2, Share(N0, 0b1100, 8000, 65))
+    assert refusals(approved(state, suspend(1), more)) == [("j2", Reason.cpu_or_memory_short)]
+
+
+def test_cpus_are_given_once_a_plan() -> None:
+    halves = [shares(1, Share(N0, 0b0100, 5000)), shares(3, Share(N0, 0b1000, 5000))]
+    state = cluster(job_submitted(6), job_submitted(7))
+    one, other = (Start(job_id(n), half.allocation, RULE) for n, half in enumerate(halves, 6))
+    assert refusals(approved(state, one, other)) == [("j7", Reason.cpu_or_memory_short)]
+
+
+def test_quota_bounds_what_a_plan_starts() -> None:
+    approval = approved(cluster(), start(4, n1=0b11), start(5, n1=0b1100))
+    assert [change.job_id for change in approval.granted] == ["j4"]
+    assert refusals(approval) == [("j5", Reason.quota)]
+
+
+def test_quota_counts_what_a_plan_gives_back() -> None:
+    state = cluster(granted(4, n1=0b11, instant=True))
+    assert refusals(approved(state, start(5, n1=0b1100))) == [("j5", Reason.quota)]
+    assert not approved(state, suspend(4, 5), start(5, n1=0b1100)).refused
+
+
+def test_moved_job_may_keep_some_of_its_gpus() -> None:
+    approval = approved(cluster(), move(0, n0=0b110), start(1, n0=0b1001))
+    assert (len(approval.granted), approval.refused) == (2, [])
+
+
+def test_move_that_is_refused_gives_nothing_back() -> None:
+    approval = approved(cluster(), move(0, n9=0b11), start(1, n0=0b11))
+    assert refusals(approval) == [("j0", Reason.refused), ("j1", Reason.no_capacity)]
+
+
+@pytest.mark.parametrize("change", [suspend(0), move(0, n1=0b11)], ids=["suspended", "moved"])
+def test_pinned_job_is_not_made_to_leave(change: Change) -> None:
+    approval = approved(cluster(), change, guards=Guards(min_runtime_us=10))
+    assert refusals(approval) == [("j0", Reason.guard_min_runtime)]
+
+
+def test_job_that_must_never_be_suspended_is_not() -> None:
+    never = job_submitted(6, suspend_mode=SuspendMode.never)
+    state = cluster(never, granted(6, n1=1, instant=True))
+    assert refusals(approved(state, suspend(6))) == [("j6", Reason.guard_preemption_limit)]
+
+
+def test_suspension_in_vain_is_dropped_without_a_word() -> None:
+    approval = approved(cluster(), suspend(0, 1), start(1, n0=0b1), start(2, n1=0b11))
+    assert [change.job_id for change in approval.granted] == ["j2"]
+    assert refusals(approval) == [("j1", Reason.refused)]
+
+
+def test_suspension_stays_while_one_of_its_beneficiaries_starts() -> None:
+    approval = approved(cluster(), suspend(0, 1, 2), start(1, n0=0b1), start(2, n0=0b11))
+    assert [change.job_id for change in approval.granted] == ["j0", "j2"]
+
+
+def test_suspension_without_beneficiaries_stays() -> None:
+    approval = approved(cluster(), suspend(0), start(1, n9=0b1))
+    assert [change.job_id for change in approval.granted] == ["j0"]
+
+
+def test_start_on_gpus_of_a_dropped_suspension_is_refused_too() -> None:
+    """Job 0 leaves for job 1 only; when that is refused, job 2 finds its GPUs taken after all."""
+    approval = approved(cluster(), suspend(0, 1), start(1, n0=0b1), start(2, n0=0b11))
+    assert approval.granted == []
+    assert refusals(approval) == [("j1", Reason.refused), ("j2", Reason.no_capacity)]
+
+
+def test_unknown_job_is_passed_over() -> None:
+    approval = approved(cluster(), start(9, n1=0b11), suspend(8), start(1, n1=0b11))
+    assert [change.job_id for change in approval.granted] == ["j1"]
+    assert approval.refused == []
+
+
+def test_approving_changes_nothing() -> None:
+    state = cluster()
+    approved(state, suspend(0, 1), start(1, n0=0b11), start(2, n1=0b1))
+    assert state == cluster()
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> Change:
+    """Return any change, sensible or not."""
+    name = draw(st.integers(0, 6))
+    kind: Any = draw(st.sampled_from([Start, Start, Move, Suspend]))
+    if kind is Suspend:
+        return suspend(name, *draw(st.lists(st.integers(0, 6), max_size=2)))
+    nodes = draw(st.lists(st.integers(0, 3), min_size=1, max_size=2))
+    mask = st.sampled_from([1, 3, 3, 6, 12, 12, 9, 0x30])
+    cpus = st.sampled_from([0, 0, 5000, 9000])
+    parts = [Share(node_name(node), draw(mask), draw(cpus)) for node in nodes]
+    change: Change = kind(job_id(name), Allocation(tuple(parts)), RULE)
+    return change
+
+
+@given(plan=st.lists(changes(), max_size=8), instant=st.booleans())
+def test_what_is_granted_of_any_plan_can_be_folded(plan: list[Change], instant: bool) -> None:
+    """Every change is granted, refused, or dropped for a refusal; and never oversubscribes."""
+    state = cluster(GpuQuarantined(0, node_name(1), 3))
+    approval = approved(state, *plan)
+    for change in approval.granted:
+        target = NOTHING if isinstance(change, Suspend) else change.allocation
+        apply(state, AllocationChanged(0, change.job_id, target, RULE, instant))
+    for refused in approval.refused:
+        assert isinstance(refused, PlanRejected)
+        apply(state, refused)
+    assert min(pool.gpus_free for pool in state.cluster.pools.values()) >= 0
+    assert all(server.cpus_milli_free >= 0 for server in state.cluster.servers.values())
+    assert state.queues[job_submitted(0, queue="few").spec.queue].gpus <= 3

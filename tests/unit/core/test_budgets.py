@@ -1,0 +1,64 @@
+"""Budgets: sums over running jobs in rank order, against a list that is walked."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shunter.core.ranking.budgets import Budget
+
+running = st.dictionaries(st.integers(0, 40), st.integers(1, 8), min_size=1, max_size=12)
+
+
+@dataclass
+class Walked:
+    """What a budget is, without its short cuts."""
+
+    jobs: dict[int, int] = field(default_factory=dict)
+
+    def after(self, key: int) -> int:
+        return sum(gpus for other, gpus in self.jobs.items() if other > key)
+
+    def first_misfit(self, after: int, upto: int, short: int) -> int:
+        """Seat the jobs in (after, upto] one by one with `short` GPUs too few."""
+        due = sorted(key for key in self.jobs if after < key <= upto)
+        left = sum(self.jobs[key] for key in due) - short
+        for key in due:
+            left -= self.jobs[key]
+            if left < 0:
+                return key
+        raise AssertionError("all fit")
+
+
+def filled(jobs: dict[int, int]) -> Budget:
+    """Return the budget of jobs that came in any order."""
+    budget = Budget()
+    for key, gpus in jobs.items():
+        budget.add(key, gpus)
+    return budget
+
+
+@given(jobs=running, key=st.integers(-1, 41))
+def test_gpus_after_a_key_are_those_of_later_ranks(jobs: dict[int, int], key: int) -> None:
+    assert filled(jobs).after(key) == Walked(jobs).after(key)
+
+
+@given(jobs=running, data=st.data())
+def test_first_misfit_is_the_one_a_walk_finds(jobs: dict[int, int], data: st.DataObject) -> None:
+    budget, keys = filled(jobs), sorted(jobs)
+    upto = data.draw(st.integers(keys[0], 41))
+    after = data.draw(st.integers(-1, max(key for key in keys if key <= upto) - 1))
+    most = sum(jobs[key] for key in keys if after < key <= upto)
+    short = data.draw(st.integers(1, most))
+    assert budget.first_misfit(after, upto, short) == Walked(jobs).first_misfit(after, upto, short)
+
+
+@given(jobs=running, data=st.data())
+def test_removing_undoes_adding(jobs: dict[int, int], data: st.DataObject) -> None:
+    budget, rest = filled(jobs), dict(jobs)
+    for key in data.draw(st.lists(st.sampled_from(sorted(jobs)), unique=True)):
+        budget.remove(key)
+        del rest[key]
+    assert budget == filled(rest)
+    assert budget.keys == sorted(rest)
+    assert budget.total == sum(rest.values())

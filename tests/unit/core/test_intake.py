@@ -1,0 +1,240 @@
+"""What each input becomes: commands that come too late, and ends that cross each other."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from shunter.core.effects import Effect, Launch, Suspend, Terminate
+from shunter.core.intake.inputs import (
+    AttemptExited,
+    CancelJob,
+    ChangePriority,
+    Command,
+    DrainNode,
+    HoldJob,
+    Input,
+    ReleaseJob,
+    RestoreNode,
+    SubmitJob,
+)
+from shunter.core.planning.plan import Move, Start
+from shunter.core.scheduler import Scheduler
+from shunter.core.state import JobPhase
+from shunter.events.facts.cluster import NodeDrained, NodeLost
+from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.execution import (
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobSuspended,
+    LaunchFailed,
+)
+from shunter.events.facts.jobs import (
+    JobCancelled,
+    JobCancelRequested,
+    JobFailed,
+    JobFinished,
+    JobRejected,
+    JobSubmitted,
+)
+from shunter.events.kinds import Event
+from shunter.events.values.allocation import NOTHING
+from shunter.events.values.job_spec import Dependency, DependsWhen
+from tests.factories import (
+    BECAUSE,
+    World,
+    allocation,
+    job_id,
+    job_spec,
+    node_name,
+    policy,
+    servers,
+)
+from tests.property.puppet import Puppet
+
+J0, J1, J2 = (job_id(number) for number in range(3))
+N0, N1 = node_name(0), node_name(1)
+
+
+def core_of(*gpus: int, chosen: Any = None) -> Scheduler:
+    """Return a core with some servers that plans at every event; outcomes take time."""
+    world = World(servers=servers(*gpus))
+    core, _ = world.scheduler(chosen or policy("fifo"), instant=False)
+    return core
+
+
+def submit(number: int, gpus: int = 1, **fields: Any) -> SubmitJob:
+    return SubmitJob(0, job_id(number), job_spec(gpus, **fields), 10)
+
+
+def kinds(core: Scheduler, *inputs: Input, at: int = 0) -> list[type[Event]]:
+    """Return the kinds of facts that inputs lead to."""
+    return [type(event) for event in core.step(at, inputs)[0]]
+
+
+def effects(core: Scheduler, *inputs: Input, at: int = 0) -> Sequence[Effect]:
+    return core.step(at, inputs)[1]
+
+
+def running(core: Scheduler, number: int = 0, gpus: int = 1) -> Scheduler:
+    """Let a job start to run."""
+    core.step(0, [submit(number, gpus)])
+    core.step(0, [AttemptStarted(0, job_id(number), 1)])
+    return core
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        CancelJob(0, J1),
+        HoldJob(0, J1),
+        ReleaseJob(0, J1),
+        ChangePriority(0, J1, 3),
+        ReleaseJob(0, J0),
+        RestoreNode(0, N0),
+    ],
+    ids=str,
+)
+def test_command_that_comes_too_late_changes_nothing(late: Command) -> None:
+    core = running(core_of(2))
+    assert kinds(core, late) == []
+
+
+def test_drained_server_takes_jobs_again_once_it_is_restored() -> None:
+    core = core_of(1)
+    assert NodeDrained in kinds(core, DrainNode(0, N0))
+    core.step(0, [submit(0)])
+    assert AllocationChanged in kinds(core, RestoreNode(0, N0))
+
+
+def test_waiting_job_ends_with_its_cancellation() -> None:
+    core = running(core_of(1))
+    core.step(0, [submit(1)])
+    assert kinds(core, CancelJob(0, J1))[:2] == [JobCancelRequested, JobCancelled]
+
+
+def test_running_job_ends_when_its_processes_have() -> None:
+    core = running(core_of(1))
+    events, orders = core.step(0, [CancelJob(0, J0)])
+    assert [type(event) for event in events] == [JobCancelRequested]
+    assert orders == [Terminate(J0, 1)]
+    ended = kinds(core, AttemptExited(0, J0, 1, 143, released=True))
+    assert ended[:3] == [AttemptEnded, GpusReleased, JobCancelled]
+
+
+def test_job_whose_end_is_seen_before_its_gpus_are_free_ends_when_they_are() -> None:
+    core = running(core_of(1))
+    assert kinds(core, AttemptExited(0, J0, 1, 0)) == [AttemptEnded]
+    assert kinds(core, GpusReleased(0, J0, 1))[:2] == [GpusReleased, JobFinished]
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "end"), [(0, JobFinished), (1, JobFailed), (None, JobFailed)]
+)
+def test_exit_code_says_how_a_job_ended(exit_code: int | None, end: type[Event]) -> None:
+    core = running(core_of(1))
+    assert end in kinds(core, AttemptExited(0, J0, 1, exit_code, released=True))
+
+
+@pytest.mark.parametrize(
+    "over",
+    [AttemptLost(0, J0, 1, "node lost"), LaunchFailed(0, J0, 1, "no")],
+    ids=lambda over: type(over).__name__,
+)
+def test_cancelled_job_gets_no_other_attempt_when_its_own_is_lost(over: Input) -> None:
+    core = core_of(1)
+    core.step(0, [submit(0)])
+    core.step(0, [CancelJob(0, J0)])
+    assert kinds(core, over)[1:2] == [JobCancelled]
+
+
+def test_job_that_has_exited_does_not_run_again_when_its_server_is_lost() -> None:
+    core = running(core_of(1))
+    core.step(0, [AttemptExited(0, J0, 1, 0)])
+    assert kinds(core, AttemptLost(0, J0, 1, "node lost"))[1:2] == [JobFinished]
+
+
+def test_lost_attempt_waits_for_another_one() -> None:
+    core = running(core_of(1))
+    core.step(0, [NodeLost(0, N0), AttemptLost(0, J0, 1, "node lost")])
+    assert core.state.jobs[J0].phase is JobPhase.waiting
+
+
+def moved(core: Scheduler, puppet: Puppet, wish: Move | Start) -> None:
+    puppet.wishes = [wish]
+    core.step(0, [])
+    puppet.wishes = []
+
+
+def test_promise_on_a_lost_server_is_taken_back_from_a_waiting_job() -> None:
+    puppet = Puppet(wishes=[Start(J0, allocation(n0=1), BECAUSE)])
+    core = core_of(1, 1, chosen=puppet)
+    running(core)
+    moved(core, puppet, Move(J0, allocation(n1=1), BECAUSE))
+    core.step(0, [submit(1)])
+    moved(core, puppet, Start(J1, allocation(n0=1), BECAUSE))
+    assert core.state.jobs[J1].phase is JobPhase.granted
+    core.step(0, [NodeLost(0, N0)])
+    assert core.state.jobs[J1].phase is JobPhase.waiting
+
+
+def test_promise_on_a_lost_server_is_taken_back_from_a_moving_job() -> None:
+    puppet = Puppet(wishes=[Start(J0, allocation(n0=1), BECAUSE)])
+    core = core_of(1, 1, chosen=puppet)
+    running(core)
+    moved(core, puppet, Move(J0, allocation(n1=1), BECAUSE))
+    core.step(0, [NodeLost(0, N1), JobSuspended(0, J0, 1)])
+    assert core.state.jobs[J0].allocation == NOTHING
+    orders = effects(core, GpusReleased(0, J0, 1))
+    assert not [order for order in orders if not isinstance(order, Suspend)]
+    assert core.state.jobs[J0].phase is JobPhase.waiting
+
+
+def test_promised_job_that_is_moved_is_launched_once() -> None:
+    puppet = Puppet(wishes=[Start(J0, allocation(n0=1), BECAUSE)])
+    core = core_of(1, 1, 1, chosen=puppet)
+    running(core)
+    moved(core, puppet, Move(J0, allocation(n1=1), BECAUSE))
+    core.step(0, [submit(1)])
+    moved(core, puppet, Start(J1, allocation(n0=1), BECAUSE))
+    moved(core, puppet, Move(J1, allocation(n2=1), BECAUSE))
+    assert core.state.jobs[J1].phase is JobPhase.launching
+    orders = effects(core, JobSuspended(0, J0, 1), GpusReleased(0, J0, 1))
+    assert [order.job_id for order in orders] == [J0]
+
+
+@pytest.mark.parametrize(
+    ("refused", "end"),
+    [
+        (submit(0, gpus=9), JobRejected),
+        (submit(0, depends_on=(Dependency(J1),)), JobCancelled),
+    ],
+    ids=["too wide", "needs one that failed"],
+)
+def test_world_may_forget_a_job_that_will_never_start(refused: SubmitJob, end: type[Event]) -> None:
+    core = core_of(1)
+    core.step(0, [submit(1, gpus=9)])
+    events, orders = core.step(0, [refused])
+    assert [type(event) for event in events][:2] == [JobSubmitted, end]
+    assert orders == [Terminate(J0, 0)]
+
+
+def test_job_whose_dependency_failed_is_cancelled_with_all_behind_it() -> None:
+    core = running(core_of(1))
+    core.step(0, [submit(1, depends_on=(Dependency(J0),))])
+    core.step(0, [submit(2, depends_on=(Dependency(J1),))])
+    events, orders = core.step(0, [AttemptExited(0, J0, 1, 1, released=True)])
+    assert [event for event in events if isinstance(event, JobCancelled)] == [
+        JobCancelled(0, J1, "dependency"),
+        JobCancelled(0, J2, "dependency"),
+    ]
+    assert orders == [Terminate(J1, 0), Terminate(J2, 0)]
+
+
+def test_job_that_waits_for_any_end_starts_after_a_failure() -> None:
+    core = running(core_of(1))
+    core.step(0, [submit(1, depends_on=(Dependency(J0, DependsWhen.any),))])
+    orders = effects(core, AttemptExited(0, J0, 1, 1, released=True))
+    assert [order.job_id for order in orders if isinstance(order, Launch)] == [J1]

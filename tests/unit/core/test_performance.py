@@ -1,0 +1,92 @@
+"""Speed on a placement, and how work turns into time and back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shunter.core.performance import SpeedModel, level_of
+from shunter.core.progress import time_for_us, worked_us
+from shunter.events.values.configuration_set import LevelGroups
+from shunter.events.values.ids import GpuType
+from shunter.events.values.job_spec import Level
+from tests.factories import allocation, configuration, job_spec, node_name
+
+V100, K80 = GpuType("v100"), GpuType("k80")
+WIRED = (LevelGroups(Level.switch, (0b0011, 0b1100)), LevelGroups(Level.socket, (0b1111,)))
+NODES = {
+    node_name("n0"): configuration(8, rack="r1", domain="d", levels=WIRED),
+    node_name("n1"): configuration(8, rack="r1", domain="d"),
+    node_name("n2"): configuration(8, rack="r2", domain="d", gpu_type="k80"),
+    node_name("n3"): configuration(8),
+    node_name("n4"): configuration(8),
+}
+
+
+@pytest.mark.parametrize(
+    ("masks", "level"),
+    [
+        ({"n0": 0b0011}, Level.switch),
+        ({"n0": 0b1000}, Level.switch),
+        ({"n0": 0b0110}, Level.socket),
+        ({"n0": 0b1_0001}, Level.server),
+        ({"n1": 0b0011}, Level.server),
+        ({"n0": 1, "n1": 1}, Level.rack),
+        ({"n0": 1, "n2": 1}, Level.domain),
+        ({"n0": 1, "n3": 1}, Level.cluster),
+        ({"n3": 1, "n4": 1}, Level.cluster),
+    ],
+    ids=str,
+)
+def test_level_is_the_smallest_that_holds_all_gpus(masks: dict[str, int], level: Level) -> None:
+    assert level_of(allocation(**masks), NODES) is level
+
+
+MODEL = SpeedModel(
+    NODES,
+    relative={K80: 0.25},
+    throughput={("resnet", V100, 2): 10.0, ("resnet", K80, 2): 4.0, ("bert", K80, 2): 4.0},
+    base_type=V100,
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "gpus", "masks", "speed"),
+    [
+        ("resnet", 2, {"n0": 3}, 1.0),
+        ("resnet", 2, {"n2": 3}, 0.4),
+        ("resnet", 4, {"n2": 15}, 0.25),
+        ("bert", 2, {"n2": 3}, 0.25),
+        ("other", 2, {"n0": 3}, 1.0),
+    ],
+)
+def test_speed_is_by_throughput_where_known_else_by_gpu_type(
+    model: str, gpus: int, masks: dict[str, int], speed: float
+) -> None:
+    assert MODEL.speed(job_spec(gpus, model=model), allocation(**masks)) == speed
+
+
+def test_speed_falls_with_the_job_own_tolerance() -> None:
+    spec = job_spec(2, tolerance=((Level.rack, 0.5), (Level.cluster, 0.125)))
+    speeds = [MODEL.speed(spec, allocation(n0=1, **{other: 1})) for other in ("n1", "n2", "n3")]
+    assert speeds == [0.5, 1.0, 0.125]
+    assert MODEL.speed(spec, allocation(n2=3)) == 0.25
+
+
+speeds = st.floats(0.01, 100.0) | st.sampled_from([0.5, 1.0, 1 / 3, 1.1])
+
+
+@given(work_us=st.integers(0, 1 << 44), speed=speeds)
+def test_time_for_work_is_the_first_instant_at_which_it_is_done(work_us: int, speed: float) -> None:
+    needed_us = time_for_us(work_us, speed)
+    assert worked_us(needed_us, speed) >= work_us
+    assert needed_us == 0 or worked_us(needed_us - 1, speed) < work_us
+
+
+@given(elapsed_us=st.integers(0, 1 << 44), speed=speeds)
+def test_work_never_needs_more_time_than_it_took(elapsed_us: int, speed: float) -> None:
+    assert time_for_us(worked_us(elapsed_us, speed), speed) <= elapsed_us
+
+
+@given(work_us=st.integers(0, 1 << 50))
+def test_at_base_speed_work_is_time(work_us: int) -> None:
+    assert worked_us(work_us, 1.0) == time_for_us(work_us, 1.0) == work_us

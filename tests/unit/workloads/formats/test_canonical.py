@@ -1,0 +1,173 @@
+"""The canonical trace in both its forms."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shunter.errors import TraceError
+from shunter.events.values.ids import GpuType, JobId, QueueName, UserName
+from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec
+from shunter.workloads import Fault, JobEnd, TraceJob, load_trace
+
+Write = Callable[[str, str], Path]
+
+SAMPLE = (
+    TraceJob(
+        JobId("prep"),
+        0,
+        JobSpec(
+            gpus=0,
+            user=UserName("ana"),
+            queue=QueueName("research"),
+            cpus_milli=4_000,
+            memory_mb=16_000,
+        ),
+        60_000_000,
+    ),
+    TraceJob(
+        JobId("train"),
+        2_500_000,
+        JobSpec(
+            gpus=8,
+            user=UserName("ana"),
+            queue=QueueName("research"),
+            model="ResNet-50",
+            batch_size=64,
+            cpus_milli=32_000,
+            memory_mb=256_000,
+            time_limit_us=7_200_000_000,
+            gpu_types=(GpuType("v100"), GpuType("a100")),
+            depends_on=(Dependency(JobId("prep")),),
+        ),
+        3_600_000_000,
+    ),
+    TraceJob(
+        JobId("eval"),
+        2_500_000,
+        JobSpec(
+            gpus=1,
+            user=UserName("bo"),
+            depends_on=(Dependency(JobId("train"), DependsWhen.any),),
+        ),
+        120_000_001,
+        JobEnd.failed,
+    ),
+)
+
+
+@pytest.mark.parametrize("name", ["canonical.csv", "canonical.jsonl"])
+def test_sample_is_read_whole(samples: Path, name: str) -> None:
+    trace = load_trace(samples / name)
+    assert trace.jobs == SAMPLE
+    assert trace.format == name.replace(".", "-")
+    assert trace.report.sentences() == ()
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "fault"),
+    [
+        ("submit_s", "-1", Fault.negative),
+        ("submit_s", "", Fault.missing),
+        ("submit_s", "1507500000000", Fault.impossible),
+        ("duration_s", "NaN", Fault.nan),
+        ("duration_s", "0", Fault.impossible),
+        ("duration_s", "0.0000001", Fault.impossible),
+        ("duration_s", "long", Fault.unparsable),
+        ("gpus", "", Fault.missing),
+        ("gpus", "-2", Fault.negative),
+        ("gpus", "2.5", Fault.impossible),
+        ("gpus", "0", Fault.impossible),
+        ("job_id", "", Fault.missing),
+        ("status", "lost", Fault.unparsable),
+        ("batch_size", "0", Fault.impossible),
+        ("total_steps", "many", Fault.unparsable),
+        ("cpus", "-0.5", Fault.negative),
+        ("memory_gb", "nan", Fault.nan),
+        ("time_limit_s", "0", Fault.impossible),
+        ("weight", "0", Fault.impossible),
+        ("weight", "inf", Fault.impossible),
+        ("priority", "high", Fault.unparsable),
+        ("gpus_min", "2", Fault.impossible),
+        ("gpus_max", "0", Fault.impossible),
+        ("shapes", "2+2", Fault.impossible),
+        ("shapes", "2+", Fault.unparsable),
+        ("depends_on", "[1]", Fault.unparsable),
+        ("depends_on", ":ok", Fault.unparsable),
+        ("gpu_type", "[not json", Fault.unparsable),
+        ("tolerance", "rack", Fault.unparsable),
+        ("tolerance", "moon:0.5", Fault.unparsable),
+        ("max_level", "moon", Fault.unparsable),
+        ("suspend_mode", "never mind", Fault.unparsable),
+        ("min_speed", "-1", Fault.negative),
+    ],
+)
+def test_bad_cell_drops_its_row_alone(write: Write, column: str, text: str, fault: Fault) -> None:
+    cells = {"job_id": "bad", "submit_s": "1", "duration_s": "1", "gpus": "1"} | {column: text}
+    good = {"job_id": "good", "submit_s": "1", "duration_s": "1", "gpus": "1"}
+    lines = [",".join(cells), ",".join(cells.values())]
+    lines.append(",".join(good.get(name, "") for name in cells))
+    trace = load_trace(write("t.csv", "\n".join(lines)), "canonical-csv")
+    (finding,) = trace.report.dropped
+    assert (finding.fault, finding.column, finding.places) == (fault, column, (2,))
+    assert [job.job_id for job in trace.jobs] == ["good"]
+
+
+def test_rows_without_ids_are_numbered_in_file_order(write: Write) -> None:
+    text = "submit_s,duration_s,gpus\n5,1,1\nx,1,1\n4,1,1\n"
+    assert [job.job_id for job in load_trace(write("t.csv", text)).jobs] == ["2", "0"]
+
+
+def test_missing_columns_are_named(write: Write) -> None:
+    with pytest.raises(TraceError, match=r"t\.csv, line 1: missing columns gpus; found submit_s"):
+        load_trace(write("t.csv", "submit_s,duration_s,gpu\n0,1,1\n"))
+
+
+def test_unknown_columns_are_named_and_marked_ones_ignored(write: Write) -> None:
+    path = write("t.csv", "submit_s,duration_s,gpus,colour,x_note\n0,1,1,red,?\n")
+    with pytest.raises(TraceError, match=r"line 1: unknown columns 'colour'; remove them, or"):
+        load_trace(path)
+
+
+def test_unknown_keys_are_named(write: Write) -> None:
+    text = '{"submit_s": 0, "duration_s": 1, "gpus": 1}\n{"submit_s": 0, "color": 1}\n'
+    with pytest.raises(TraceError, match=r"line 2: unknown keys 'color'"):
+        load_trace(write("t.jsonl", text))
+
+
+@pytest.mark.parametrize(
+    ("line", "fault", "column"),
+    [
+        ('{"submit_s": 0, "duration_s": 1, "gpus"', Fault.unparsable, ""),
+        ("[1, 2]", Fault.unparsable, ""),
+        ('{"submit_s": NaN, "duration_s": 1, "gpus": 1}', Fault.nan, "submit_s"),
+        ('{"submit_s": 0, "duration_s": 1}', Fault.missing, "gpus"),
+        ('{"submit_s": 0, "duration_s": 1, "gpus": true}', Fault.unparsable, "gpus"),
+        ('{"submit_s": 0, "duration_s": 1, "gpus": [1]}', Fault.unparsable, "gpus"),
+        (
+            '{"submit_s": 0, "duration_s": 1, "gpus": 1, "job_id": "a"}',
+            Fault.contradiction,
+            "job_id",
+        ),
+    ],
+)
+def test_bad_line_is_dropped_and_reported(
+    write: Write, line: str, fault: Fault, column: str
+) -> None:
+    good = '{"submit_s": 0, "duration_s": 1, "gpus": 1}'
+    trace = load_trace(write("t.jsonl", f"{good}\n\n{line}\n"))
+    (finding,) = trace.report.dropped
+    assert (finding.fault, finding.column, finding.places) == (fault, column, (3,))
+    assert [job.job_id for job in trace.jobs] == ["0"]
+    assert [note.places for note in trace.report.noted] == [(2,)]
+
+
+def test_blank_last_line_of_json_lines_is_reported(write: Write) -> None:
+    trace = load_trace(write("t.jsonl", '{"submit_s": 0, "duration_s": 1, "gpus": 1}\n\n'))
+    assert trace.report.blank_last_line
+
+
+def test_equal_specifications_are_one_object_however_written(write: Write) -> None:
+    text = "submit_s,duration_s,gpus,weight\n0,1,1,1\n0,1,1.0,1.0\n0,1,1,\n"
+    jobs = load_trace(write("t.csv", text)).jobs
+    assert len({id(job.spec) for job in jobs}) == 1

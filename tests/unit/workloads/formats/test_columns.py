@@ -1,0 +1,31 @@
+"""The columns of a canonical trace, the fields they fill, and the page that lists them."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from shunter.events.values.job_spec import JobSpec
+from shunter.workloads.formats.canonical import COLUMNS
+from shunter.workloads.formats.columns import SPEC_COLUMNS
+from shunter.workloads.formats.registry import find_format, format_names
+
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "reference" / "traces.md"
+
+
+def test_every_field_of_a_specification_has_its_column() -> None:
+    assert [column.field for column in SPEC_COLUMNS] == [field.name for field in fields(JobSpec)]
+
+
+def test_every_column_is_documented_once() -> None:
+    table = PAGE.read_text(encoding="utf-8").partition("<!-- columns -->")[2].partition("\n#")[0]
+    documented = re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)
+    assert sorted(documented) == sorted(COLUMNS)
+
+
+def test_every_format_is_documented() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert [name for name in format_names() if f"`{name}`" not in page] == []
+
+
+def test_every_format_bears_its_name() -> None:
+    assert [find_format(name).name for name in format_names()] == list(format_names())
