@@ -24,6 +24,7 @@ class Fault(StrEnum):
     surplus = "surplus"
     blank = "blank"
     contradiction = "contradiction"
+    fraction = "fraction"
     outside = "outside"
 
 
@@ -62,6 +63,7 @@ class Finding:
             Fault.surplus: "the row has more fields than the header",
             Fault.blank: "the line is blank",
             Fault.contradiction: f"{subject} contradicts the rest",
+            Fault.fraction: f"{subject} was cut to whole seconds",
             Fault.outside: f"{subject} names a job outside the selection",
         }[self.fault]
 

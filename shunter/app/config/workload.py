@@ -10,6 +10,9 @@ __all__ = ["EndsSection", "GenerateSection", "WorkloadSection"]
 
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Row = Annotated[int, Field(ge=0)]
+FormatName = Literal[
+    "canonical-csv", "canonical-jsonl", "philly-csv", "philly-json", "tiresias-csv", "blox-csv"
+]
 
 
 class EndsSection(Section):
@@ -48,7 +51,7 @@ class WorkloadSection(Section):
     """Either a trace or generated jobs."""
 
     trace: str | None = Field(default=None, min_length=1, description="a trace file")
-    format: Literal["canonical-csv", "canonical-jsonl", "philly-csv", "philly-json"] | None = Field(
+    format: FormatName | None = Field(
         default=None, description="the trace's format; guessed from its beginning if left out"
     )
     rows: tuple[Row, Row] | None = Field(

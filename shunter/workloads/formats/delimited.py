@@ -2,13 +2,13 @@
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from shunter.errors import TraceError
 from shunter.workloads.formats.format import TraceText
-from shunter.workloads.quality import Fault, Inspection
+from shunter.workloads.quality import Fault, Inspection, number_fault
 
-__all__ = ["DelimitedRows", "header_of"]
+__all__ = ["DelimitedRows", "first_fault", "header_of"]
 
 
 class DelimitedRows:
@@ -90,3 +90,22 @@ def header_of(head: str) -> set[str]:
     """Return the names in the first line that is not blank, for recognising a format."""
     line = head.lstrip("\ufeff\r\n \t").partition("\n")[0]
     return {name.strip().strip('"') for name in line.split(",")}
+
+
+def first_fault(*numbers: tuple[str, str, Callable[[str], object]]) -> tuple[Fault, str, str]:
+    """Return fault, column and text of the first number of a row that is none.
+
+    Each is a column, the text in it, and the reader that raises ValueError for a wrong one.
+    """
+    wrong = [(column, text) for column, text, read in numbers if not _can_read(read, text)]
+    assert wrong, "a row is asked for its fault only when one of its numbers was refused"
+    column, text = wrong[0]
+    return number_fault(text), column, text
+
+
+def _can_read(read: Callable[[str], object], text: str) -> bool:
+    try:
+        read(text)
+    except ValueError:
+        return False
+    return True

@@ -16,6 +16,8 @@ _MODULES: Final = {
     "canonical-jsonl": "canonical_jsonl",
     "philly-csv": "philly_csv",
     "philly-json": "philly_json",
+    "tiresias-csv": "tiresias_csv",
+    "blox-csv": "blox_csv",
 }
 _HEAD_LENGTH = 4096
 

@@ -35,3 +35,12 @@ def philly() -> Path:
     if not path.exists():
         pytest.skip("needs the public Philly trace as ../shared/traces/philly.csv")
     return path
+
+
+@pytest.fixture
+def shared_traces() -> Path:
+    """The folder of public traces, beside the checkout where it is at hand."""
+    path = ROOT.parent / "shared" / "traces"
+    if not (path / "tiresias").exists():
+        pytest.skip("needs the public Tiresias and Blox traces in ../shared/traces")
+    return path
