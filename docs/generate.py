@@ -28,7 +28,8 @@ Values are merged, the later the stronger: defaults, the file, the environment (
 `SHUNTER_POLICY__NAME=las`, `SHUNTER_CLUSTER__NODES__0__GPUS=8`), the command line
 (`--set policy.name=las`, `--set cluster.nodes.0.gpus=8`). A value given there is read as TOML, else
 as text. `shunter config show FILE --origin` says where each value came from. A trace named later
-takes the place of `[workload.generate]`, and the other way round.
+takes the place of `[workload.generate]`, and the other way round; so do a cluster file and
+`[[cluster.nodes]]`. What is recorded of a cluster file are its servers, as if they stood in tables.
 
 Paths in the file are relative to the file; in the environment and on the command line they are
 relative to the working directory. A *duration* is a number of seconds or a text such as `"90s"`,

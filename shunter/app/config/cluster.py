@@ -1,10 +1,11 @@
-"""`[[cluster.nodes]]`: groups of equal servers, and the configuration sets they become.
+"""`[cluster]`: groups of equal servers, and the configuration sets they become.
 
 A group names its servers by a hostlist, as Slurm writes them. GPUs are numbered along the wiring:
 `switches = 4` with 8 GPUs means that GPUs 0-1 hang on one switch, 2-3 on the next, and so on.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Self
 
@@ -114,12 +115,25 @@ class NodeGroup(Section):
 
 
 class ClusterSection(Section):
-    """The servers of the cluster, in the order in which they join it."""
+    """The servers of the cluster, from tables or a file, in the order they join it."""
 
-    nodes: tuple[NodeGroup, ...] = Field(description="groups of equal servers")
+    # Never dumped: once the file is read, its servers stand in `nodes`, and a run records those.
+    file: str | None = Field(
+        default=None,
+        min_length=1,
+        exclude=True,
+        description="a cluster file of the Tiresias simulator, instead of nodes",
+    )
+    nodes: tuple[NodeGroup, ...] = Field(default=(), description="groups of equal servers")
 
     @model_validator(mode="after")
     def _has_servers(self) -> Self:
+        if self.file is not None:
+            if self.nodes:
+                raise ValueError("file and nodes are both given: expected one of them")
+            return self
+        if not self.nodes:
+            raise ValueError("no server: expected tables [[cluster.nodes]] or file = 'FILE'")
         names = [name for group in self.nodes for name in group.names]
         if not names:
             raise ValueError("no server is left: every group has count = 0 or an empty hostlist")
@@ -155,18 +169,19 @@ class _ConfigurationSets:
     """Names configuration sets: type and GPUs, numbered where that is not enough."""
 
     def __init__(self) -> None:
-        self._found: list[ConfigurationSet] = []
+        self._named: dict[ConfigurationSet, ConfigurationSet] = {}
+        self._alike: Counter[str] = Counter()
 
     def of(self, group: NodeGroup) -> ConfigurationSet:
-        name = f"{group.type}x{group.gpus}"
-        alike = 0
-        for found in self._found:
-            if found == group.configuration(found.name):
-                return found
-            alike += found.name.partition("#")[0] == name
-        made = group.configuration(f"{name}#{alike + 1}" if alike else name)
-        self._found.append(made)
-        return made
+        unnamed = group.configuration("")
+        found = self._named.get(unnamed)
+        if found is None:
+            name = f"{group.type}x{group.gpus}"
+            self._alike[name] += 1
+            number = self._alike[name]
+            found = group.configuration(f"{name}#{number}" if number > 1 else name)
+            self._named[unnamed] = found
+        return found
 
 
 def _expanded(hostlist: str) -> Sequence[str]:

@@ -16,12 +16,14 @@ from shunter.app.config.keys import Origins, Path, parse_path, set_value
 from shunter.app.config.toml_lines import lines_of_keys
 from shunter.errors import ConfigError, NotFoundError
 
-__all__ = ["Layers", "read_layers"]
+__all__ = ["CLUSTER_FILE", "NODES", "Layers", "read_layers"]
 
 PREFIX = "SHUNTER_"
 SECTIONS = ("schema", "seed", "cluster", "workload", "policy", "queues", "simulation", "log")
 TRACE: Path = ("workload", "trace")
 GENERATE: Path = ("workload", "generate")
+CLUSTER_FILE: Path = ("cluster", "file")
+NODES: Path = ("cluster", "nodes")
 LOG: Path = ("log", "url")
 _FILE_URLS = ("sqlite+aiosqlite:///", "sqlite:///")
 
@@ -38,9 +40,10 @@ class Layers:
         """Set one value over what was set before."""
         settled = set_value(self.tree, path, value, place)
         self.origins.put(settled, place)
-        for chosen, other in ((TRACE, GENERATE), (GENERATE, TRACE)):
-            if settled[: len(chosen)] == chosen:
-                self._drop(other)
+        for one, another in ((TRACE, GENERATE), (CLUSTER_FILE, NODES)):
+            for chosen, other in ((one, another), (another, one)):
+                if settled[: len(chosen)] == chosen:
+                    self._drop(other)
 
     def replaced(self, values: Mapping[str, Any], place: str) -> "Layers":
         """Return a copy in which some keys have other values."""
@@ -112,7 +115,7 @@ def _read_file(path: FilePath) -> Layers:
 
 def _settle_paths(tree: dict[str, Any], folder: FilePath) -> None:
     """Make the paths of a file relative to the working directory instead."""
-    for section, name in (TRACE, LOG):
+    for section, name in (TRACE, CLUSTER_FILE, LOG):
         table = tree.get(str(section))
         value = table.get(name) if isinstance(table, dict) else None
         if isinstance(table, dict) and isinstance(value, str) and value:

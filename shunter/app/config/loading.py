@@ -1,5 +1,6 @@
 """From layers to a config that is whole and checked, with the parameters of every policy."""
 
+import copy
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -11,9 +12,10 @@ from pydantic import ValidationError
 
 from shunter.app.config.faults import Fault, config_error, faults_of
 from shunter.app.config.keys import Origins
-from shunter.app.config.layers import Layers, read_layers
+from shunter.app.config.layers import CLUSTER_FILE, NODES, Layers, read_layers
 from shunter.app.config.model import Config
 from shunter.app.config.policies import did_you_mean, find_policy, policy_names
+from shunter.errors import ConfigError
 from shunter.policies.params import PolicyParams
 
 __all__ = ["LoadedConfig", "load_config", "make_config"]
@@ -79,8 +81,9 @@ def check_layers(layers: Layers) -> LoadedConfig:
     Raises:
         ConfigError: one line for each key that is wrong.
     """
-    tree = layers.tree
     faults: list[Fault] = []
+    layers = _with_cluster_file(layers, faults)
+    tree = layers.tree
     config: Config | None = None
     try:
         config = Config.model_validate_json(_json(tree))
@@ -90,6 +93,29 @@ def check_layers(layers: Layers) -> LoadedConfig:
     if config is None or faults:
         raise config_error(faults, layers.origins, layers.source)
     return LoadedConfig(config, params, layers)
+
+
+def _with_cluster_file(layers: Layers, faults: list[Fault]) -> Layers:
+    """Return layers in which the servers of a cluster file stand in its place.
+
+    What is checked again later, or recorded, is then what was read here.
+    """
+    cluster = layers.tree.get("cluster")
+    file = cluster.get("file") if isinstance(cluster, dict) else None
+    if not isinstance(file, str) or not file or NODES[1] in (cluster or ()):
+        return layers
+    from shunter.app.inputs import read_cluster
+
+    try:
+        groups = read_cluster(file)
+    except ConfigError as error:
+        faults += [Fault(CLUSTER_FILE, line) for line in str(error).splitlines()]
+        return layers
+    keys = ("name", "gpus", "cpus", "memory_gb", "rack")
+    nodes = [{key: getattr(group, key) for key in keys} for group in groups]
+    read = Layers(layers.source, copy.deepcopy(layers.tree), layers.origins.copy())
+    read.put(NODES, nodes, f"{file}:{groups[0].line}")
+    return read
 
 
 def _checked_params(tree: Mapping[str, Any], faults: list[Fault]) -> dict[str, PolicyParams]:

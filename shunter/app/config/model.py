@@ -63,7 +63,9 @@ class Config(Section):
     def _agrees(self) -> Self:
         if self.simulation.has_leases and self.policy.trigger == "event":
             raise ValueError("[simulation.lease] needs rounds: expected policy.trigger = 'round'")
-        if self.simulation.failures.rack_mtbf and not self.cluster.racks:
+        # Of a cluster file that could not be read the racks are not known, and it is said already.
+        is_known = self.cluster.file is None
+        if self.simulation.failures.rack_mtbf and is_known and not self.cluster.racks:
             raise ValueError(
                 "simulation.failures.rack_mtbf is set, and no group of cluster.nodes has a rack"
             )
