@@ -30,6 +30,7 @@ from shunter.events.kinds import Event
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId
 
+_REJECTED = Outcome.rejected
 SIZE_CLASSES = ((0, "cpu"), (1, "1"), (2, "2-4"), (5, "5-8"), (9, "9-16"), (17, "17+"))
 
 _CLUSTER = (
@@ -95,7 +96,7 @@ class JobLedger:
 
     ids: list[JobId] = field(default_factory=list)
     users: list[str] = field(default_factory=list)
-    statuses: list[str] = field(default_factory=list)
+    statuses: list[Outcome] = field(default_factory=list)
     numbers: "array[int]" = field(default_factory=lambda: array("q"))
     capacity_us: int = 0
     gpus_up: int = 0
@@ -122,17 +123,17 @@ class JobLedger:
         width = self._WIDTH
         for i in range(len(self.ids)):
             numbers = self.numbers[i * width : (i + 1) * width]
-            yield _result(self.ids[i], self.users[i], self.statuses[i], numbers)
+            yield _result(self.ids[i], self.users[i], str(self.statuses[i]), numbers)
 
     def _ended(self, event: Event, view: View) -> None:
         job = view.departed
         assert job is not None, "an end without a job"
-        ended_us = event.ended_us if isinstance(event, JobFinished) else None
-        self._add(job, str(view.outcome(job.job_id)), event.at_us, ended_us)
+        ended_us = event.ended_us if type(event) is JobFinished else None
+        self._add(job, view.outcome(job.job_id), event.at_us, ended_us)
 
-    def _add(self, job: Job, status: str, seen_us: int, ended_us: int | None) -> None:
+    def _add(self, job: Job, status: Outcome, seen_us: int, ended_us: int | None) -> None:
         end_us = seen_us if ended_us is None else ended_us
-        has_end = status != Outcome.rejected
+        has_end = status is not _REJECTED
         if has_end and end_us > self.last_end_us:
             self.last_end_us = end_us
         self.ids.append(job.job_id)

@@ -16,7 +16,7 @@ from shunter.core.intake.handlers import HANDLERS
 from shunter.core.intake.inputs import Input
 from shunter.core.planning.planner import Planner, RoundRules
 from shunter.core.ports import Observer, Observers, Policy
-from shunter.core.state import LAUNCHING, RUNNING, Job, State
+from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.core.view import View
 from shunter.errors import IllegalEventError
 from shunter.events.facts.decisions import AllocationChanged, PlanRejected, Trigger
@@ -100,13 +100,12 @@ class Scheduler:
         if event.at_us < state.now_us:
             raise IllegalEventError(f"{kind.__name__} at {event.at_us} us comes too late")
         RULES[kind](state, event)
-        state.now_us = self.view.now_us = event.at_us
+        view = self.view
+        state.now_us = view.now_us = event.at_us
         state.seq += 1
         self._events.append(event)
-        told = self._observers.get(kind)
-        if told is not None:
-            for tell in told:
-                tell(event, self.view)
+        for tell in self._observers.get(kind, ()):
+            tell(event, view)
         if state.launched:
             self._launch_all()
 
@@ -148,7 +147,7 @@ class Scheduler:
 
     def _carry_out(self, event: AllocationChanged) -> None:
         job = self.state.jobs[event.job_id]
-        if job.phase is LAUNCHING or job.phase is RUNNING:
+        if job.phase is RUNNING or job.phase is LAUNCHING:
             target = event.allocation
             self._effects.append(
                 Migrate(job.job_id, job.attempt, target)

@@ -8,13 +8,13 @@ leases and failures mean to the microsecond stands in docs/reference/simulation.
 
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
-from typing import Any, Protocol
+from typing import Any
 
 from shunter.backends.simulated.costs import NO_COSTS, Costs
 from shunter.backends.simulated.failures import NO_FAILURES, Failures, NodeChange
 from shunter.backends.simulated.gang_rounds import GangRounds
 from shunter.backends.simulated.lease import PLAIN_LEASE, EndSeen, Lease, RoundEnds
-from shunter.backends.simulated.work import KILLED, Run, Task, Work
+from shunter.backends.simulated.work import KILLED, Arrival, Run, Work
 from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.intake.inputs import (
     AttemptExited,
@@ -28,20 +28,8 @@ from shunter.core.performance import SpeedModel
 from shunter.events.facts.cluster import NodeLost, NodeReachable
 from shunter.events.facts.execution import AttemptLost, AttemptStarted, GpusReleased, JobSuspended
 from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
 
-
-class Arrival(Protocol):
-    """A job of a trace: what it asks for, when, how long it runs, and how it ends."""
-
-    job_id: JobId
-    submit_us: int
-    spec: JobSpec
-    duration_us: int
-
-    @property
-    def ends(self) -> str:
-        """How it ends: finished, failed or cancelled."""
+NEVER_US = 1 << 62
 
 
 class SimulatedBackend:
@@ -59,6 +47,7 @@ class SimulatedBackend:
         self._instant = costs.are_none and speeds is None and lease.is_exact
         self._arrivals = arrivals
         self._next = 0
+        self._arrives_us = arrivals[0].submit_us if arrivals else NEVER_US
         self._now_us = 0
         self._lease = lease
         self._sees_at_once = lease.end_seen is EndSeen.at_once
@@ -70,6 +59,7 @@ class SimulatedBackend:
         self._leaving = 0
         self._changes: Iterator[NodeChange] = failures.changes()
         self._change: NodeChange | None = next(self._changes, None)
+        self._changes_us = NEVER_US if self._change is None else self._change.at_us
 
     @property
     def instant(self) -> bool:
@@ -86,10 +76,9 @@ class SimulatedBackend:
     ) -> tuple[int, Sequence[Input]]:
         """Jump to the next instant; return what happens up to the round's end."""
         next_us = self._next_us()
-        if next_us is None and until_us is None:
+        if next_us == NEVER_US and until_us is None:
             return self._now_us, (WorldEnded(self._now_us),)
-        if next_us is None or (until_us is not None and next_us > until_us):
-            assert until_us is not None, "nothing will happen and nobody waits for anything"
+        if until_us is not None and next_us > until_us:
             self._now_us = until_us
             return until_us, ()
         last_us = next_us
@@ -103,12 +92,12 @@ class SimulatedBackend:
     def launch(self, order: Launch | Resume, now_us: int) -> None:
         """Begin an attempt."""
         job_id, attempt = order.job_id, order.attempt
-        task = self._work.tasks[job_id]
         run = self._work.begin(job_id, attempt, order.allocation, now_us)
         if not self._instant:
+            task = run.task
             moved_from, task.moves_from = task.moves_from, ()
-            pace = run.pace
-            started = AttemptStarted(run.began_us, job_id, attempt, "", moved_from, pace.speed)
+            speed = run.pace.speed
+            started = AttemptStarted(run.began_us, job_id, attempt, "", moved_from, speed)
             self._enter(run.began_us, job_id, started)
         if self._rounds is not None:
             self._rounds.launched()
@@ -120,7 +109,7 @@ class SimulatedBackend:
         run = self._work.runs[job_id]
         left = self._work.leave(job_id, now_us, moves=isinstance(order, Migrate))
         if left.is_done:
-            exited = self._exited(job_id, self._work.tasks[job_id], run, now_us)
+            exited = self._exited(job_id, run, now_us)
             self._enter(now_us, job_id, exited)
             del self._work.tasks[job_id]
         elif not self._instant:
@@ -153,28 +142,31 @@ class SimulatedBackend:
         """Enter the end of an attempt where it will be seen, if that is known."""
         if self._rounds is not None:
             run.end_us = self._rounds.finish_us(job_id)
-        end_us = run.end_us
+        end_us, task = run.end_us, run.task
         if end_us is None:
             return
-        if self._sees_at_once or self._work.tasks[job_id].exit_code == KILLED:
-            self._enter(end_us, job_id, run)
-        elif self._rounds is None:
-            self._enter(self._lease.seen_us(end_us), job_id, run)
+        if not self._sees_at_once and task.exit_code != KILLED:
+            if self._rounds is not None:
+                return  # the end of the round will tell
+            end_us = self._lease.seen_us(end_us)
+        self._entered += 1
+        heappush(self._agenda, (end_us, task.ordinal, self._entered, job_id, run))
 
-    def _next_us(self) -> int | None:
+    def _next_us(self) -> int:
         """Return the next instant at which anything happens, passing over what is void."""
         agenda, runs = self._agenda, self._work.runs
         while agenda and _is_void(agenda[0][3], agenda[0][4], runs):
             heappop(agenda)
-        found = [agenda[0][0]] if agenda else []
-        if self._next < len(self._arrivals):
-            found.append(self._arrivals[self._next].submit_us)
+        next_us = self._arrives_us
+        if agenda and agenda[0][0] < next_us:
+            next_us = agenda[0][0]
         if self._rounds is not None:
             round_us = self._rounds.end_us(self._now_us)
-            found += [] if round_us is None else [round_us]
-        if self._change is not None and (found or self._work.tasks):
-            found.append(self._change.at_us)
-        return min(found, default=None)
+            if round_us is not None and round_us < next_us:
+                next_us = round_us
+        if self._changes_us < next_us and (next_us != NEVER_US or self._work.tasks):
+            return self._changes_us
+        return next_us
 
     def _gather_upto(self, next_us: int, gather_us: int) -> int:
         """Return up to when inputs may be handed over together."""
@@ -185,17 +177,20 @@ class SimulatedBackend:
 
     def _inputs_upto(self, last_us: int) -> list[Input]:
         inputs: list[Input] = []
-        agenda, arrivals, count = self._agenda, self._arrivals, len(self._arrivals)
+        agenda, runs = self._agenda, self._work.runs
         while True:
-            change_us = None if self._change is None else self._change.at_us
-            arrive_us = arrivals[self._next].submit_us if self._next < count else None
-            bound_us = last_us if change_us is None or change_us > last_us else change_us
-            bound_us = bound_us if arrive_us is None or arrive_us > bound_us else arrive_us
+            bound_us = min(last_us, self._arrives_us, self._changes_us)
             while agenda and agenda[0][0] <= bound_us:
-                self._happen(heappop(agenda), inputs)
-            if change_us == bound_us:
+                at_us, _, _, job_id, what = heappop(agenda)
+                if type(what) is Run:
+                    if runs.get(job_id) is what:
+                        self._exit(job_id, what, at_us, inputs)
+                elif not _is_void(job_id, what, runs):
+                    self._leaving -= type(what) is GpusReleased
+                    inputs.append(what)
+            if self._changes_us == bound_us:
                 self._change_node(inputs)
-            elif arrive_us == bound_us:
+            elif self._arrives_us == bound_us:
                 self._arrive(inputs)
             else:
                 break
@@ -208,38 +203,30 @@ class SimulatedBackend:
         return not self._leaving if end_us is None else end_us <= now_us
 
     def _arrive(self, inputs: list[Input]) -> None:
-        job = self._arrivals[self._next]
-        self._work.arrive(job.job_id, self._next, job.spec, job.duration_us, job.ends)
-        self._next += 1
+        arrivals, place = self._arrivals, self._next
+        job = arrivals[place]
+        self._work.arrive(job, place)
+        self._next = place = place + 1
+        self._arrives_us = arrivals[place].submit_us if place < len(arrivals) else NEVER_US
         inputs.append(SubmitJob(job.submit_us, job.job_id, job.spec, job.duration_us))
 
-    def _happen(self, entry: tuple[int, int, int, JobId, Any], inputs: list[Input]) -> None:
-        at_us, _, _, job_id, what = entry
-        if _is_void(job_id, what, self._work.runs):
-            return
-        if isinstance(what, Run):
-            self._exit(job_id, what, at_us, inputs)
-            return
-        if isinstance(what, GpusReleased):
-            self._leaving -= 1
-        inputs.append(what)
-
     def _exit(self, job_id: JobId, run: Run, at_us: int, inputs: list[Input]) -> None:
-        del self._work.runs[job_id]
-        task = self._work.tasks.pop(job_id)
-        if task.exit_code == KILLED:
-            inputs.append(CancelJob(at_us, job_id, task.spec.user))
-        inputs.append(self._exited(job_id, task, run, at_us))
+        work = self._work
+        del work.runs[job_id], work.tasks[job_id]
+        if run.task.exit_code == KILLED:
+            inputs.append(CancelJob(at_us, job_id, run.task.spec.user))
+        inputs.append(self._exited(job_id, run, at_us))
 
-    def _exited(self, job_id: JobId, task: Task, run: Run, at_us: int) -> AttemptExited:
+    def _exited(self, job_id: JobId, run: Run, at_us: int) -> AttemptExited:
         ended_us = None if run.end_us == at_us else self._work.really_ended_us(run, at_us)
-        code = task.exit_code
+        code = run.task.exit_code
         return AttemptExited(at_us, job_id, run.attempt, code, released=True, ended_us=ended_us)
 
     def _change_node(self, inputs: list[Input]) -> None:
         change = self._change
         assert change is not None, "a node change without one"
         self._change = next(self._changes, None)
+        self._changes_us = NEVER_US if self._change is None else self._change.at_us
         at_us = change.at_us
         if not change.is_loss:
             inputs.append(NodeReachable(at_us, change.node))

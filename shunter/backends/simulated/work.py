@@ -4,6 +4,7 @@ The world keeps its own books. What the scheduler knows comes to it as observati
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from shunter.backends.simulated.costs import Costs
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
@@ -18,23 +19,17 @@ FAILED = 1
 EXIT_CODES = {"finished": 0, "failed": FAILED, "cancelled": KILLED}
 
 
-@dataclass(slots=True)
-class Run:
-    """One attempt.
+class Arrival(Protocol):
+    """A job of a trace: what it asks for, when, how long it runs, and how it ends."""
 
-    Its job began to make progress at `began_us`, with `left` units to do, and has `saved` units to
-    do by its last checkpoint. The work that its task has left was counted at `works_from_us`. All
-    is done at `end_us` (None: never, or not foreseen).
-    """
+    job_id: JobId
+    submit_us: int
+    spec: JobSpec
+    duration_us: int
 
-    attempt: int
-    nodes: tuple[NodeName, ...]
-    pace: Pace
-    began_us: int
-    works_from_us: int
-    left: int
-    saved: int
-    end_us: int | None
+    @property
+    def ends(self) -> str:
+        """How it ends: finished, failed or cancelled."""
 
 
 @dataclass(slots=True)
@@ -50,6 +45,31 @@ class Task:
     left: int
     exit_code: int
     moves_from: tuple[NodeName, ...] = ()
+
+
+@dataclass(slots=True)
+class Run:
+    """One attempt of a task.
+
+    Its job began to make progress at `began_us`, with `left` units to do, and has `saved` units to
+    do by its last checkpoint. The work that its task has left was counted at `works_from_us`. All
+    is done at `end_us` (None: never, or not foreseen).
+    """
+
+    task: Task
+    attempt: int
+    allocation: Allocation
+    pace: Pace
+    began_us: int
+    works_from_us: int
+    left: int
+    saved: int
+    end_us: int | None
+
+    @property
+    def nodes(self) -> tuple[NodeName, ...]:
+        """The servers it runs on."""
+        return tuple([share.node for share in self.allocation.shares])
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,49 +94,52 @@ class Work:
         self._speeds = speeds
         self._fixed = lease.round_ends is RoundEnds.fixed
         self._in_steps = lease.progress is Progress.whole_steps
+        self._is_plain = speeds is None and self._fixed and lease.is_exact
         self.tasks: dict[JobId, Task] = {}
         self.runs: dict[JobId, Run] = {}
 
-    def arrive(
-        self, job_id: JobId, ordinal: int, spec: JobSpec, duration_us: int, ends: str
-    ) -> None:
+    def arrive(self, job: Arrival, ordinal: int) -> None:
         """Add a job with all its work: in steps where they count, or in microseconds."""
-        units = duration_us
+        spec, units = job.spec, job.duration_us
         if self._in_steps and spec.total_steps:
             units = spec.total_steps
-        pace = Pace(1.0, units, duration_us)
-        self.tasks[job_id] = Task(ordinal, spec, pace, units, EXIT_CODES[ends])
+        pace = Pace(1.0, units, job.duration_us)
+        self.tasks[job.job_id] = Task(ordinal, spec, pace, units, EXIT_CODES[job.ends])
 
     def begin(self, job_id: JobId, attempt: int, allocation: Allocation, now_us: int) -> Run:
         """Begin an attempt, and foresee its end where that depends on nobody else."""
         task = self.tasks[job_id]
         from_us, left, pace = now_us + self._cost_us(task, attempt), task.left, task.pace
-        if self._speeds is not None:
-            speed = self._speeds.speed(task.spec, allocation)
-            pace = Pace(speed, pace.units, pace.duration_us)
         end_us: int | None = None
-        if self._fixed:
-            plain = self._speeds is None and not self._in_steps
-            end_us = from_us + left if plain else self._lease.end_us(from_us, left, pace)
-        nodes = tuple([share.node for share in allocation.shares])
-        run = Run(attempt, nodes, pace, from_us, from_us, left, left, end_us)
+        if self._is_plain:
+            end_us = from_us + left
+        else:
+            if self._speeds is not None:
+                speed = self._speeds.speed(task.spec, allocation)
+                pace = Pace(speed, pace.units, pace.duration_us)
+            if self._fixed:
+                end_us = self._lease.end_us(from_us, left, pace)
+        run = Run(task, attempt, allocation, pace, from_us, from_us, left, left, end_us)
         self.runs[job_id] = run
         return run
 
     def leave(self, job_id: JobId, now_us: int, *, moves: bool) -> Leaving:
         """Stop an attempt with its work saved."""
-        task, run = self.tasks[job_id], self.runs.pop(job_id)
+        run = self.runs.pop(job_id)
+        task = run.task
         works = now_us >= run.began_us
         counted = self._counted(run, now_us)
         task.left -= min(task.left, counted)
         task.moves_from = run.nodes if moves else ()
         is_done = not task.left and (works or counted > 0)
         cost_us = self._costs.suspend_us if works and not is_done else 0
-        return Leaving(now_us + cost_us, _lost_us(task, run, now_us), is_done)
+        lost_us = 0 if self._is_plain else _lost_us(task, run, now_us)
+        return Leaving(now_us + cost_us, lost_us, is_done)
 
     def lose(self, job_id: JobId, now_us: int) -> int:
         """Stop an attempt whose server died; return the work lost with it."""
-        task, run = self.tasks[job_id], self.runs.pop(job_id)
+        run = self.runs.pop(job_id)
+        task = run.task
         self.save(task, run, now_us)
         task.left = run.saved
         return _lost_us(task, run, now_us)
@@ -137,6 +160,8 @@ class Work:
         return run.end_us
 
     def _counted(self, run: Run, now_us: int) -> int:
+        if self._is_plain:
+            return max(0, now_us - run.works_from_us)
         if self._fixed:
             return self._lease.done_by(run.works_from_us, now_us, run.pace)
         return self._run_by(run, now_us)

@@ -158,12 +158,18 @@ class Cluster:
         return not any(self.servers[share.node].held & share.gpu_mask for share in shares)
 
     def _spend(self, server: Server, share: Share, sign: int) -> None:
+        """Take what a share needs from what its server offers (-1), or give it back (1)."""
         pool, position = self.pools[server.configuration.gpu_type], server.position
         if server.health is _UP and not server.drained:
-            mask = share.gpu_mask
-            if server.quarantined:
-                mask &= ~server.quarantined
-            pool.flip(position, mask, sign * mask.bit_count())
+            # The GPUs change hands as a whole, so flipping their bits is enough.
+            mask = share.gpu_mask & ~server.quarantined
+            free, bit, buckets = pool.free[position], 1 << position, pool.buckets
+            gained = sign * mask.bit_count()
+            pool.free[position] = free ^ mask
+            count = free.bit_count()
+            buckets[count] ^= bit
+            buckets[count + gained] ^= bit
+            pool.gpus_free += gained
         if share.cpus_milli or share.memory_mb:
             server.cpus_milli_free += sign * share.cpus_milli
             server.memory_mb_free += sign * share.memory_mb

@@ -64,18 +64,6 @@ class Pool:
             self.buckets[after] ^= bit
             self.gpus_free += after - before
 
-    def flip(self, position: int, mask: int, gained: int) -> None:
-        """Take GPUs of one server that are all free, or give back such as are all taken.
-
-        `gained` is the change in the number of free GPUs; the caller has counted the mask.
-        """
-        before = self.free[position]
-        self.free[position] = before ^ mask
-        count, bit, buckets = before.bit_count(), 1 << position, self.buckets
-        buckets[count] ^= bit
-        buckets[count + gained] ^= bit
-        self.gpus_free += gained
-
     def copied(self) -> "Pool":
         """Return a scratch whose GPUs can be given away without touching the original."""
         return Pool(

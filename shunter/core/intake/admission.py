@@ -19,6 +19,9 @@ class Refusal:
     detail: str
 
 
+_UNKNOWN = Refusal(Reason.infeasible, 0, 0, "not tried yet")
+
+
 class Admission:
     """Tries each class of demand once on the empty cluster, and remembers the answer."""
 
@@ -37,9 +40,10 @@ class Admission:
         if queue.quota_gpus is not None and demand.gpus > queue.quota_gpus:
             detail = f"the quota of queue {queue.name}"
             return Refusal(Reason.infeasible, demand.gpus, queue.quota_gpus, detail)
-        if demand not in self._answers:
-            self._answers[demand] = self._try(demand)
-        return self._answers[demand]
+        answer = self._answers.get(demand, _UNKNOWN)
+        if answer is _UNKNOWN:
+            answer = self._answers[demand] = self._try(demand)
+        return answer
 
     def _try(self, demand: Demand) -> Refusal | None:
         pools = [

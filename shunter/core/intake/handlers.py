@@ -167,7 +167,8 @@ def _end(
         core.emit(JobFinished(at_us, job.job_id, ended_us))
     else:
         core.emit(JobFailed(at_us, job.job_id, "exit", exit_code))
-    _cancel_stranded(core, at_us)
+    if core.state.stranded:
+        _cancel_stranded(core, at_us)
 
 
 def _cancel_stranded(core: "Scheduler", at_us: int) -> None:

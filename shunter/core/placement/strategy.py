@@ -28,7 +28,14 @@ def place(placement: Placement, pool: Pool, demand: Demand) -> tuple[Share, ...]
     if spots is None:
         return _why_not(pool, demand)
     if len(spots) == 1 and not demand.cpus_milli and not demand.memory_mb:
-        return _place_on_one(pool, spots[0], demand)
+        # The usual case, kept short: a gang on one server.
+        position, count = spots[0]
+        server, free = pool.servers[position], pool.free[position]
+        mask = pick_gpus(server.configuration, free, count, demand.max_level)
+        if not mask:
+            return Reason.locality_not_met
+        pool.set_free(position, free ^ mask)
+        return (Share(server.name, mask),)
     shares = []
     done = cpus_done = memory_done = 0
     for position, count in spots:
@@ -48,17 +55,6 @@ def place(placement: Placement, pool: Pool, demand: Demand) -> tuple[Share, ...]
             pool.cpus_free[position] -= share.cpus_milli
             pool.memory_free[position] -= share.memory_mb
     return tuple(shares)
-
-
-def _place_on_one(pool: Pool, spot: Spot, demand: Demand) -> tuple[Share, ...] | Reason:
-    """Take the GPUs of a gang that fits on one server: the usual case, kept short."""
-    position, count = spot
-    server, free = pool.servers[position], pool.free[position]
-    mask = pick_gpus(server.configuration, free, count, demand.max_level)
-    if not mask:
-        return Reason.locality_not_met
-    pool.set_free(position, free ^ mask)
-    return (Share(server.name, mask),)
 
 
 def _part(whole: int, gpus: int, demand: Demand) -> int:

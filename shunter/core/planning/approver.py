@@ -92,10 +92,12 @@ class Check:
                 continue  # there is nobody to tell, or it would make room in vain
             if job_id in seen:
                 refusal: Refusal | None = (Reason.refused, "a plan may change a job only once")
-            elif type(change) is Start:
-                refusal = self._start(job, change.allocation)
-            else:
+            elif type(change) is not Start:
                 refusal = self._leave(job, change)
+            elif job.is_eligible:
+                refusal = self._take(job, change.allocation)
+            else:
+                refusal = Reason.refused, f"the job is {job.phase}, on hold or blocked"
             seen.add(job_id)
             if refusal is None:
                 granted.append(change)
@@ -104,11 +106,6 @@ class Check:
                 rule = change.because.rule
                 approval.refused.append(PlanRejected(self.now_us, job_id, reason, rule, detail))
         return approval
-
-    def _start(self, job: Job, target: Allocation) -> Refusal | None:
-        if not job.is_eligible:
-            return Reason.refused, f"the job is {job.phase}, on hold or blocked"
-        return self._take(job, target)
 
     def _leave(self, job: Job, change: Change) -> Refusal | None:
         if not job.allocation.shares or job.end_cause or job.phase is ENDING:
@@ -126,7 +123,7 @@ class Check:
 
     def _take(self, job: Job, target: Allocation) -> Refusal | None:
         """Check an allocation against what is left, and take it."""
-        shares, gpus, flipped = target.shares, 0, self.flipped
+        shares, gpus, flipped, spec = target.shares, 0, self.flipped, job.spec
         for share in shares:
             mask, node = share.gpu_mask, share.node
             gpus += mask.bit_count()
@@ -139,20 +136,20 @@ class Check:
                 or mask >> server.configuration.gpus
                 or share.cpus_milli
                 or share.memory_mb
-                or job.spec.gpu_types
+                or spec.gpu_types
             ):
                 refusal = self._check_share(job, share)
                 if refusal is not None:
                     return refusal
-        if gpus != job.spec.gpus:
-            return Reason.refused, f"{gpus} GPUs instead of the gang of {job.spec.gpus}"
+        if gpus != spec.gpus:
+            return Reason.refused, f"{gpus} GPUs instead of the gang of {spec.gpus}"
         if target.sharing is not _EXCLUSIVE:
             return Reason.refused, "this version cannot share GPUs"
         if len(shares) != 1:
             refusal = self._whole(shares, gpus)
             if refusal is not None:
                 return refusal
-        queue = self.state.queues[job.spec.queue]
+        queue = self.state.queues[spec.queue]
         if queue.quota_gpus is not None:
             used = queue.gpus + self.queue_gpus.get(queue.name, 0)
             if used + gpus > queue.quota_gpus:

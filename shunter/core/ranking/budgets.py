@@ -18,16 +18,18 @@ class Budget:
 
     def add(self, key: int, gpus: int) -> None:
         """Insert a running job."""
-        at = bisect_left(self.keys, key)
-        self.keys.insert(at, key)
+        keys = self.keys
+        at = bisect_left(keys, key)
+        keys.insert(at, key)
         self.gpus.insert(at, gpus)
         self.total += gpus
 
     def remove(self, key: int) -> None:
         """Take out a running job."""
-        at = bisect_left(self.keys, key)
-        assert self.keys[at] == key, "a running job is not where its key says"
-        del self.keys[at]
+        keys = self.keys
+        at = bisect_left(keys, key)
+        assert keys[at] == key, "a running job is not where its key says"
+        del keys[at]
         self.total -= self.gpus.pop(at)
 
     def after(self, key: int) -> int:

@@ -41,7 +41,7 @@ def backfill(walk: Walk, view: View, default_limit_us: int) -> Reservation | Non
         return None
     promise = _reserve(walk, head, view, default_limit_us)
     ranking = walk.ranking
-    for key in merge(*(waiting.keys for waiting in ranking.classes)):
+    for key in merge(*(waiting.in_order for waiting in ranking.classes)):
         if key <= head.key:
             continue
         entry = ranking.entry_at(key)

@@ -9,7 +9,7 @@ ORDINAL_BITS = 40
 RANK_BITS = 64
 PRIORITY_BITS = 24
 
-_ORDINAL_MASK = (1 << ORDINAL_BITS) - 1
+ORDINAL_MASK = (1 << ORDINAL_BITS) - 1
 _RANK_SHIFT = ORDINAL_BITS
 _PRIORITY_SHIFT = _RANK_SHIFT + RANK_BITS
 _BAND_SHIFT = _PRIORITY_SHIFT + PRIORITY_BITS
@@ -30,7 +30,7 @@ def pack(band: int, priority: int, rank: int, ordinal: int) -> int:
 
 def ordinal_of(key: int) -> int:
     """Return the submission ordinal of the job with this key."""
-    return key & _ORDINAL_MASK
+    return key & ORDINAL_MASK
 
 
 def band_of(key: int) -> int:

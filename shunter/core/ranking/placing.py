@@ -21,9 +21,13 @@ def place_starts(
         return {}
     scratch = _after_leaving(picked.victims, view)
     placed: Placed = {}
+    jobs = view.jobs
     for entry, pool in picked.starts:
-        demand = view.jobs[entry.job_id].demand
-        shares = _place_one(demand, pool, placement, scratch)
+        demand = jobs[entry.job_id].demand
+        if demand.gpus:
+            shares = place(placement, scratch[pool], demand)
+        else:
+            shares = _place_without_gpus(demand, placement, scratch)
         if isinstance(shares, Reason):
             return entry, pool, shares
         placed[entry.job_id] = shares
@@ -47,11 +51,10 @@ def _after_leaving(victims: list[Entry], view: View) -> dict[str, Pool]:
     return scratch
 
 
-def _place_one(
-    demand: Demand, pool: str, placement: Placement, scratch: dict[str, Pool]
+def _place_without_gpus(
+    demand: Demand, placement: Placement, scratch: dict[str, Pool]
 ) -> tuple[Share, ...] | Reason:
-    if demand.gpus:
-        return place(placement, scratch[pool], demand)
+    """Place a CPU job, on a server without GPUs if there is room."""
     order = [CPU_POOL, *(name for name in scratch if name != CPU_POOL)]
     shares: tuple[Share, ...] | Reason = Reason.cpu_or_memory_short
     for name in order:

@@ -234,7 +234,9 @@ class RankedPolicy:
             for victim in picked.victims:
                 because = Because("outranked", (rank_of(victim.key) - zero,), gainers)
                 changes.append(Suspend(victim.job_id, because))
+        name, reasons = self.name, dict[int, Because]()
         for entry, _ in picked.starts:
-            because = Because(self.name, (rank_of(entry.key),))
-            changes.append(Start(entry.job_id, Allocation(placed[entry.job_id]), because))
+            rank, job_id = rank_of(entry.key), entry.job_id
+            because = reasons.get(rank) or reasons.setdefault(rank, Because(name, (rank,)))
+            changes.append(Start(job_id, Allocation(placed[job_id]), because))
         return tuple(changes)

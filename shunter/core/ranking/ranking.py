@@ -16,7 +16,7 @@ from shunter.core.ranking.budgets import Budget
 from shunter.core.ranking.index import Index
 from shunter.core.ranking.keys import band_of, ordinal_of, pack
 from shunter.core.ranking.waiting import WaitingClass
-from shunter.core.state import Job
+from shunter.core.state import WAITING, Job
 from shunter.core.view import View
 from shunter.events.rows import DERIVED
 from shunter.events.values.ids import JobId, QueueName
@@ -92,33 +92,30 @@ class Ranking:
             self._take_out(entry)
         shares = job.allocation.shares
         if shares and not job.end_cause and job.exit_code is None:
-            server = view.cluster.servers[shares[0].node]
-            pool: str = server.configuration.gpu_type
+            pool: str = view.cluster.servers[shares[0].node].configuration.gpu_type
             gpus = job.gpus or job.allocation.gpus
-        elif job.is_eligible:
+        elif job.phase is WAITING and not job.is_on_hold and not job.blocked_by:
             pool, gpus = NO_POOL, job.demand.gpus
         else:
             if entry is not None:
                 self._forget(entry)
             return
         rank, changes_at = index.standing(job, view)
+        band, ordinal = _NORMAL, job.ordinal
         if view.is_guarded or job.spec.suspend_mode is _NEVER:
-            band: int = view.guards.band(job, view.now_us)
+            band = view.guards.band(job, view.now_us)
             changes_at = _earliest(changes_at, view.guards.changes_at(job, view.now_us))
-        else:
-            band = _NORMAL
-        key = pack(band, job.priority, rank, job.ordinal)
+        key = pack(band, job.priority, rank, ordinal)
         if entry is None:
             number = self._class_of(job.demand).number
-            entry = Entry(job.job_id, job.ordinal, number, key, gpus, pool, changes_at)
-            self.entries[job.job_id] = entry
-            self.by_ordinal[job.ordinal] = entry
+            entry = Entry(job.job_id, ordinal, number, key, gpus, pool, changes_at)
+            self.entries[job.job_id] = self.by_ordinal[ordinal] = entry
         else:
             if self.classes[entry.number].demand is not job.demand:
                 entry.number = self._class_of(job.demand).number
             entry.key, entry.gpus, entry.pool, entry.changes_at = key, gpus, pool, changes_at
         if changes_at is not None:
-            heappush(self.timers, (changes_at, job.ordinal))
+            heappush(self.timers, (changes_at, ordinal))
         if index.drifts:
             self._note_drift(job)
         self._insert(entry)
@@ -132,7 +129,7 @@ class Ranking:
         if entry is None:
             return True
         waiting = self.classes[entry.number]
-        return waiting.told is not None and waiting.keys[0] < entry.key
+        return waiting.told is not None and waiting.keys[waiting.first] < entry.key
 
     def is_starved(self, job_id: JobId) -> bool:
         """Say whether a job stands at the head because it has waited too long."""

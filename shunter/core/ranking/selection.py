@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heapreplace
 from shunter.core.cluster import CPU_POOL
 from shunter.core.ranking.budgets import Budget
 from shunter.core.ranking.index import Misfit
-from shunter.core.ranking.keys import FIRST, LAST
+from shunter.core.ranking.keys import FIRST, LAST, ORDINAL_MASK
 from shunter.core.ranking.ranking import Entry, Ranking
 from shunter.core.ranking.waiting import WaitingClass
 from shunter.core.view import View
@@ -68,7 +68,7 @@ class Walk:
 
     def run(self) -> Selection:
         """Walk to the end and return who was picked."""
-        picked, classes = self.picked, self.ranking.classes
+        picked, classes, by_ordinal = self.picked, self.ranking.classes, self.ranking.by_ordinal
         heads = self._heads()
         heapify(heads)
         while heads:
@@ -84,7 +84,7 @@ class Walk:
                     break
                 heappop(heads)
                 continue
-            self.take(self.ranking.entry_at(key), pool)
+            self.take(by_ordinal[key & ORDINAL_MASK], pool)
             if self.preemptive:
                 self._at = rank
             place += 1
@@ -102,7 +102,11 @@ class Walk:
         No class finds more free at its turn than the one that ranks first would.
         """
         classes = self.ranking.classes
-        heads = [(waiting.keys[0], waiting.number, 0) for waiting in classes if waiting.keys]
+        heads = [
+            (waiting.keys[waiting.first], waiting.number, waiting.first)
+            for waiting in classes
+            if waiting.keys
+        ]
         if not self.skips or not heads:
             return heads
         if not self.preemptive:

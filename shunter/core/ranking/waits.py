@@ -28,8 +28,8 @@ def class_waits(walk: Walk, view: View) -> tuple[ClassWait, ...]:
     guarded = bool(view.guards.min_runtime_us or view.guards.preemptions_per_hour is not None)
     found: list[ClassWait] = []
     for waiting in ranking.classes:
-        number, keys = waiting.number, waiting.keys
-        if not keys or (number in started and len(keys) == started[number]):
+        number = waiting.number
+        if not waiting.keys or (number in started and waiting.count == started[number]):
             if waiting.told is not None and number not in left:
                 found.append(ClassWait(waiting.demand, None))
             continue
@@ -58,7 +58,7 @@ def _blockers(waiting: WaitingClass, walk: Walk) -> tuple[JobId, ...]:
     """Return the head it must not overtake, and the running jobs that rank last."""
     picked, ranking = walk.picked, walk.ranking
     found: list[JobId] = []
-    if not walk.skips and picked.head and picked.head.key < waiting.keys[0]:
+    if not walk.skips and picked.head and picked.head.key < waiting.keys[waiting.first]:
         found.append(picked.head.job_id)
     for name in waiting.demand.gpu_types or walk.free:
         budget = ranking.pools.get(name, Budget())
@@ -74,7 +74,8 @@ def _guard(waiting: WaitingClass, walk: Walk, view: View) -> Reason | None:
         if budget is None:
             continue
         pinned = budget.total - budget.after(_PINNED_END)
-        if pinned and walk.free[name] + budget.after(waiting.keys[0]) + pinned >= waiting.gpus:
+        first = waiting.keys[waiting.first]
+        if pinned and walk.free[name] + budget.after(first) + pinned >= waiting.gpus:
             job = view.jobs[walk.ranking.entry_at(budget.keys[0]).job_id]
             return view.guards.pinned_by(job, view.now_us)
     return None

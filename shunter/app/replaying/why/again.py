@@ -207,7 +207,7 @@ def _place_of(job: Job, term: Term) -> Place | None:
     mine = ranking.entries.get(job.job_id)
     if mine is None:
         return None
-    keys = sorted(key for waiting in ranking.classes for key in waiting.keys)
+    keys = sorted(key for waiting in ranking.classes for key in waiting.in_order)
     ahead = [key for key in keys if key < mine.key]
     first = tuple(ranking.entry_at(key).job_id for key in ahead[:AHEAD])
     return Place(len(ahead) + 1, len(keys), rank_of(mine.key), first)
