@@ -175,3 +175,15 @@ def test_steps_since_the_last_checkpoint_are_lost_with_a_server() -> None:
     hand.orders(resume())
     # 4 of 7 are left: 2 by 22, 2 by 30.
     assert ends_of_rounds(hand.goes_on()) == [22, 30]
+
+
+def test_checkpoint_of_an_earlier_round_holds_what_was_done_by_then() -> None:
+    job = trace_job(0, lasts=28, total_steps=7, checkpoint_interval_us=7)
+    hand = Hand(SimulatedBackend([job], lease=STEPS, failures=mishaps(dies(0, at=12))))
+    hand.until(0)
+    hand.orders(launch())
+    # The round is over at 8. The checkpoint at 7 holds 1 step of 4, so 8 of 12 are lost.
+    assert AttemptLost(12, J0, 1, "node lost", 8) in hand.until(12)
+    hand.orders(resume())
+    # 6 of 7 are left: 2 by 20, 2 by 28, 2 by 36.
+    assert ends_of_rounds(hand.goes_on()) == [20, 28, 36]

@@ -92,6 +92,15 @@ def test_steps_take_longer_at_a_lower_speed() -> None:
     assert end_of(hand).at_us == 36
 
 
+def test_step_of_a_broken_number_of_microseconds_ends_at_the_next_whole_one() -> None:
+    nodes = {node_name(0): configuration(1, gpu_type="k80")}
+    model = SpeedModel(nodes, relative={GpuType("k80"): 0.7})
+    hand = world(trace_job(0, lasts=10, total_steps=4), STEPS, speeds=model)
+    hand.orders(launch())
+    # A step takes 2.5 / 0.7 = 3.57, two take 7.14: 2 by 10, and 2 more by 10 + 8.
+    assert end_of(hand).at_us == 18
+
+
 def test_lease_is_credited_as_a_whole_when_it_was_granted() -> None:
     hand = world(trace_job(0, lasts=25), GRANTED)
     hand.orders(launch())
