@@ -1,6 +1,9 @@
 """What launching, leaving and moving cost: instants computed by hand."""
 
+import pytest
+
 from shunter.backends.simulated import Costs, SimulatedBackend
+from shunter.core.effects import Effect
 from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
 from tests.factories import job_id, node_name, trace_job
@@ -55,15 +58,26 @@ def test_suspending_stops_work_at_once_and_frees_gpus_later() -> None:
     assert hand.until(50) == left(7, 9)
 
 
-def test_resumed_job_pays_to_come_back_and_does_the_rest() -> None:
+@pytest.mark.parametrize(
+    ("order", "started_us", "ends_us"),
+    [
+        (suspend(), 25, 31),  # 20 + 5, and 6 are left: 25 + 6
+        (migrate(), 27, 33),  # 20 + 7 instead: 27 + 6
+    ],
+)
+def test_job_pays_to_come_back_and_does_the_rest(
+    order: Effect, started_us: int, ends_us: int
+) -> None:
     hand = world(10)
     hand.orders(launch())
-    hand.until(7)
-    hand.orders(suspend())
-    hand.until(20)
+    hand.until(7)  # it works from 3 to 7: 4 of 10
+    hand.orders(order)
+    assert hand.until(20)[-1] == GpusReleased(9, J0, 1)
     hand.orders(resume(where=ON_N1))
-    # Work from 3 to 7: 4 of 10. Back at 20 + 5, and 6 are left: 25 + 6.
-    assert hand.until(50) == [AttemptStarted(25, J0, 2), exited(31, 2)]
+    started, ended = hand.until(50)
+    assert isinstance(started, AttemptStarted)
+    assert started.at_us == started_us
+    assert ended == exited(ends_us, 2)
 
 
 def test_moved_job_pays_to_move_instead_of_to_resume() -> None:

@@ -124,6 +124,19 @@ def test_gang_that_leaves_at_the_end_of_a_round_keeps_its_steps() -> None:
     assert ends_of_rounds(hand.goes_on()) == [58, 66, 70]
 
 
+def test_round_in_which_nobody_runs_waits_for_one_that_leaves() -> None:
+    jobs = [trace_job(0, lasts=25), trace_job(1, at=12)]
+    hand = world(*jobs, costs=Costs(suspend_us=4))
+    hand.orders(launch())
+    assert hand.until(10)[-1] == RoundEnded(10)
+    hand.orders(suspend())
+    seen = hand.until(13)
+    # With the only gang its round is over at once; the arrival at 12 ends no round.
+    assert ends_of_rounds(seen) == [10]
+    assert isinstance(seen[-1], SubmitJob)
+    assert hand.goes_on() == [GpusReleased(14, J0, 1), RoundEnded(14)]
+
+
 def test_credit_at_grant_means_nothing_here() -> None:
     granted = Lease(credit=Credit.at_grant, round_ends=LAST_GANG, round_us=10)
     hand = world(trace_job(0, lasts=15), lease=granted)

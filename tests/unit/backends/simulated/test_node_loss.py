@@ -47,22 +47,24 @@ def lost(at_us: int, lost_us: int, job: int = 0, attempt: int = 1) -> list[Input
 def test_job_without_checkpoints_begins_again() -> None:
     hand = world(trace_job(0, lasts=20), failures=mishaps(dies(0, at=8)))
     hand.orders(launch())
-    assert hand.until(10) == lost(8, lost_us=8)
+    assert hand.until(30) == lost(8, lost_us=8)
     hand.orders(resume(where=ON_N1))
-    assert hand.goes_on() == [AttemptExited(30, J0, 2, 0, released=True)]
+    assert hand.goes_on() == [AttemptExited(50, J0, 2, 0, released=True)]
 
 
 @pytest.mark.parametrize(
-    ("dies_us", "lost_us", "ends_us"),
+    ("interval_us", "dies_us", "lost_us", "ends_us"),
     [
-        (8, 2, 44),  # the checkpoint at 6 holds 6 of 20: 30 + 14
-        (6, 0, 44),  # the very instant of a checkpoint
-        (5, 2, 47),  # that at 3 holds 3: 30 + 17
-        (2, 2, 50),  # there is none yet: 30 + 20
+        (3, 8, 2, 44),  # the checkpoint at 6 holds 6 of 20: 30 + 14
+        (4, 8, 0, 42),  # it dies at the very instant of a checkpoint: 30 + 12
+        (3, 5, 2, 47),  # that at 3 holds 3: 30 + 17
+        (3, 2, 2, 50),  # there is none yet: 30 + 20
     ],
 )
-def test_work_since_the_last_checkpoint_is_lost(dies_us: int, lost_us: int, ends_us: int) -> None:
-    job = trace_job(0, lasts=20, checkpoint_interval_us=3)
+def test_work_since_the_last_checkpoint_is_lost(
+    interval_us: int, dies_us: int, lost_us: int, ends_us: int
+) -> None:
+    job = trace_job(0, lasts=20, checkpoint_interval_us=interval_us)
     hand = world(job, failures=mishaps(dies(0, at=dies_us)))
     hand.orders(launch())
     assert hand.until(30) == lost(dies_us, lost_us)
