@@ -16,6 +16,7 @@ from shunter.events.values.job_spec import JobSpec
 
 KILLED = 143  # what a shell reports for a process ended by SIGTERM
 FAILED = 1
+_STEADY = Pace(1.0, 1, 1)  # where all time at work is work
 EXIT_CODES = {"finished": 0, "failed": FAILED, "cancelled": KILLED}
 
 
@@ -103,7 +104,7 @@ class Work:
         spec, units = job.spec, job.duration_us
         if self._in_steps and spec.total_steps:
             units = spec.total_steps
-        pace = Pace(1.0, units, job.duration_us)
+        pace = _STEADY if self._is_plain else Pace(1.0, units, job.duration_us)
         self.tasks[job.job_id] = Task(ordinal, spec, pace, units, EXIT_CODES[job.ends])
 
     def begin(self, job_id: JobId, attempt: int, allocation: Allocation, now_us: int) -> Run:

@@ -137,7 +137,7 @@ class RankedPolicy:
             memory.sync(view.jobs[event.job_id], index, view)
             # Once it runs it is starved no more; who had to leave one pool may fit another; and
             # who found no place may now make others leave, and find one.
-            moved_on = len(view.pools) > 1 and not event.allocation.shares
+            moved_on = not event.allocation.shares and len(view.pools) > 1
             if starved or moved_on or (memory.unplaced and index.preemptive):
                 memory.dirty = memory.again = True
 
@@ -176,8 +176,9 @@ class RankedPolicy:
 
     def advance(self, memory: Ranking, view: View) -> None:
         """Re-rank the jobs whose rank has changed by itself."""
-        for job_id in (*memory.due(view.now_us), *memory.unsteady):
-            memory.sync(view.jobs[job_id], self.index, view)
+        if memory.timers or memory.unsteady:
+            for job_id in (*memory.due(view.now_us), *memory.unsteady):
+                memory.sync(view.jobs[job_id], self.index, view)
 
     def target(self, memory: Ranking, view: View) -> tuple[Target, ...] | None:
         """An index policy has no targets."""
@@ -228,15 +229,21 @@ class RankedPolicy:
     def _changes(self, picked: Selection, placed: Placed, now_us: int) -> tuple[Change, ...]:
         """Return the suspensions and then the starts, each with its rule and rank."""
         changes: list[Change] = []
+        reasons: dict[int, Because] = {}
         if picked.victims:
             zero = now_us if self.index.drifts else 0
-            gainers = tuple(entry.job_id for entry, _ in picked.starts[:4])
+            gainers = tuple([entry.job_id for entry, _ in picked.starts[:4]])
             for victim in picked.victims:
-                because = Because("outranked", (rank_of(victim.key) - zero,), gainers)
+                rank = rank_of(victim.key)
+                because = reasons.get(rank)
+                if because is None:
+                    because = reasons[rank] = Because("outranked", (rank - zero,), gainers)
                 changes.append(Suspend(victim.job_id, because))
-        name, reasons = self.name, dict[int, Because]()
+            reasons = {}
         for entry, _ in picked.starts:
             rank, job_id = rank_of(entry.key), entry.job_id
-            because = reasons.get(rank) or reasons.setdefault(rank, Because(name, (rank,)))
+            because = reasons.get(rank)
+            if because is None:
+                because = reasons[rank] = Because(self.name, (rank,))
             changes.append(Start(job_id, Allocation(placed[job_id]), because))
         return tuple(changes)

@@ -79,10 +79,14 @@ class Walk:
             waiting = classes[number]
             pool = self.fitting(waiting, rank)
             if pool is None:
-                picked.head = picked.head or self.ranking.entry_at(key)
+                picked.head = picked.head or by_ordinal[key & ORDINAL_MASK]
                 if not self.skips:
                     break
                 heappop(heads)
+                if self._only is not None and waiting.gpus:
+                    # Nothing grows from here on: who needs as much does not fit either.
+                    heads = [head for head in heads if self._may_fit(head[1], waiting.gpus)]
+                    heapify(heads)
                 continue
             self.take(by_ordinal[key & ORDINAL_MASK], pool)
             if self.preemptive:
@@ -107,7 +111,7 @@ class Walk:
             for waiting in classes
             if waiting.keys
         ]
-        if not self.skips or not heads:
+        if not self.skips or not heads or self._only is not None:
             return heads
         if not self.preemptive:
             most = max(self.free.values(), default=0)
@@ -119,6 +123,11 @@ class Walk:
                 default=0,
             )
         return [head for head in heads if classes[head[1]].gpus <= most]
+
+    def _may_fit(self, number: int, gpus: int) -> bool:
+        """Say whether a class may fit where so many GPUs of the only pool were too many."""
+        waiting = self.ranking.classes[number]
+        return waiting.gpus < gpus or bool(waiting.demand.gpu_types)
 
     def take(self, entry: Entry, pool: str) -> None:
         """Pick a waiting job to start."""
