@@ -16,14 +16,10 @@ pytestmark = pytest.mark.asyncio
 
 J0 = job_id(0)
 
-# The simulated backend looks at the job of these orders and not at their attempt.
-not_yet = pytest.mark.xfail(
-    raises=(KeyError, AssertionError), reason="the simulated backend does it again", strict=True
-)
 LATE_ORDERS = [
-    pytest.param(Launch(J0, 1, ON_N0, job_spec()), marks=not_yet, id="launch"),
-    pytest.param(Suspend(J0, 1), marks=not_yet, id="suspend"),
-    pytest.param(Migrate(J0, 1, ON_N1), marks=not_yet, id="migrate"),
+    pytest.param(Launch(J0, 1, ON_N0, job_spec()), id="launch"),
+    pytest.param(Suspend(J0, 1), id="suspend"),
+    pytest.param(Migrate(J0, 1, ON_N1), id="migrate"),
     pytest.param(Terminate(J0, 1), id="terminate"),
     pytest.param(Fence(J0, 1), id="fence"),
 ]
@@ -58,7 +54,6 @@ async def test_order_for_a_job_that_has_gone_has_no_effect(kind: BackendKind, or
         assert driver.about(J0) == told
 
 
-@not_yet
 async def test_launch_of_a_running_attempt_changes_nothing(kind: BackendKind) -> None:
     async with driven(kind, Program(work_ticks=8)) as driver:
         started_us = await driver.starts()
@@ -69,7 +64,6 @@ async def test_launch_of_a_running_attempt_changes_nothing(kind: BackendKind) ->
         assert len(driver.of(AttemptStarted, J0)) == (0 if driver.instant else 1)
 
 
-@not_yet
 async def test_resumption_of_a_running_attempt_changes_nothing(kind: BackendKind) -> None:
     async with driven(kind, Program(work_ticks=12)) as driver:
         await driver.starts()
@@ -84,7 +78,6 @@ async def test_resumption_of_a_running_attempt_changes_nothing(kind: BackendKind
         assert len(driver.of(AttemptStarted, J0, 2)) == (0 if driver.instant else 1)
 
 
-@not_yet
 @pytest.mark.parametrize("order", [Suspend(J0, 1), Migrate(J0, 1, ON_N1)], ids=["suspend", "move"])
 async def test_job_told_twice_to_leave_leaves_once(
     kind: BackendKind, order: Suspend | Migrate

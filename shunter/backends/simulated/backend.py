@@ -90,11 +90,13 @@ class SimulatedBackend:
         return last_us, self._inputs_upto(last_us)
 
     def launch(self, order: Launch | Resume, now_us: int) -> None:
-        """Begin an attempt."""
+        """Begin an attempt, unless it or a later one has begun, or the job has gone."""
         job_id, attempt = order.job_id, order.attempt
-        run = self._work.begin(job_id, attempt, order.allocation, now_us)
+        task = self._work.tasks.get(job_id)
+        if task is None or attempt <= task.attempt:
+            return
+        run = self._work.begin(task, order, now_us)
         if not self._instant:
-            task = run.task
             moved_from, task.moves_from = task.moves_from, ()
             speed = run.pace.speed
             started = AttemptStarted(run.began_us, job_id, attempt, "", moved_from, speed)
@@ -106,11 +108,14 @@ class SimulatedBackend:
     def leave(self, order: Suspend | Migrate, now_us: int) -> None:
         """Stop an attempt with its work saved; one that had no work left just ends."""
         job_id, attempt = order.job_id, order.attempt
-        run = self._work.runs[job_id]
-        left = self._work.leave(job_id, now_us, moves=isinstance(order, Migrate))
+        run = self._work.runs.get(job_id)
+        if run is None or run.attempt != attempt:
+            return
+        left = self._work.leave(job_id, now_us, moves=type(order) is Migrate)
         if left.is_done:
-            exited = self._exited(job_id, run, now_us)
-            self._enter(now_us, job_id, exited)
+            if run.task.exit_code == KILLED:
+                self._enter(now_us, job_id, CancelJob(now_us, job_id, run.task.spec.user))
+            self._enter(now_us, job_id, self._exited(job_id, run, now_us))
             del self._work.tasks[job_id]
         elif not self._instant:
             suspended = JobSuspended(now_us, job_id, attempt, None, left.lost_us)

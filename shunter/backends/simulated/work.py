@@ -9,6 +9,7 @@ from typing import Protocol
 from shunter.backends.simulated.costs import Costs
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
 from shunter.backends.simulated.pace import Pace
+from shunter.core.effects import Launch, Resume
 from shunter.core.performance import SpeedModel
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
@@ -37,7 +38,8 @@ class Arrival(Protocol):
 class Task:
     """One job of the world, `left` units from its end; `pace` is at base speed.
 
-    `ordinal` is its place in the trace, `moves_from` where it was when it was told to move.
+    `ordinal` is its place in the trace, `attempt` the last one begun, `moves_from` where it was
+    when it was told to move.
     """
 
     ordinal: int
@@ -45,6 +47,7 @@ class Task:
     pace: Pace
     left: int
     exit_code: int
+    attempt: int = 0
     moves_from: tuple[NodeName, ...] = ()
 
 
@@ -107,9 +110,10 @@ class Work:
         pace = _STEADY if self._is_plain else Pace(1.0, units, job.duration_us)
         self.tasks[job.job_id] = Task(ordinal, spec, pace, units, EXIT_CODES[job.ends])
 
-    def begin(self, job_id: JobId, attempt: int, allocation: Allocation, now_us: int) -> Run:
+    def begin(self, task: Task, order: Launch | Resume, now_us: int) -> Run:
         """Begin an attempt, and foresee its end where that depends on nobody else."""
-        task = self.tasks[job_id]
+        attempt, allocation = order.attempt, order.allocation
+        task.attempt = attempt
         from_us, left, pace = now_us + self._cost_us(task, attempt), task.left, task.pace
         end_us: int | None = None
         if self._is_plain:
@@ -121,7 +125,7 @@ class Work:
             if self._fixed:
                 end_us = self._lease.end_us(from_us, left, pace)
         run = Run(task, attempt, allocation, pace, from_us, from_us, left, left, end_us)
-        self.runs[job_id] = run
+        self.runs[order.job_id] = run
         return run
 
     def leave(self, job_id: JobId, now_us: int, *, moves: bool) -> Leaving:
