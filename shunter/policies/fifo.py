@@ -25,6 +25,7 @@ class SubmissionOrder:
     oracle: bool = False
     preemptive: bool = False
     drifts: bool = False
+    wanders: bool = False
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
         """Return the same rank for all, for ever."""

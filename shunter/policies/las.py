@@ -31,6 +31,7 @@ class AttainedService:
     oracle: bool = False
     preemptive: bool = True
     drifts: bool = False
+    wanders: bool = False
     misfit: Misfit = Misfit.skipped
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:

@@ -25,6 +25,7 @@ class TotalDuration:
     oracle: bool = True
     preemptive: bool = False
     drifts: bool = False
+    wanders: bool = False
     misfit: Misfit = Misfit.skipped
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
@@ -48,6 +49,7 @@ class RemainingTime:
     oracle: bool = True
     preemptive: bool = True
     drifts: bool = True
+    wanders: bool = False
     misfit: Misfit = Misfit.skipped
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:

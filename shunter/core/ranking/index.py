@@ -1,8 +1,9 @@
 """What makes one index policy: a rank, and when it changes next."""
 
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from shunter.core.ranking.notes import Notes
 from shunter.core.state import Job
 from shunter.core.view import View
 
@@ -15,11 +16,36 @@ class Misfit(StrEnum):
     reserved = "reserved"
 
 
-class Index(Protocol):
-    """Orders jobs; lower ranks run first, equal ones in the order of submission.
+class Ranks(Protocol):
+    """Says where jobs stand; lower ranks run first, equal ones in the order of submission.
 
     Where ranks drift, the rank of a job with an allocation is the instant at which it reaches zero.
     """
+
+    @property
+    def drifts(self) -> bool:
+        """Whether the rank of a running job falls by one a microsecond.
+
+        Then the rank of a placed job is told as the instant at which it would reach zero. Where it
+        does not fall at that pace (no progress yet, or another speed), it is told anew at a plan.
+        """
+
+    @property
+    def wanders(self) -> bool:
+        """Whether the rank of a running job falls at a pace of its own.
+
+        Then it is told anew at every plan. Such a job only improves, so no plan is due for it.
+        """
+
+    def standing(self, job: Job, view: View) -> tuple[int, int | None]:
+        """Return a job's rank now, and when it becomes another one by itself.
+
+        That instant is later than now; None means never.
+        """
+
+
+class Index(Ranks, Protocol):
+    """Orders jobs."""
 
     @property
     def name(self) -> str:
@@ -38,19 +64,20 @@ class Index(Protocol):
         """Whether running jobs must leave for those ranked before them."""
 
     @property
-    def drifts(self) -> bool:
-        """Whether the rank of a running job falls by one a microsecond.
-
-        Then the rank of a placed job is told as the instant at which it would reach zero. Where it
-        does not fall at that pace (no progress yet, or another speed), it is told anew at a plan.
-        """
-
-    @property
     def misfit(self) -> Misfit:
         """What happens after a job that does not fit."""
 
-    def standing(self, job: Job, view: View) -> tuple[int, int | None]:
-        """Return a job's rank now, and when it becomes another one by itself.
 
-        That instant is later than now; None means never.
-        """
+class NotedRanks(Ranks, Protocol):
+    """Says where jobs stand by notes of what they did before."""
+
+    def ended(self, job: Job, *, finished: bool) -> bool:
+        """Forget a job; say whether the ranks of others are other ones now."""
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """An index that keeps notes of jobs in the policy's memory."""
+
+    def ranks(self, notes: Notes) -> NotedRanks:
+        """Return the ranks by these notes, which it keeps up to date from then on."""

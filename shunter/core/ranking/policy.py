@@ -7,7 +7,7 @@ from shunter.core.placement import Placement
 from shunter.core.planning.plan import EMPTY_PLAN, Change, Plan, Reservation, Start, Suspend
 from shunter.core.ports import Observers, Rng
 from shunter.core.ranking.easy import backfill
-from shunter.core.ranking.index import Index, Misfit
+from shunter.core.ranking.index import Index, Misfit, Remembering
 from shunter.core.ranking.keys import drift, rank_of
 from shunter.core.ranking.placing import Placed, place_starts
 from shunter.core.ranking.ranking import Ranking
@@ -107,34 +107,40 @@ class RankedPolicy:
     def start(self, view: View) -> Ranking:
         """Return the ranking of the cluster as it is."""
         ranking = Ranking()
+        ranks = self._ranks(ranking)
         ranking.set_quotas(view.queues)
         ranking.remember(view.class_waits)
         for job in view.jobs.values():
-            ranking.sync(job, self.index, view)
+            ranking.sync(job, ranks, view)
         return ranking
 
     def observers(self, memory: Ranking) -> Observers:
         """Keep the ranking up to date with everything that happens to jobs and servers."""
-        index = self.index
+        index, ranks = self.index, self._ranks(memory)
+        forgets = ranks.ended if isinstance(index, Remembering) else None
         looks_at_limits = index.misfit is Misfit.reserved
 
+        def rank_all(view: View) -> None:
+            for job in view.jobs.values():
+                memory.sync(job, ranks, view)
+
         def touched(event: Any, view: View) -> None:
-            memory.sync(view.jobs[event.job_id], index, view)
+            memory.sync(view.jobs[event.job_id], ranks, view)
             memory.dirty = True
 
         def submitted(event: JobSubmitted, view: View) -> None:
-            memory.sync(view.jobs[event.job_id], index, view)
+            memory.sync(view.jobs[event.job_id], ranks, view)
             if not memory.dirty:
                 memory.dirty = looks_at_limits or not memory.is_behind(event.job_id)
 
         def left(event: Any, view: View) -> None:
             touched(event, view)
             for job in view.launched:
-                memory.sync(job, index, view)
+                memory.sync(job, ranks, view)
 
         def allocated(event: AllocationChanged, view: View) -> None:
             starved = view.is_guarded and memory.is_starved(event.job_id)
-            memory.sync(view.jobs[event.job_id], index, view)
+            memory.sync(view.jobs[event.job_id], ranks, view)
             # Once it runs it is starved no more; who had to leave one pool may fit another; and
             # who found no place may now make others leave, and find one.
             moved_on = not event.allocation.shares and len(view.pools) > 1
@@ -143,10 +149,12 @@ class RankedPolicy:
 
         def ended(event: Any, view: View) -> None:
             memory.remove(event.job_id)
+            if forgets is not None and forgets(view.departed, finished=type(event) is JobFinished):
+                rank_all(view)
             for job_id in view.unblocked:
-                memory.sync(view.jobs[job_id], index, view)
+                memory.sync(view.jobs[job_id], ranks, view)
             for job in view.launched:
-                memory.sync(job, index, view)
+                memory.sync(job, ranks, view)
             memory.dirty = True
 
         def changed(event: Any, view: View) -> None:
@@ -154,8 +162,7 @@ class RankedPolicy:
 
         def quota(event: QuotaChanged, view: View) -> None:
             memory.set_quotas(view.queues)
-            for job in view.jobs.values():
-                memory.sync(job, index, view)
+            rank_all(view)
             memory.dirty = True
 
         def planned(event: RoundPlanned, view: View) -> None:
@@ -177,8 +184,9 @@ class RankedPolicy:
     def advance(self, memory: Ranking, view: View) -> None:
         """Re-rank the jobs whose rank has changed by itself."""
         if memory.timers or memory.unsteady:
+            ranks = self._ranks(memory)
             for job_id in (*memory.due(view.now_us), *memory.unsteady):
-                memory.sync(view.jobs[job_id], self.index, view)
+                memory.sync(view.jobs[job_id], ranks, view)
 
     def target(self, memory: Ranking, view: View) -> tuple[Target, ...] | None:
         """An index policy has no targets."""
@@ -215,6 +223,13 @@ class RankedPolicy:
         changes = self._changes(picked, placed, view.now_us)
         reservations: tuple[Reservation, ...] = () if promise is None else (promise,)
         return Plan(changes, waits, (), reservations)
+
+    def _ranks(self, memory: Ranking) -> Any:
+        """Return what tells where jobs stand: the index itself, or with its notes."""
+        if memory.ranks is None:
+            index = self.index
+            memory.ranks = index.ranks(memory.notes) if isinstance(index, Remembering) else index
+        return memory.ranks
 
     def _walk(self, memory: Ranking, view: View, excluded: Bars) -> Walk:
         return Walk(

@@ -13,8 +13,9 @@ from typing import Any
 from shunter.core.cluster import Pool
 from shunter.core.planning.guards import Band
 from shunter.core.ranking.budgets import Budget
-from shunter.core.ranking.index import Index
+from shunter.core.ranking.index import Ranks
 from shunter.core.ranking.keys import band_of, ordinal_of, pack
+from shunter.core.ranking.notes import Notes
 from shunter.core.ranking.waiting import WaitingClass
 from shunter.core.state import WAITING, Job
 from shunter.core.view import View
@@ -51,7 +52,10 @@ class Entry:
 
 @dataclass(slots=True)
 class Ranking:
-    """All jobs that run or could, in rank order; `bounded` queues have a quota."""
+    """All jobs that run or could, in rank order; `bounded` queues have a quota.
+
+    `ranks` is what the policy asks where jobs stand; it may keep `notes`.
+    """
 
     entries: dict[JobId, Entry] = field(default_factory=dict)
     seen: list[tuple[Demand, Reason | None]] = field(default_factory=list)
@@ -59,6 +63,7 @@ class Ranking:
     again: bool = False
     unsteady: dict[JobId, None] = field(default_factory=dict)
     bounded: list[QueueName] = field(default_factory=list)
+    notes: Notes = field(default_factory=Notes)
     by_ordinal: dict[int, Entry] = field(default_factory=dict, metadata=DERIVED)
     classes: list[WaitingClass] = field(default_factory=list, metadata=DERIVED)
     numbers: dict[Demand, int] = field(default_factory=dict, metadata=DERIVED)
@@ -68,6 +73,7 @@ class Ranking:
     unplaced: dict[int, None] = field(default_factory=dict, metadata=DERIVED)
     timers: list[tuple[int, int]] = field(default_factory=list, metadata=DERIVED)
     waiting: int = field(default=0, metadata=DERIVED)
+    ranks: Ranks | None = field(default=None, metadata=DERIVED)
 
     def restored(self) -> None:
         """Rebuild the lists from the entries."""
@@ -85,7 +91,7 @@ class Ranking:
         ]
         heapify(self.timers)
 
-    def sync(self, job: Job, index: Index, view: View) -> None:
+    def sync(self, job: Job, index: Ranks, view: View) -> None:
         """Put a job where it belongs now: among the running, the waiting, or nowhere."""
         entry = self.entries.get(job.job_id)
         if entry is not None:
@@ -116,8 +122,8 @@ class Ranking:
             entry.key, entry.gpus, entry.pool, entry.changes_at = key, gpus, pool, changes_at
         if changes_at is not None:
             heappush(self.timers, (changes_at, ordinal))
-        if index.drifts:
-            self._note_drift(job)
+        if index.drifts or index.wanders:
+            self._note_drift(job, index)
         self._insert(entry)
 
     def is_behind(self, job_id: JobId) -> bool:
@@ -241,9 +247,11 @@ class Ranking:
             self.unplaced.pop(waiting.number, None)
         self.seen[waiting.number] = (waiting.demand, reason)
 
-    def _note_drift(self, job: Job) -> None:
+    def _note_drift(self, job: Job, index: Ranks) -> None:
         """Note whether a placed job's rank does not fall by one a microsecond."""
-        if job.allocation.shares and (job.working_since_us is None or job.speed != 1.0):
+        if job.allocation.shares and (
+            index.wanders or job.working_since_us is None or job.speed != 1.0
+        ):
             self.unsteady[job.job_id] = None
         elif self.unsteady:
             self.unsteady.pop(job.job_id, None)
