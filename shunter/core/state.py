@@ -131,9 +131,11 @@ class State:
     """Everything the log says, at sequence number `seq`.
 
     `durations_us` holds what a trace knows of run times, apart from the jobs, because only oracles
-    may see it. `granted` are the jobs whose GPUs others have yet to leave. `launched` collects the
-    attempts that began since the core last looked, `departed` is the job the last end was about,
-    `unblocked` are the jobs that waited for that end, `stranded` those that wanted another one.
+    may see it. `granted` are the jobs whose GPUs others have yet to leave. `messages` are, by
+    model, the largest message and the most of all in a mini-batch that samples saw, in bytes.
+    `launched` collects the attempts that began since the core last looked, `departed` is the job
+    the last end was about, `unblocked` are the jobs that waited for that end, `stranded` those that
+    wanted another one.
     """
 
     seq: int = 0
@@ -153,6 +155,7 @@ class State:
     dependants: dict[JobId, list[JobId]] = field(default_factory=dict)
     granted: dict[JobId, None] = field(default_factory=dict)
     targets: tuple[Target, ...] = ()
+    messages: dict[str, tuple[int, int]] = field(default_factory=dict)
     demands: dict[Demand, Demand] = field(default_factory=dict, metadata=DERIVED)
     demands_by_key: dict[tuple[Any, ...], Demand] = field(default_factory=dict, metadata=DERIVED)
     launched: list[Job] = field(default_factory=list, metadata=DERIVED)

@@ -98,6 +98,11 @@ class View:
         return self._state.targets
 
     @property
+    def messages(self) -> Mapping[str, tuple[int, int]]:
+        """The largest message and the most of all in a mini-batch, in bytes, by model."""
+        return self._state.messages
+
+    @property
     def launched(self) -> tuple[Job, ...]:
         """The jobs whose attempt began with the event just told."""
         launched = self._state.launched

@@ -1,6 +1,6 @@
 """`[policy]`: who decides, when, and where jobs go."""
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
@@ -10,8 +10,8 @@ from shunter.core.planning.guards import Guards
 
 __all__ = ["GuardsSection", "PolicySection"]
 
-PlacementName = Literal["consolidated", "spread", "first_fit"]
-assert set(PLACEMENTS) == {"consolidated", "spread", "first_fit"}
+PlacementName = Literal["consolidated", "spread", "first_fit", "skew"]
+assert set(PLACEMENTS) == set(get_args(PlacementName))
 
 
 class GuardsSection(Section):

@@ -3,7 +3,19 @@
 from shunter.core.placement.catalogue import PLACEMENTS
 from shunter.core.placement.consolidated import Consolidated
 from shunter.core.placement.first_fit import FirstFit
+from shunter.core.placement.skew import SKEW_THRESHOLD, Skew
 from shunter.core.placement.spread import Spread
-from shunter.core.placement.strategy import Placement, place
+from shunter.core.placement.strategy import Classing, Messages, Placement, place
 
-__all__ = ["PLACEMENTS", "Consolidated", "FirstFit", "Placement", "Spread", "place"]
+__all__ = [
+    "PLACEMENTS",
+    "SKEW_THRESHOLD",
+    "Classing",
+    "Consolidated",
+    "FirstFit",
+    "Messages",
+    "Placement",
+    "Skew",
+    "Spread",
+    "place",
+]

@@ -22,6 +22,7 @@ class Consolidated:
     """Best fit on one server, then largest pieces first (fewest servers)."""
 
     name = "consolidated"
+    classing = None
 
     def spots(self, pool: Pool, demand: Demand) -> list[Spot] | None:
         """Return servers and GPU counts that meet the demand, or None."""

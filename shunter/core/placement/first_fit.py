@@ -10,6 +10,7 @@ class FirstFit:
     """Take whatever is free, from the first server on."""
 
     name = "first_fit"
+    classing = None
 
     def spots(self, pool: Pool, demand: Demand) -> list[Spot] | None:
         """Return servers and GPU counts that meet the demand, or None."""

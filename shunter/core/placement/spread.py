@@ -17,6 +17,7 @@ class Spread:
     """Worst fit, GPU by GPU; a job that must stay on one server takes the emptiest."""
 
     name = "spread"
+    classing = None
 
     def spots(self, pool: Pool, demand: Demand) -> list[Spot] | None:
         """Return servers and GPU counts that meet the demand, or None."""

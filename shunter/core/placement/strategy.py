@@ -1,22 +1,44 @@
 """What a placement strategy is: a search over the free GPUs of one pool."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from shunter.core.cluster import Pool
 from shunter.core.placement.gpus import pick_gpus
 from shunter.events.values.allocation import Share
-from shunter.events.values.job_spec import Demand, Level
+from shunter.events.values.job_spec import Demand, JobSpec, Level
 from shunter.events.values.reasons import Reason
 
 Spot = tuple[int, int]  # a server's position in the pool, and how many of its GPUs
 
+Messages = Mapping[str, tuple[int, int]]  # the largest message and all, in bytes, by model
+
 IN_SERVER = (Level.switch, Level.socket, Level.server)
 
 
-class Placement(Protocol):
-    """Decides on which servers a gang runs."""
+class Classing(Protocol):
+    """Tells gangs that must be on the fewest servers from those that may spread."""
 
-    name: str
+    def is_tight(self, spec: JobSpec, messages: Messages) -> bool:
+        """Say whether a job is one of the former, by what was measured up to now."""
+
+    def is_skewed(self, model: str, messages: Messages) -> bool:
+        """Say whether jobs of a model are, if they do not say otherwise themselves."""
+
+
+class Placement(Protocol):
+    """Decides on which servers a gang runs.
+
+    `classing` is None where that depends on nothing but a job's demand.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its name in configurations."""
+
+    @property
+    def classing(self) -> Classing | None:
+        """What tells tight demands from others."""
 
     def spots(self, pool: Pool, demand: Demand) -> list[Spot] | None:
         """Return servers and GPU counts that meet the demand, or None."""
@@ -106,8 +128,9 @@ def _why_not(pool: Pool, demand: Demand) -> Reason:
         return Reason.no_capacity
     if demand.cpus_milli or demand.memory_mb:
         bare = Demand(demand.gpus, demand.queue, gpu_types=demand.gpu_types)
-        if bare.gpus == 0 or (demand.max_level is None and not demand.shapes):
+        apart = demand.max_level is None and not demand.tight
+        if bare.gpus == 0 or (apart and not demand.shapes):
             return Reason.cpu_or_memory_short
-    if demand.max_level is not None:
+    if demand.max_level is not None or demand.tight:
         return Reason.locality_not_met
     return Reason.fragmented

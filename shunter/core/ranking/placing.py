@@ -1,9 +1,12 @@
 """Where the picked jobs go: on a scratch of the pools, after the victims have left."""
 
+from collections.abc import Sequence
+
 from shunter.core.cluster import CPU_POOL, Pool
 from shunter.core.placement import Placement, place
 from shunter.core.ranking.ranking import Entry
 from shunter.core.ranking.selection import Selection
+from shunter.core.ranking.waiting import WaitingClass
 from shunter.core.view import View
 from shunter.events.values.allocation import Share
 from shunter.events.values.ids import JobId
@@ -14,16 +17,15 @@ Placed = dict[JobId, tuple[Share, ...]]
 
 
 def place_starts(
-    picked: Selection, placement: Placement, view: View
+    picked: Selection, placement: Placement, view: View, classes: Sequence[WaitingClass]
 ) -> Placed | tuple[Entry, str, Reason]:
     """Place starts in rank order; return the first that finds no place, and why."""
     if not picked.starts:
         return {}
     scratch = _after_leaving(picked.victims, view)
     placed: Placed = {}
-    jobs = view.jobs
     for entry, pool in picked.starts:
-        demand = jobs[entry.job_id].demand
+        demand = classes[entry.number].demand
         if demand.gpus:
             shares = place(placement, scratch[pool], demand)
         else:

@@ -6,8 +6,9 @@ from typing import Any
 from shunter.core.placement import Placement
 from shunter.core.planning.plan import EMPTY_PLAN, Change, Plan, Reservation, Start, Suspend
 from shunter.core.ports import Observers, Rng
+from shunter.core.ranking.classing import classes_of
 from shunter.core.ranking.easy import backfill
-from shunter.core.ranking.index import Index, Misfit, Remembering
+from shunter.core.ranking.index import Index, Misfit, Ranks, Remembering
 from shunter.core.ranking.keys import drift, rank_of
 from shunter.core.ranking.placing import Placed, place_starts
 from shunter.core.ranking.ranking import Ranking
@@ -47,6 +48,7 @@ from shunter.events.facts.jobs import (
     JobSubmitted,
     TimeLimitReached,
 )
+from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.reasons import Because
@@ -106,7 +108,7 @@ class RankedPolicy:
 
     def start(self, view: View) -> Ranking:
         """Return the ranking of the cluster as it is."""
-        ranking = Ranking()
+        ranking = Ranking(classed=classes_of(self.placement))
         ranks = self._ranks(ranking)
         ranking.set_quotas(view.queues)
         ranking.remember(view.class_waits)
@@ -174,12 +176,25 @@ class RankedPolicy:
         told.update(dict.fromkeys(_LEFT, left))
         told.update(dict.fromkeys(_ENDED, ended))
         told.update(dict.fromkeys((*_CLUSTER, PlanRejected), changed))
+        told.update(self._samples(memory, ranks))
         return told | {
             JobSubmitted: submitted,
             AllocationChanged: allocated,
             QuotaChanged: quota,
             RoundPlanned: planned,
         }
+
+    def _samples(self, memory: Ranking, ranks: Ranks) -> Observers:
+        """Hear of samples where the placement learns from them."""
+        if memory.classed is None:
+            memory.classed = classes_of(self.placement)  # it was restored
+        if memory.classed is None:
+            return {}
+
+        def moved() -> None:
+            memory.dirty = True
+
+        return {ProfileSampled: memory.classed.observer(memory.sync, ranks, moved)}
 
     def advance(self, memory: Ranking, view: View) -> None:
         """Re-rank the jobs whose rank has changed by itself."""
@@ -212,7 +227,7 @@ class RankedPolicy:
             promise = None
             if self.index.misfit is Misfit.reserved:
                 promise = backfill(walk, view, self.default_limit_us)
-            placed = place_starts(picked, self.placement, view)
+            placed = place_starts(picked, self.placement, view, memory.classes)
             if isinstance(placed, dict):
                 break
             entry, pool, reason = placed

@@ -13,6 +13,7 @@ from typing import Any
 from shunter.core.cluster import Pool
 from shunter.core.planning.guards import Band
 from shunter.core.ranking.budgets import Budget
+from shunter.core.ranking.classing import Classes
 from shunter.core.ranking.index import Ranks
 from shunter.core.ranking.keys import band_of, ordinal_of, pack
 from shunter.core.ranking.notes import Notes
@@ -54,7 +55,8 @@ class Entry:
 class Ranking:
     """All jobs that run or could, in rank order; `bounded` queues have a quota.
 
-    `ranks` is what the policy asks where jobs stand; it may keep `notes`.
+    `ranks` is what the policy asks where jobs stand; it may keep `notes`. `classed` says under
+    which demand a job waits; None: under its own.
     """
 
     entries: dict[JobId, Entry] = field(default_factory=dict)
@@ -74,6 +76,7 @@ class Ranking:
     timers: list[tuple[int, int]] = field(default_factory=list, metadata=DERIVED)
     waiting: int = field(default=0, metadata=DERIVED)
     ranks: Ranks | None = field(default=None, metadata=DERIVED)
+    classed: Classes | None = field(default=None, metadata=DERIVED)
 
     def restored(self) -> None:
         """Rebuild the lists from the entries."""
@@ -112,13 +115,16 @@ class Ranking:
             band = view.guards.band(job, view.now_us)
             changes_at = _earliest(changes_at, view.guards.changes_at(job, view.now_us))
         key = pack(band, job.priority, rank, ordinal)
+        demand = job.demand
+        if self.classed is not None:
+            demand = self.classed.demand_of(job, view.messages)
         if entry is None:
-            number = self._class_of(job.demand).number
+            number = self._class_of(demand).number
             entry = Entry(job.job_id, ordinal, number, key, gpus, pool, changes_at)
             self.entries[job.job_id] = self.by_ordinal[ordinal] = entry
         else:
-            if self.classes[entry.number].demand is not job.demand:
-                entry.number = self._class_of(job.demand).number
+            if self.classes[entry.number].demand is not demand:
+                entry.number = self._class_of(demand).number
             entry.key, entry.gpus, entry.pool, entry.changes_at = key, gpus, pool, changes_at
         if changes_at is not None:
             heappush(self.timers, (changes_at, ordinal))

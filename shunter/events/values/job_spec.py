@@ -50,7 +50,8 @@ class Demand:
     """What a class of equal jobs needs; to placement, equal demands are one.
 
     `queue` is named only where the queue has a quota that bounds the class. `shapes` lists
-    acceptable GPU counts per server, each summing to `gpus`; empty means any.
+    acceptable GPU counts per server, each summing to `gpus`; empty means any. `tight` asks for the
+    fewest servers that could hold the gang; a placement says so, never the job itself.
     """
 
     gpus: int
@@ -60,6 +61,7 @@ class Demand:
     gpu_types: tuple[GpuType, ...] = ()
     max_level: Level | None = None
     shapes: tuple[tuple[int, ...], ...] = ()
+    tight: bool = False
 
     def __hash__(self) -> int:
         """Return a hash of the numbers only: cheap, and it tells most apart."""
@@ -70,7 +72,8 @@ class Demand:
 class JobSpec:
     """Everything a submission says. CPUs and memory are those of the whole job.
 
-    The fields used most come first, and trailing defaults are left out on disk.
+    The fields used most come first, and trailing defaults are left out on disk. `skew` is the size
+    of the model's largest tensor over that of all of them, from 0 to 1.
     """
 
     gpus: int = 1
@@ -100,6 +103,7 @@ class JobSpec:
     min_speed: float | None = None
     suspend_mode: SuspendMode = SuspendMode.cooperative
     checkpoint_interval_us: int | None = None
+    skew: float | None = None
 
     def demand(self, bounding_queue: QueueName = UNBOUNDED) -> Demand:
         """Return the part that decides when and where the job can run."""
