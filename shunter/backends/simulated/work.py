@@ -94,6 +94,7 @@ class Work:
 
     def __init__(self, costs: Costs, lease: Lease, speeds: SpeedModel | None) -> None:
         self._costs = costs
+        self._checkpoints_us = dict(costs.by_model)
         self._lease = lease
         self._speeds = speeds
         self._fixed = lease.round_ends is RoundEnds.fixed
@@ -137,7 +138,9 @@ class Work:
         task.left -= min(task.left, counted)
         task.moves_from = run.nodes if moves else ()
         is_done = not task.left and (works or counted > 0)
-        cost_us = self._costs.suspend_us if works and not is_done else 0
+        cost_us = 0
+        if works and not is_done:
+            cost_us = self._costs.suspend_us + self._checkpoint_us(task)
         lost_us = 0 if self._is_plain else _lost_us(task, run, now_us)
         return Leaving(now_us + cost_us, lost_us, is_done)
 
@@ -179,7 +182,12 @@ class Work:
     def _cost_us(self, task: Task, attempt: int) -> int:
         if attempt == 1:
             return self._costs.start_us
-        return self._costs.migrate_us if task.moves_from else self._costs.resume_us
+        fixed_us = self._costs.migrate_us if task.moves_from else self._costs.resume_us
+        return fixed_us + self._checkpoint_us(task)
+
+    def _checkpoint_us(self, task: Task) -> int:
+        """Return how long a job's checkpoint takes to write, or to read."""
+        return self._checkpoints_us.get(task.spec.model, self._costs.checkpoint_us)
 
 
 def _lost_us(task: Task, run: Run, now_us: int) -> int:
