@@ -1,8 +1,9 @@
 """Shortest first, by what only an oracle knows: total run time, or what remains of it.
 
 `sjf` takes the shortest total duration and never preempts; `srtf` the least remaining seconds,
-and preempts. Both skip jobs that do not fit. A job of unknown length ranks last, and behind those
-of unknown length that run already.
+and preempts; `shortest_gpu` the least remaining GPU-seconds (remaining time x GPUs), and preempts.
+All skip jobs that do not fit. A job of unknown length ranks last, and behind those of unknown
+length that run already.
 """
 
 from dataclasses import dataclass
@@ -60,6 +61,28 @@ class RemainingTime:
         return (view.now_us + remaining_us if job.allocation.shares else remaining_us), None
 
 
+@dataclass(frozen=True)
+class RemainingService:
+    """Ranks jobs by the GPU time they still need at base speed, in GPU-microseconds.
+
+    The rank of a running job falls by its number of GPUs a microsecond, so it is told anew at
+    every plan. Running jobs only improve, so no rank change by itself can alter the selection.
+    """
+
+    name: str = "shortest_gpu"
+    version: str = "1"
+    oracle: bool = True
+    preemptive: bool = True
+    drifts: bool = False
+    wanders: bool = True
+    misfit: Misfit = Misfit.skipped
+
+    def standing(self, job: Job, view: View) -> tuple[int, int | None]:
+        """Return the remaining time at base speed times the GPUs of the gang."""
+        remaining_us = view.remaining_us(job)
+        return UNKNOWN_US if remaining_us is None else remaining_us * job.spec.gpus, None
+
+
 class Sjf:
     """Shortest job first by total duration, without preemption. An oracle."""
 
@@ -84,3 +107,16 @@ class Srtf:
     def build(params: PolicyParams, placement: Placement) -> RankedPolicy:
         """Return the policy."""
         return RankedPolicy(RemainingTime(), placement)
+
+
+class ShortestGpu:
+    """Least remaining GPU time first, with preemption. An oracle."""
+
+    name = "shortest_gpu"
+    oracle = True
+    Params = PolicyParams
+
+    @staticmethod
+    def build(params: PolicyParams, placement: Placement) -> RankedPolicy:
+        """Return the policy."""
+        return RankedPolicy(RemainingService(), placement)

@@ -8,17 +8,31 @@ from hypothesis import given
 
 from shunter.core.placement import PLACEMENTS, Placement
 from shunter.core.ports import Policy
-from shunter.core.ranking import RankedPolicy
+from shunter.core.ranking import Aged, Index, RankedPolicy
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
 from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobRejected
-from shunter.policies import las
+from shunter.policies import ftf, gittins, las, smallest, srtf, tiresias
+from shunter.policies.foresight import Steps, expected_rest, gittins_index
 from tests.commanded import Commanded
 from tests.factories import Outcome, World, policy, run, servers, trace_job
 from tests.property.worlds import HORIZON_US, Scene, scenes
+from tests.stepping.feedback import feedback
 from tests.stepping.policy import Stepping
-from tests.stepping.ranks import by_duration, by_remaining_time, by_service, by_submission
+from tests.stepping.ranks import (
+    aged,
+    by_chance,
+    by_duration,
+    by_expected_rest,
+    by_remaining_service,
+    by_remaining_time,
+    by_service,
+    by_size,
+    by_submission,
+    by_unfairness,
+)
 
 BOUNDS_GPU_US = (20, 60)
+HISTORY_GPU_US = (3, 9, 9, 20, 21, 40, 70, 100, 160)
 
 Build = Callable[[Placement], Policy[Any]]
 
@@ -36,6 +50,21 @@ def literal(*args: Any, **kwargs: Any) -> Build:
     return lambda placement: Stepping(name, rank, placement, **kwargs)
 
 
+def ranked(index: Index) -> Build:
+    return lambda placement: RankedPolicy(index, placement)
+
+
+def curve(steps: Steps, bounds: tuple[int, ...], *, highest: bool = True) -> Build:
+    return ranked(gittins.ServiceSteps("curve", steps, highest, bounds))
+
+
+def queues(knob: float, *, counts_gpus: bool = True) -> tuple[Build, Build]:
+    rules = tiresias.FeedbackQueues(BOUNDS_GPU_US, knob, counts_gpus)
+    return ranked(rules), lambda placement: feedback(
+        placement, BOUNDS_GPU_US, knob, counts_gpus=counts_gpus
+    )
+
+
 PAIRS: dict[str, tuple[Build, Build]] = {
     "fifo": (engine("fifo"), literal("fifo", by_submission, misfit="stop")),
     "fifo_backfill": (engine("fifo_backfill"), literal("fifo_backfill", by_submission)),
@@ -48,6 +77,38 @@ PAIRS: dict[str, tuple[Build, Build]] = {
     "las": (
         las_engine(BOUNDS_GPU_US),
         literal("las", by_service(BOUNDS_GPU_US), preemptive=True),
+    ),
+    "smallest": (ranked(smallest.GangSize()), literal("smallest", by_size, preemptive=True)),
+    "shortest_gpu": (
+        ranked(srtf.RemainingService()),
+        literal("shortest_gpu", by_remaining_service, oracle=True, preemptive=True),
+    ),
+    "ftf": (
+        ranked(ftf.FinishTimeFairness()),
+        literal("ftf", by_unfairness, oracle=True, preemptive=True),
+    ),
+    "tiresias": queues(knob=0.0),
+    "tiresias-promotes": queues(knob=1.5),
+    "tiresias-by-time": queues(knob=1.0, counts_gpus=False),
+    "gittins": (
+        curve(gittins_index(HISTORY_GPU_US), BOUNDS_GPU_US),
+        literal("gittins", by_chance(HISTORY_GPU_US, BOUNDS_GPU_US, None), preemptive=True),
+    ),
+    "gittins-quantum": (
+        curve(gittins_index(HISTORY_GPU_US, 15), ()),
+        literal("gittins", by_chance(HISTORY_GPU_US, (), 15), preemptive=True),
+    ),
+    "shortest_expected": (
+        curve(expected_rest(HISTORY_GPU_US), (), highest=False),
+        literal("shortest_expected", by_expected_rest(HISTORY_GPU_US), preemptive=True),
+    ),
+    "las-aged": (
+        ranked(Aged(las.AttainedService(BOUNDS_GPU_US), 9, 3)),
+        literal("las", aged(by_service(BOUNDS_GPU_US), 9, 3), preemptive=True),
+    ),
+    "srtf-aged": (
+        ranked(Aged(srtf.RemainingTime(), 11, 2)),
+        literal("srtf", aged(by_remaining_time, 11, 2), oracle=True, preemptive=True),
     ),
     "las-continuous": (las_engine(()), literal("las", by_service(()), preemptive=True)),
 }

@@ -1,6 +1,7 @@
 """The ranks of the first policies, written down as their papers say them; lower goes first."""
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 from shunter.core.state import Job
 from shunter.core.view import View
@@ -40,3 +41,71 @@ def by_service(bounds_gpu_us: Sequence[int]) -> Rank:
         return sum(used >= bound for bound in bounds_gpu_us) if bounds_gpu_us else used
 
     return rank
+
+
+def by_size(job: Job, view: View) -> int:
+    """Smallest: the number of GPUs."""
+    return job.spec.gpus
+
+
+def by_remaining_service(job: Job, view: View) -> int:
+    """Shortest-gpu: remaining run time times GPUs."""
+    return by_remaining_time(job, view) * job.spec.gpus
+
+
+def by_unfairness(job: Job, view: View) -> int:
+    """Ftf: falling shared time over time alone, in parts of 2^20."""
+    alone_us = view.duration_us(job)
+    if not alone_us:
+        return -(1 << 20)
+    shared_us = view.now_us - job.submitted_us + alone_us - job.done_us(view.now_us)
+    return -(shared_us * (1 << 20) // alone_us)
+
+
+def by_chance(history: Sequence[int], bounds: Sequence[int], quantum_us: int | None) -> Rank:
+    """Gittins: queue, then falling best chance to finish over expected use, from the samples.
+
+    The index is that of the last sample the job has passed (0 before the first).
+    """
+
+    def index(attained: int) -> int:
+        longer = [sample for sample in history if sample > attained]
+        best = Fraction(0)
+        for quantum in [sample - attained for sample in longer] if not quantum_us else [quantum_us]:
+            done = sum(sample - attained <= quantum for sample in longer)
+            used = sum(min(sample - attained, quantum) for sample in longer)
+            best = max(best, Fraction(done, used)) if used else best
+        return int(best * (1 << 50))
+
+    def rank(job: Job, view: View) -> int:
+        service = job.service_us(view.now_us)
+        passed = max([sample for sample in history if sample <= service], default=0)
+        return sum(service >= bound for bound in bounds) * (1 << 60) - index(passed)
+
+    return rank
+
+
+def by_expected_rest(history: Sequence[int]) -> Rank:
+    """Shortest-expected: the mean of the longer samples less what the last one passed was."""
+
+    def rank(job: Job, view: View) -> int:
+        service = job.service_us(view.now_us)
+        passed = max([sample for sample in history if sample <= service], default=0)
+        longer = [sample for sample in history if sample > passed]
+        return sum(longer) // len(longer) - passed if longer else 1 << 50
+
+    return rank
+
+
+def aged(rank: Rank, every_us: int, levels: int) -> Rank:
+    """Any rank, raised one level for each `every_us` waited; on the last one in order of time."""
+
+    def raised(job: Job, view: View) -> int:
+        if job.allocation.shares or job.waiting_since_us is None:
+            return rank(job, view)
+        level = (view.now_us - job.waiting_since_us) // every_us
+        if level >= levels:
+            return job.waiting_since_us - (levels << 64)
+        return rank(job, view) - (level << 64)
+
+    return raised

@@ -50,7 +50,7 @@ def decider_of(loaded: LoadedConfig, *, instant: bool) -> Decider:
     config = loaded.config
     section = config.policy
     plugin = find_policy(section.name)
-    policy = plugin.build(loaded.chosen_params, section.placement_strategy())
+    policy = section.aged(plugin.build(loaded.chosen_params, section.placement_strategy()))
     rules = RoundRules(
         round_us=section.round_us,
         seed=config.seed,
@@ -84,4 +84,4 @@ def recorded_decider(record: str) -> Decider:
         )
     except (ValueError, LookupError, TypeError) as error:
         raise ConfigError(f"the config recorded in the log cannot be read: {error}") from error
-    return Decider(plugin.build(params, section.placement_strategy()), rules)
+    return Decider(section.aged(plugin.build(params, section.placement_strategy())), rules)

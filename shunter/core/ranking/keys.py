@@ -6,7 +6,7 @@ which their rank would reach zero; a waiting job is compared with them after add
 """
 
 ORDINAL_BITS = 40
-RANK_BITS = 64
+RANK_BITS = 80
 PRIORITY_BITS = 24
 
 ORDINAL_MASK = (1 << ORDINAL_BITS) - 1
@@ -15,6 +15,7 @@ _PRIORITY_SHIFT = _RANK_SHIFT + RANK_BITS
 _BAND_SHIFT = _PRIORITY_SHIFT + PRIORITY_BITS
 _PRIORITY_ZERO = 1 << (PRIORITY_BITS - 1)
 
+LEVEL = 1 << 64  # what lifts a rank above all of another level; those of an index are smaller
 PRIORITY_MOST = _PRIORITY_ZERO - 1
 RANK_MOST = (1 << (RANK_BITS - 1)) - 1
 
@@ -42,6 +43,13 @@ def rank_of(key: int) -> int:
     """Return the policy's rank in a key."""
     rank = key >> _RANK_SHIFT & ((1 << RANK_BITS) - 1)
     return rank if rank <= RANK_MOST else rank - (1 << RANK_BITS)
+
+
+def evidence_of(rank: int) -> tuple[int, ...]:
+    """Return a rank as numbers of 64 bits: the index's own, and the level if it has one."""
+    level, rest = divmod(rank + LEVEL // 2, LEVEL)
+    rest -= LEVEL // 2
+    return (rest, -level) if level else (rest,)
 
 
 def drift(now_us: int) -> int:

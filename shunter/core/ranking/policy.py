@@ -7,9 +7,10 @@ from shunter.core.placement import Placement
 from shunter.core.planning.plan import EMPTY_PLAN, Change, Plan, Reservation, Start, Suspend
 from shunter.core.ports import Observers, Rng
 from shunter.core.ranking.classing import classes_of
+from shunter.core.ranking.aging import Aged
 from shunter.core.ranking.easy import backfill
 from shunter.core.ranking.index import Index, Misfit, Ranks, Remembering
-from shunter.core.ranking.keys import drift, rank_of
+from shunter.core.ranking.keys import drift, evidence_of, rank_of
 from shunter.core.ranking.placing import Placed, place_starts
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.ranking.selection import Bars, Selection, Walk
@@ -120,6 +121,7 @@ class RankedPolicy:
         """Keep the ranking up to date with everything that happens to jobs and servers."""
         index, ranks = self.index, self._ranks(memory)
         forgets = ranks.ended if isinstance(index, Remembering) else None
+        raises = isinstance(index, Aged)
         looks_at_limits = index.misfit is Misfit.reserved
 
         def rank_all(view: View) -> None:
@@ -141,12 +143,12 @@ class RankedPolicy:
                 memory.sync(job, ranks, view)
 
         def allocated(event: AllocationChanged, view: View) -> None:
-            starved = view.is_guarded and memory.is_starved(event.job_id)
+            lifted = (view.is_guarded or raises) and memory.is_lifted(event.job_id)
             memory.sync(view.jobs[event.job_id], ranks, view)
-            # Once it runs it is starved no more; who had to leave one pool may fit another; and
+            # Once it runs it stands lower; who had to leave one pool may fit another; and
             # who found no place may now make others leave, and find one.
             moved_on = not event.allocation.shares and len(view.pools) > 1
-            if starved or moved_on or (memory.unplaced and index.preemptive):
+            if lifted or moved_on or (memory.unplaced and index.preemptive):
                 memory.dirty = memory.again = True
 
         def ended(event: Any, view: View) -> None:
@@ -267,13 +269,15 @@ class RankedPolicy:
                 rank = rank_of(victim.key)
                 because = reasons.get(rank)
                 if because is None:
-                    because = reasons[rank] = Because("outranked", (rank - zero,), gainers)
+                    because = reasons[rank] = Because(
+                        "outranked", evidence_of(rank - zero), gainers
+                    )
                 changes.append(Suspend(victim.job_id, because))
             reasons = {}
         for entry, _ in picked.starts:
             rank, job_id = rank_of(entry.key), entry.job_id
             because = reasons.get(rank)
             if because is None:
-                because = reasons[rank] = Because(self.name, (rank,))
+                because = reasons[rank] = Because(self.name, evidence_of(rank))
             changes.append(Start(job_id, Allocation(placed[job_id]), because))
         return tuple(changes)

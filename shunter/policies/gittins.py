@@ -1,0 +1,221 @@
+"""Who is likely to finish soon by what jobs of the past used: Gittins index and expected rest.
+
+`gittins` is discretised 2D-Gittins (Gu et al., Tiresias, NSDI 2019, section 3.2.2): queues by
+attained service as in 2D-LAS, and within a queue the highest Gittins index first. Without
+thresholds there is one queue, ranked by the index alone. `shortest_expected` ranks by the service
+a job is expected to need still.
+
+The history is given, or it is the log itself: then the jobs that have finished so far are the
+samples, and the index is computed anew each time their number has grown by a tenth.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from shunter.core.placement import Placement
+from shunter.core.ranking import Index, Misfit, NotedRanks, Notes, RankedPolicy
+from shunter.core.state import Job
+from shunter.core.view import View
+from shunter.errors import ConfigError
+from shunter.policies.foresight import INDEX_ONE, POINTS, Steps, expected_rest, gittins_index
+from shunter.policies.histories import load_history
+from shunter.policies.params import Duration, PolicyParams
+from shunter.policies.queues import QueueParams
+
+__all__ = ["Gittins", "GittinsParams", "LearnedFromLog", "ServiceSteps", "ShortestExpected"]
+
+LOG = "log"
+_QUEUE_SHIFT = 52  # above INDEX_ONE and UNKNOWN_US
+
+
+@dataclass(frozen=True)
+class ServiceSteps:
+    """Ranks jobs by queue, then by a curve over attained service in GPU-microseconds.
+
+    `highest` says that high values go first. Queues are those of attained service between bounds.
+    """
+
+    name: str
+    steps: Steps
+    highest: bool
+    bounds_gpu_us: tuple[int, ...] = ()
+    version: str = "1"
+    oracle: bool = False
+    preemptive: bool = True
+    drifts: bool = False
+    wanders: bool = False
+    misfit: Misfit = Misfit.skipped
+
+    def standing(self, job: Job, view: View) -> tuple[int, int | None]:
+        """Return the rank by attained service, and when the next step of it is reached."""
+        now_us, gpus, bounds = view.now_us, job.gpus, self.bounds_gpu_us
+        service_us = job.service_us(now_us)
+        value, following = self.steps.at(service_us)
+        queue = bisect_right(bounds, service_us)
+        rank = (queue << _QUEUE_SHIFT) + (INDEX_ONE - value if self.highest else value)
+        if queue < len(bounds) and (following is None or bounds[queue] < following):
+            following = bounds[queue]
+        if not gpus or following is None:
+            return rank, None
+        return rank, now_us - (service_us - following) // gpus
+
+
+@dataclass(frozen=True)
+class LearnedFromLog(ServiceSteps):
+    """The same over the jobs that finished so far; `curve` makes the steps of a history."""
+
+    curve: Callable[[Any], Steps] = gittins_index
+
+    def ranks(self, notes: Notes) -> NotedRanks:
+        """Return the ranks by what has finished so far."""
+        return _Learner(self, notes)
+
+
+class _Learner:
+    """Ranks by the service of finished jobs, and learns from each that finishes."""
+
+    drifts = False
+    wanders = False
+
+    def __init__(self, rules: LearnedFromLog, notes: Notes) -> None:
+        self._rules = rules
+        self._notes = notes
+        self._ranks = self._learned()
+
+    def standing(self, job: Job, view: View) -> tuple[int, int | None]:
+        """Return the rank by attained service, and when it changes next."""
+        return self._ranks.standing(job, view)
+
+    def ended(self, job: Job, *, finished: bool) -> bool:
+        """Learn from a job that finished; say whether that was reason to rank all anew."""
+        notes = self._notes
+        if not finished or job.service_gpu_us <= 0:
+            return False
+        notes.finished.append(job.service_gpu_us)
+        if len(notes.finished) * 10 < notes.learned * 11:
+            return False
+        notes.learned = len(notes.finished)
+        self._ranks = self._learned()
+        return True
+
+    def _learned(self) -> ServiceSteps:
+        rules, notes = self._rules, self._notes
+        steps = rules.curve(sorted(notes.finished[: notes.learned]))
+        return ServiceSteps(rules.name, steps, rules.highest, rules.bounds_gpu_us)
+
+
+History = str | tuple[Duration, ...]
+
+
+class HistoryParams(PolicyParams):
+    """Where the samples come from."""
+
+    history: History = Field(
+        default="builtin:yarn-gput1000",
+        description="GPU time of earlier jobs: 'builtin:yarn-gput1000', a file of ascending "
+        "GPU-seconds, a distribution such as 'exponential:3600', a list of GPU-seconds, or "
+        "'log' to learn from the jobs that finish",
+    )
+    points: int = Field(
+        default=POINTS,
+        ge=1,
+        le=1024,
+        description="at how many points of attained service a rank changes at most",
+    )
+
+    @field_validator("history")
+    @classmethod
+    def _is_known(cls, history: History) -> History:
+        if history != LOG:
+            samples_of(history)
+        return history
+
+
+def samples_of(history: History) -> tuple[int, ...]:
+    """Return the samples a parameter stands for, in GPU-microseconds.
+
+    Raises:
+        ValueError: there is no such history; files are read where the config is.
+    """
+    if isinstance(history, str):
+        try:
+            return load_history(history, _no_file)
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+    if not history:
+        raise ValueError("the history is empty: expected at least one number of GPU-seconds")
+    if history[0] <= 0 or list(history) != sorted(history):
+        raise ValueError("expected ascending GPU-seconds above 0: sort them")
+    return history
+
+
+def _no_file(path: str) -> str:
+    raise ConfigError(f"there is no file {path}; check the path")
+
+
+def built(
+    name: str,
+    params: HistoryParams,
+    curve: Callable[[Any], Steps],
+    placement: Placement,
+    *,
+    highest: bool,
+    bounds_gpu_us: tuple[int, ...] = (),
+) -> RankedPolicy:
+    """Return the policy of a curve over a history that is given, or learned from the log."""
+    index: Index
+    if params.history == LOG:
+        index = LearnedFromLog(name, curve(()), highest, bounds_gpu_us, curve=curve)
+    else:
+        index = ServiceSteps(name, curve(samples_of(params.history)), highest, bounds_gpu_us)
+    return RankedPolicy(index, placement)
+
+
+class GittinsParams(QueueParams, HistoryParams):
+    """Queues, history and quantum of 2D-Gittins."""
+
+    quantum_gpu_s: Duration | None = Field(
+        default=None,
+        gt=0,
+        description="the service a job is thought to get at once; by default the best one, which "
+        "is the index as Gittins defines it",
+    )
+
+
+class Gittins:
+    """Discretised 2D-Gittins: the highest chance of finishing per service goes first."""
+
+    name = "gittins"
+    oracle = False
+    Params = GittinsParams
+
+    @staticmethod
+    def build(params: GittinsParams, placement: Placement) -> RankedPolicy:
+        """Return the policy."""
+
+        def curve(history: Any) -> Steps:
+            return gittins_index(history, params.quantum_gpu_s, params.points)
+
+        bounds = params.queues_gpu_s
+        return built("gittins", params, curve, placement, highest=True, bounds_gpu_us=bounds)
+
+
+class ShortestExpected:
+    """The least expected service still to come goes first."""
+
+    name = "shortest_expected"
+    oracle = False
+    Params = HistoryParams
+
+    @staticmethod
+    def build(params: HistoryParams, placement: Placement) -> RankedPolicy:
+        """Return the policy."""
+
+        def curve(history: Any) -> Steps:
+            return expected_rest(history, params.points)
+
+        return built("shortest_expected", params, curve, placement, highest=False)

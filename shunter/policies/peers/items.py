@@ -1,0 +1,51 @@
+"""What a peer policy remembers of a job: the clocks of the simulator that it plays."""
+
+from dataclasses import dataclass
+
+from shunter.core.state import Job
+from shunter.core.view import View
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import Demand
+
+__all__ = ["SECOND_US", "Item", "item_of"]
+
+SECOND_US = 1_000_000
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """A job, in whole seconds, as all peers of this kind count.
+
+    It has run `executed_s` and waited `pending_s` before `since_s`, when it began to do what it does
+    now; both are counted since its last promotion. `place` is its place in the order of its
+    queue, among those that run or among those that wait.
+    """
+
+    job_id: JobId
+    ordinal: int
+    demand: Demand
+    submit_s: int
+    since_s: int
+    queue: int = 0
+    runs: bool = False
+    executed_s: int = 0
+    pending_s: int = 0
+    place: int = 0
+    key: int = 0
+    length_s: int = 0
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it needs."""
+        return self.demand.gpus
+
+
+def item_of(job: Job, view: View) -> Item:
+    """Return the item of a job in whatever state the view shows it.
+
+    Of a job met in the middle of its life it is not known when it was promoted: never, then.
+    """
+    now_s = view.now_us // SECOND_US
+    item = Item(job.job_id, job.ordinal, job.demand, job.submitted_us // SECOND_US, now_s)
+    item.executed_s = job.occupied_us(view.now_us) // SECOND_US
+    return item

@@ -1,0 +1,275 @@
+"""The queues of the public Tiresias simulator: dlas, dlas-gpu and dlas-gpu-N (Gu et al., NSDI 2019).
+
+An event of the simulator looks at every job: it advances the clocks, moves those that have had
+their share (or waited long enough) to another queue, runs through all queues in order and gives
+GPUs to whoever fits, and puts the running jobs of each queue before its waiting ones. Here
+only what changes is touched. After an event a queue is its running jobs, then its waiting ones, so
+running jobs keep their GPUs as a block unless higher queues need them, and of waiting jobs that ask
+for the same only a prefix can start.
+
+Deviation: from the paper, on purpose and in many points: docs/explanation/tiresias-peer-setting.md.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from operator import attrgetter
+
+from shunter.events.rows import DERIVED
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import Demand
+from shunter.policies.peers.items import Item
+from shunter.policies.peers.timers import NEVER_S, Timers
+
+__all__ = ["Knob", "QueuesMemory"]
+
+Knob = tuple[int, int]
+"""The promotion knob as a fraction, numerator and denominator; (0, 1): nobody is promoted."""
+_by_arrival = attrgetter("ordinal")
+
+
+@dataclass(slots=True)
+class Line:
+    """One queue: running jobs in order, and waiting ones by what they ask for, each in order."""
+
+    running: dict[int, Item] = field(default_factory=dict)
+    gpus: int = 0
+    waiting: dict[Demand, deque[Item]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class QueuesMemory:
+    """Three queues, as the simulator has them after its last event."""
+
+    timers: Timers = field(metadata=DERIVED)
+    knob: Knob = (0, 1)
+    items: dict[JobId, Item] = field(default_factory=dict)
+    capacity: int = 0
+    wake_s: int | None = None
+    due: bool = False
+    places: int = 0
+    heads: int = 0
+    started: list[Item] = field(default_factory=list, metadata=DERIVED)
+    stopped: list[Item] = field(default_factory=list, metadata=DERIVED)
+    lines: list[Line] = field(default_factory=list, metadata=DERIVED)
+    running: dict[int, Item] = field(default_factory=dict, metadata=DERIVED)
+    count: int = field(default=0, metadata=DERIVED)
+    promotions: list[tuple[int, int, JobId]] = field(default_factory=list, metadata=DERIVED)
+    overdue: list[Item] = field(default_factory=list, metadata=DERIVED)
+
+    def __post_init__(self) -> None:
+        self.lines = [Line() for _ in range(len(self.timers.limits) + 1)]
+
+    def arrive(self, item: Item) -> None:
+        """Let a job wait at the end of the first queue, or of the one it was in."""
+        self.items[item.job_id] = item
+        self._wait_last(item)
+        self.due = True
+
+    def leave(self, item: Item, now_s: int) -> None:
+        """Forget a job. Without waiting or crossing jobs that only moves the next look."""
+        self.items.pop(item.job_id, None)
+        if item.runs:
+            line = self.lines[item.queue]
+            del line.running[item.ordinal], self.running[item.ordinal]
+            line.gpus -= item.demand.gpus
+        else:
+            self._unwait(item)
+        if self.count or now_s >= self.timers.crosses_s:
+            self.due = True
+        elif not self.due:
+            self._foresee(now_s)
+
+    def fall_back(self, item: Item, now_s: int) -> None:
+        """Let a running job wait, first of its queue."""
+        del self.lines[item.queue].running[item.ordinal]
+        self._stop(item, now_s)
+        self._wait_first(item)
+        self.due = True
+
+    def go_on(self, item: Item, now_s: int) -> None:
+        """Let a waiting job run, last of those that do."""
+        self._unwait(item)
+        self._start(item, now_s)
+        self.due = True
+
+    def event(self, now_s: int) -> None:
+        """Play one event: moves in order of arrival, the pass, the next look."""
+        self.started, self.stopped = [], []
+        self.due = False
+        demoted: list[Item] = []
+        if now_s >= self.timers.crosses_s or self.promotions or self.overdue:
+            demoted = self._move(now_s)
+        if self.count or demoted:
+            self._pass(now_s, demoted)
+        self._foresee(now_s)
+
+    def waiting(self) -> Iterator[Demand]:
+        """Yield what waiting jobs ask for."""
+        if self.count:
+            for line in self.lines:
+                for demand, items in line.waiting.items():
+                    if items:
+                        yield demand
+
+    def _move(self, now_s: int) -> list[Item]:
+        """Demote and promote; return those demoted, which still run and are last in their queue.
+
+        All are taken in order of arrival, whatever queue they come from.
+        """
+        lines, promotions = self.lines, self.promotions
+        demoted = self.timers.crossed(now_s, self.running)
+        for item in demoted:
+            line = lines[item.queue]
+            del line.running[item.ordinal]
+            line.gpus -= item.demand.gpus
+            item.queue += 1
+        demoted.sort(key=_by_arrival)
+        promoted, self.overdue = self.overdue, []
+        while promotions and promotions[0][0] <= now_s:
+            due_s, _, job_id = heappop(promotions)
+            item = self.items.get(job_id)
+            if item is not None and self._promotes_s(item) == due_s:
+                promoted.append(item)
+        promoted.sort(key=_by_arrival)
+        for item in promoted:
+            if item.runs or not item.queue or item.job_id not in self.items:
+                continue
+            self._unwait(item)
+            item.queue = item.executed_s = item.pending_s = 0
+            item.since_s = now_s
+            self._wait_last(item)
+        return demoted
+
+    def _pass(self, now_s: int, demoted: list[Item]) -> None:
+        """Run whoever fits, queue by queue: the running, the waiting, the just demoted."""
+        free = self.capacity
+        for number, line in enumerate(self.lines):
+            left: list[Item] = []
+            if line.gpus <= free:
+                free -= line.gpus
+            else:
+                left, free = self._displaced(line, free)
+            if self.count:
+                free = self._fill(line, free, now_s)
+            for item in demoted:
+                if item.queue != number:
+                    continue
+                if item.demand.gpus <= free:
+                    free -= item.demand.gpus
+                    line.running[item.ordinal] = item
+                    line.gpus += item.demand.gpus
+                    self.timers.add(item)
+                else:
+                    self._stop(item, now_s, counted=False)
+                    self.stopped.append(item)
+                    self._wait_last(item)
+                    self._expect(item, now_s)
+            for item in left:
+                self._stop(item, now_s)
+            self.stopped += left
+            for item in reversed(left):
+                self._wait_first(item)
+                self._expect(item, now_s)
+
+    def _displaced(self, line: Line, free: int) -> tuple[list[Item], int]:
+        """Return the running jobs of a queue that no longer fit, and what is left free."""
+        left = []
+        for item in line.running.values():
+            if item.demand.gpus <= free:
+                free -= item.demand.gpus
+            else:
+                left.append(item)
+        for item in left:
+            del line.running[item.ordinal]
+        return left, free
+
+    def _fill(self, line: Line, free: int, now_s: int) -> int:
+        """Start the waiting jobs of a queue that fit, in order; return what is left free."""
+        waiting = line.waiting
+        while True:
+            first: Item | None = None
+            for demand, items in waiting.items():
+                if items and demand.gpus <= free and (first is None or items[0].place < first.place):
+                    first = items[0]
+            if first is None:
+                return free
+            waiting[first.demand].popleft()
+            self.count -= 1
+            self._start(first, now_s)
+            self.started.append(first)
+            free -= first.demand.gpus
+
+    def _start(self, item: Item, now_s: int) -> None:
+        if item.executed_s:
+            item.pending_s += now_s - item.since_s
+        item.since_s = now_s
+        item.runs = True
+        self.places += 1
+        item.place = self.places
+        line = self.lines[item.queue]
+        line.running[item.ordinal] = self.running[item.ordinal] = item
+        line.gpus += item.demand.gpus
+        self.timers.add(item)
+
+    def _stop(self, item: Item, now_s: int, *, counted: bool = True) -> None:
+        """Stop the clock of a job that runs, and is `counted` in its queue."""
+        item.executed_s += now_s - item.since_s
+        item.since_s = now_s
+        item.runs = False
+        del self.running[item.ordinal]
+        if counted:
+            self.lines[item.queue].gpus -= item.demand.gpus
+
+    def _expect(self, item: Item, now_s: int) -> None:
+        """Note when a job that waits from now on is to be promoted."""
+        if self.knob[0] and item.queue and item.executed_s:
+            due_s = self._promotes_s(item)
+            if due_s > now_s:
+                heappush(self.promotions, (due_s, item.ordinal, item.job_id))
+            else:
+                self.overdue.append(item)
+
+    def _promotes_s(self, item: Item) -> int:
+        """Return when a waiting job will have waited N times what it has run."""
+        if item.runs or not item.queue:
+            return NEVER_S
+        above, below = self.knob
+        return item.since_s - item.pending_s + above * item.executed_s // below
+
+    def _foresee(self, now_s: int) -> None:
+        """Find the next instant at which to look though nothing arrives or ends."""
+        next_s = self.timers.next_look(now_s, self.running, each=bool(self.overdue))
+        promotions = self.promotions
+        while promotions and promotions[0][0] < next_s:
+            due_s, _, job_id = promotions[0]
+            item = self.items.get(job_id)
+            if item is not None and self._promotes_s(item) == due_s:
+                next_s = due_s
+            else:
+                heappop(promotions)
+        self.wake_s = None if next_s == NEVER_S else next_s
+
+    def _wait_last(self, item: Item) -> None:
+        self.places += 1
+        item.place = self.places
+        self._waiting_like(item).append(item)
+        self.count += 1
+
+    def _wait_first(self, item: Item) -> None:
+        self.heads -= 1
+        item.place = self.heads
+        self._waiting_like(item).appendleft(item)
+        self.count += 1
+
+    def _unwait(self, item: Item) -> None:
+        self._waiting_like(item).remove(item)
+        self.count -= 1
+
+    def _waiting_like(self, item: Item) -> deque[Item]:
+        waiting = self.lines[item.queue].waiting
+        items = waiting.get(item.demand)
+        if items is None:
+            items = waiting[item.demand] = deque()
+        return items
