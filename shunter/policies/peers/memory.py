@@ -13,16 +13,22 @@ __all__ = ["PeerMemory"]
 class PeerMemory(Protocol):
     """Jobs as the played simulator sees them, and the outcome of its last event.
 
-    `started` and `stopped` are the changes of that event, in its order. `wake_s` is when the next
-    one is due if nothing arrives or ends (None: never). `due` says that one is due now.
+    `started` and `stopped` are the changes of that event, in its order. `due` says that what has
+    happened since may change who runs.
     """
 
     items: dict[JobId, Item]
     started: list[Item]
     stopped: list[Item]
     capacity: int
-    wake_s: int | None
     due: bool
+
+    @property
+    def alarm_s(self) -> int | None:
+        """When the next event is due that may change who runs, though nothing comes or ends."""
+
+    def catch_up(self, now_s: int) -> None:
+        """Play what was due before an instant and could change nothing; first call at each."""
 
     def arrive(self, item: Item) -> None:
         """Let a job wait at the end of the line."""

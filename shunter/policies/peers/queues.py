@@ -67,8 +67,13 @@ class QueuesMemory:
         self._wait_last(item)
         self.due = True
 
+    def catch_up(self, now_s: int) -> None:
+        """Play the events before an instant that could not change who runs: nobody waited."""
+        while self.wake_s is not None and self.wake_s < now_s and not self.count:
+            self._play(self.wake_s)
+
     def leave(self, item: Item, now_s: int) -> None:
-        """Forget a job. Without waiting or crossing jobs that only moves the next look."""
+        """Forget a job. While nobody waits, the event that this makes can be played later."""
         self.items.pop(item.job_id, None)
         if item.runs:
             line = self.lines[item.queue]
@@ -76,16 +81,16 @@ class QueuesMemory:
             line.gpus -= item.demand.gpus
         else:
             self._unwait(item)
-        if self.count or now_s >= self.timers.crosses_s:
+        if self.count:
             self.due = True
-        elif not self.due:
-            self._foresee(now_s)
+        self.wake_s = now_s
 
     def fall_back(self, item: Item, now_s: int) -> None:
         """Let a running job wait, first of its queue."""
         del self.lines[item.queue].running[item.ordinal]
         self._stop(item, now_s)
         self._wait_first(item)
+        self._expect(item, now_s)
         self.due = True
 
     def go_on(self, item: Item, now_s: int) -> None:
@@ -98,12 +103,20 @@ class QueuesMemory:
         """Play one event: moves in order of arrival, the pass, the next look."""
         self.started, self.stopped = [], []
         self.due = False
+        self._play(now_s)
+
+    def _play(self, now_s: int) -> None:
         demoted: list[Item] = []
         if now_s >= self.timers.crosses_s or self.promotions or self.overdue:
             demoted = self._move(now_s)
         if self.count or demoted:
             self._pass(now_s, demoted)
         self._foresee(now_s)
+
+    @property
+    def alarm_s(self) -> int | None:
+        """When an event is due that could change who runs."""
+        return self.wake_s if self.count else None
 
     def waiting(self) -> Iterator[Demand]:
         """Yield what waiting jobs ask for."""
@@ -118,7 +131,7 @@ class QueuesMemory:
 
         All are taken in order of arrival, whatever queue they come from.
         """
-        lines, promotions = self.lines, self.promotions
+        lines = self.lines
         demoted = self.timers.crossed(now_s, self.running)
         for item in demoted:
             line = lines[item.queue]
@@ -126,21 +139,24 @@ class QueuesMemory:
             line.gpus -= item.demand.gpus
             item.queue += 1
         demoted.sort(key=_by_arrival)
-        promoted, self.overdue = self.overdue, []
-        while promotions and promotions[0][0] <= now_s:
-            due_s, _, job_id = heappop(promotions)
-            item = self.items.get(job_id)
-            if item is not None and self._promotes_s(item) == due_s:
-                promoted.append(item)
-        promoted.sort(key=_by_arrival)
-        for item in promoted:
-            if item.runs or not item.queue or item.job_id not in self.items:
-                continue
+        for item in self._promoted(now_s):
             self._unwait(item)
             item.queue = item.executed_s = item.pending_s = 0
             item.since_s = now_s
             self._wait_last(item)
         return demoted
+
+    def _promoted(self, now_s: int) -> list[Item]:
+        """Return the waiting jobs whose time has come, in order of arrival."""
+        found, self.overdue = self.overdue, []
+        promotions = self.promotions
+        while promotions and promotions[0][0] <= now_s:
+            due_s, _, job_id = heappop(promotions)
+            item = self.items.get(job_id)
+            if item is not None and self._promotes_s(item) == due_s:
+                found.append(item)
+        found = [item for item in found if self._promotes_s(item) <= now_s]
+        return sorted([item for item in found if item.job_id in self.items], key=_by_arrival)
 
     def _pass(self, now_s: int, demoted: list[Item]) -> None:
         """Run whoever fits, queue by queue: the running, the waiting, the just demoted."""
@@ -158,6 +174,8 @@ class QueuesMemory:
                     continue
                 if item.demand.gpus <= free:
                     free -= item.demand.gpus
+                    self.places += 1
+                    item.place = self.places
                     line.running[item.ordinal] = item
                     line.gpus += item.demand.gpus
                     self.timers.add(item)
@@ -191,7 +209,11 @@ class QueuesMemory:
         while True:
             first: Item | None = None
             for demand, items in waiting.items():
-                if items and demand.gpus <= free and (first is None or items[0].place < first.place):
+                if (
+                    items
+                    and demand.gpus <= free
+                    and (first is None or items[0].place < first.place)
+                ):
                     first = items[0]
             if first is None:
                 return free
