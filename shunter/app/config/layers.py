@@ -16,7 +16,7 @@ from shunter.app.config.keys import Origins, Path, parse_path, set_value
 from shunter.app.config.toml_lines import lines_of_keys
 from shunter.errors import ConfigError, NotFoundError
 
-__all__ = ["CLUSTER_FILE", "NODES", "Layers", "read_layers"]
+__all__ = ["CLUSTER_FILE", "NODES", "SKEW_TABLE", "Layers", "read_layers"]
 
 PREFIX = "SHUNTER_"
 SECTIONS = ("schema", "seed", "cluster", "workload", "policy", "queues", "simulation", "log")
@@ -24,6 +24,7 @@ TRACE: Path = ("workload", "trace")
 GENERATE: Path = ("workload", "generate")
 CLUSTER_FILE: Path = ("cluster", "file")
 NODES: Path = ("cluster", "nodes")
+SKEW_TABLE: Path = ("policy", "skew", "table")
 LOG: Path = ("log", "url")
 _FILE_URLS = ("sqlite+aiosqlite:///", "sqlite:///")
 
@@ -115,8 +116,10 @@ def _read_file(path: FilePath) -> Layers:
 
 def _settle_paths(tree: dict[str, Any], folder: FilePath) -> None:
     """Make the paths of a file relative to the working directory instead."""
-    for section, name in (TRACE, CLUSTER_FILE, LOG):
-        table = tree.get(str(section))
+    for *sections, name in (TRACE, CLUSTER_FILE, SKEW_TABLE, LOG):
+        table: Any = tree
+        for section in sections:
+            table = table.get(section) if isinstance(table, dict) else None
         value = table.get(name) if isinstance(table, dict) else None
         if isinstance(table, dict) and isinstance(value, str) and value:
             table[name] = _beside(value, folder)
@@ -126,7 +129,8 @@ def _beside(value: str, folder: FilePath) -> str:
     for prefix in _FILE_URLS:
         if value.startswith(prefix):
             return prefix + str(folder / value.removeprefix(prefix))
-    return value if value in ("memory:", "none:") or "://" in value else str(folder / value)
+    is_path = value not in ("memory:", "none:") and not value.startswith("builtin:")
+    return str(folder / value) if is_path and "://" not in value else value
 
 
 def _environment_key(name: str, tree: Mapping[str, Any]) -> Path | None:

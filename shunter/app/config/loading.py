@@ -4,7 +4,7 @@ import copy
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -12,22 +12,47 @@ from pydantic import ValidationError
 
 from shunter.app.config.faults import Fault, config_error, faults_of
 from shunter.app.config.keys import Origins
-from shunter.app.config.layers import CLUSTER_FILE, NODES, Layers, read_layers
+from shunter.app.config.layers import CLUSTER_FILE, NODES, SKEW_TABLE, Layers, read_layers
 from shunter.app.config.model import Config
 from shunter.app.config.policies import did_you_mean, find_policy, policy_names
+from shunter.app.config.policy import SkewSection
 from shunter.errors import ConfigError
 from shunter.policies.params import PolicyParams
+from shunter.policies.skews import ModelSkew, load_skews
 
 __all__ = ["LoadedConfig", "load_config", "make_config"]
 
 
+SkewTables = Mapping[str, Mapping[str, ModelSkew]]
+
+
 @dataclass(frozen=True)
 class LoadedConfig:
-    """A checked config with its policies' parameters, and where values came from."""
+    """A checked config with its policies' parameters, and where values came from.
+
+    `tables` are the skew tables that were read, by what names them.
+    """
 
     config: Config
     params: Mapping[str, PolicyParams]
     layers: Layers
+    tables: SkewTables = field(default_factory=dict)
+
+    @property
+    def skews(self) -> dict[str, float]:
+        """The skews of the table that is used, by model, with those set instead."""
+        return {model.model: model.skew for model in self._table.values()} | dict(
+            self.config.policy.skew.models
+        )
+
+    @property
+    def tensors_mb(self) -> dict[str, float]:
+        """The size of all tensors in the table that is used, by model."""
+        return {model.model: model.total_mb for model in self._table.values()}
+
+    @property
+    def _table(self) -> Mapping[str, ModelSkew]:
+        return self.tables.get(self.config.policy.skew.table, {})
 
     @property
     def source(self) -> str:
@@ -45,7 +70,7 @@ class LoadedConfig:
         Raises:
             ConfigError: it is no longer right.
         """
-        return check_layers(self.layers.replaced(values, place))
+        return check_layers(self.layers.replaced(values, place), self.tables)
 
 
 def load_config(
@@ -75,9 +100,12 @@ def make_config(tree: Mapping[str, Any], source: str = "config") -> LoadedConfig
     return check_layers(Layers(source, dict(tree), Origins()))
 
 
-def check_layers(layers: Layers) -> LoadedConfig:
+def check_layers(layers: Layers, tables: SkewTables | None = None) -> LoadedConfig:
     """Return the config that merged layers make.
 
+    Args:
+        layers: what was set.
+        tables: skew tables that were read already, by what names them.
     Raises:
         ConfigError: one line for each key that is wrong.
     """
@@ -90,9 +118,10 @@ def check_layers(layers: Layers) -> LoadedConfig:
     except ValidationError as error:
         faults += faults_of(error, Config, tree)
     params = _checked_params(tree, faults)
+    tables = {**(tables or {}), **_skew_table(config, tables or {}, faults)}
     if config is None or faults:
         raise config_error(faults, layers.origins, layers.source)
-    return LoadedConfig(config, params, layers)
+    return LoadedConfig(config, params, layers, tables)
 
 
 def _with_cluster_file(layers: Layers, faults: list[Fault]) -> Layers:
@@ -116,6 +145,35 @@ def _with_cluster_file(layers: Layers, faults: list[Fault]) -> Layers:
     read = Layers(layers.source, copy.deepcopy(layers.tree), layers.origins.copy())
     read.put(NODES, nodes, f"{file}:{groups[0].line}")
     return read
+
+
+def _skew_table(config: Config | None, known: SkewTables, faults: list[Fault]) -> SkewTables:
+    """Return the skew table by its name, if it is used; check what replaces it."""
+    if config is None:
+        return {}
+    section = config.policy.skew
+    is_used = config.policy.placement == "skew" or config.simulation.costs.by_model
+    if not is_used and section == SkewSection():
+        return {}
+    table = known.get(section.table)
+    if table is None:
+        from shunter.app.inputs import read_text
+
+        try:
+            table = load_skews(section.table, read_text)
+        except ConfigError as error:
+            faults += [Fault(SKEW_TABLE, line) for line in str(error).splitlines()]
+            return {}
+    models = tuple(table)
+    faults += [
+        Fault(
+            ("policy", "skew", "models", name),
+            f"no model {name!r} in {section.table}{did_you_mean(name, models)}",
+        )
+        for name in section.models
+        if name not in table
+    ]
+    return {section.table: table}
 
 
 def _checked_params(tree: Mapping[str, Any], faults: list[Fault]) -> dict[str, PolicyParams]:

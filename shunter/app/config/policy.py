@@ -1,21 +1,26 @@
 """`[policy]`: who decides, when, and where jobs go."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
 from shunter.app.config.section import Positive, Section, Span, Stretch
-from shunter.core.placement import PLACEMENTS, Placement
+from shunter.core.placement import PLACEMENTS, SKEW_THRESHOLD, Placement, Skew
 from shunter.core.planning.guards import Guards
 from shunter.core.ports import Policy
 from shunter.core.ranking import LEVELS_MOST, Aged, RankedPolicy
 from shunter.errors import ConfigError
+from shunter.policies.skews import BUILTIN_SKEWS
 
-__all__ = ["AgingSection", "GuardsSection", "PolicySection"]
+__all__ = ["AgingSection", "GuardsSection", "PolicySection", "SkewSection"]
 
 PlacementName = Literal["consolidated", "spread", "first_fit", "skew"]
 assert set(PLACEMENTS) == set(get_args(PlacementName))
+
+Part = Annotated[float, Field(ge=0, le=1)]
+"""A part of a whole, from 0 to 1; a NaN is not."""
 
 
 class GuardsSection(Section):
@@ -49,6 +54,31 @@ class AgingSection(Section):
     )
 
 
+class SkewSection(Section):
+    """Which gangs placement `skew` keeps together."""
+
+    threshold: Part = Field(
+        default=SKEW_THRESHOLD,
+        description="a skew above it keeps a gang together; the middle of the built-in table's gap",
+    )
+    table: str = Field(
+        default=BUILTIN_SKEWS,
+        min_length=1,
+        description="skews and sizes by model: 'builtin:model-skew' or a CSV file",
+    )
+    models: dict[str, Part] = Field(
+        default={}, description="skews of single models, instead of those in the table"
+    )
+    unknown: Literal["spread", "consolidate", "error"] = Field(
+        default="spread",
+        description="gangs of models nobody knows: they may spread, may not, or are refused",
+    )
+
+    def placement(self, skews: Mapping[str, float]) -> Skew:
+        """Return the placement by the skews of a whole table."""
+        return Skew(skews, self.threshold, self.unknown == "consolidate")
+
+
 class PolicySection(Section):
     """The policy with its rounds, its placement and the guards around it."""
 
@@ -68,6 +98,7 @@ class PolicySection(Section):
         default=None, description="let waiting jobs rise; off by default"
     )
     guards: GuardsSection = Field(default=GuardsSection(), description="promises to single jobs")
+    skew: SkewSection = Field(default=SkewSection(), description="what placement skew goes by")
 
     @property
     def round_us(self) -> int:
@@ -90,6 +121,8 @@ class PolicySection(Section):
         index = Aged(policy.index, self.aging.every, self.aging.levels)
         return replace(policy, index=index)
 
-    def placement_strategy(self) -> Placement:
-        """Return where gangs go."""
+    def placement_strategy(self, skews: Mapping[str, float]) -> Placement:
+        """Return where gangs go; `skews` is the whole table that the placement may need."""
+        if self.placement == "skew":
+            return self.skew.placement(skews)
         return PLACEMENTS[self.placement]()

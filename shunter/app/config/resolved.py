@@ -39,10 +39,31 @@ def record_of(loaded: LoadedConfig, *, instant: bool, workload: dict[str, Any]) 
     name = loaded.config.policy.name
     params = loaded.chosen_params.model_dump(mode="json", by_alias=True)
     document["policy"]["params"] = {name: params}
+    _settle_later_keys(document, loaded)
     document["workload"] = workload
     document["reasons"] = log["reasons"]
     document["instant"] = instant
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _settle_later_keys(document: dict[str, Any], loaded: LoadedConfig) -> None:
+    """Leave out later keys that are not in use; put a skew table in its place.
+
+    So a run that uses none of them records what it recorded before there were any, and no file is
+    needed to decide again.
+    """
+    section, costs = document["policy"], document["simulation"]["costs"]
+    if loaded.config.policy.placement == "skew":
+        section["skew"] = {**section["skew"], "models": loaded.skews}
+        del section["skew"]["table"]
+    else:
+        del section["skew"]
+    if section.get("aging") is None:
+        section.pop("aging", None)
+    if loaded.config.simulation.costs.checkpoint_mb:
+        costs["model_mb"] = loaded.config.simulation.costs.sizes_mb(loaded.tensors_mb)
+    else:
+        del costs["checkpoint_mb"], costs["bandwidth_mb_s"], costs["model_mb"]
 
 
 def decider_of(loaded: LoadedConfig, *, instant: bool) -> Decider:
@@ -50,7 +71,8 @@ def decider_of(loaded: LoadedConfig, *, instant: bool) -> Decider:
     config = loaded.config
     section = config.policy
     plugin = find_policy(section.name)
-    policy = section.aged(plugin.build(loaded.chosen_params, section.placement_strategy()))
+    placement = section.placement_strategy(loaded.skews)
+    policy = section.aged(plugin.build(loaded.chosen_params, placement))
     rules = RoundRules(
         round_us=section.round_us,
         seed=config.seed,
@@ -84,4 +106,6 @@ def recorded_decider(record: str) -> Decider:
         )
     except (ValueError, LookupError, TypeError) as error:
         raise ConfigError(f"the config recorded in the log cannot be read: {error}") from error
-    return Decider(section.aged(plugin.build(params, section.placement_strategy())), rules)
+    # The record holds the whole table, whatever was read then.
+    placement = section.placement_strategy(section.skew.models)
+    return Decider(section.aged(plugin.build(params, placement)), rules)

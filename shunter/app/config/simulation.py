@@ -1,12 +1,39 @@
 """`[simulation]`: what things cost in the simulated world, how leases work, and what breaks."""
 
-from pydantic import Field
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from shunter.app.config.section import Section, Share, Span, Stretch
-from shunter.backends.simulated.costs import Costs
+from shunter.backends.simulated.costs import Costs, transfer_us, transfers_us
 from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress, RoundEnds
 
 __all__ = ["CostsSection", "FailuresSection", "LeaseSection", "SimulationSection", "SpeedsSection"]
+
+
+_MB_MAX = 1e12
+
+Megabytes = Annotated[float, Field(ge=0, le=_MB_MAX)]
+"""A size of 0 or more."""
+
+
+def _checkpoint_size(value: Any) -> float | str:
+    """Return a size in MB, or "model"; ValueError if it is neither."""
+    if value == "model":
+        return "model"
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= _MB_MAX:
+        raise ValueError(f"expected a number of MB, 0 or more, or 'model', not {value!r}")
+    return float(value)
+
+
+# A union would be told as one fault for each of its members.
+CheckpointSize = Annotated[
+    float | str,
+    PlainValidator(_checkpoint_size),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"const": "model"}]}),
+]
 
 
 class CostsSection(Section):
@@ -16,10 +43,51 @@ class CostsSection(Section):
     suspend: Span = Field(default=0, description="saving a checkpoint on the way out")
     resume: Span = Field(default=0, description="a launch from a checkpoint")
     migrate: Span = Field(default=0, description="a launch from a checkpoint after a move, instead")
+    checkpoint_mb: CheckpointSize = Field(
+        default=0.0,
+        description="size of a checkpoint, saved and loaded on top of the times above, in MB; "
+        "'model': by the job's model",
+    )
+    bandwidth_mb_s: Share | None = Field(
+        default=None, description="how fast a checkpoint is written and read, in MB per second"
+    )
+    model_mb: dict[str, Megabytes] = Field(
+        default={},
+        description="checkpoint size by model, in MB; of others, all tensors in policy.skew.table",
+    )
 
-    def costs(self) -> Costs:
-        """Return them as the simulated backend takes them."""
-        return Costs(self.start, self.suspend, self.resume, self.migrate)
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if self.checkpoint_mb and self.bandwidth_mb_s is None:
+            raise ValueError("checkpoint_mb is set: expected bandwidth_mb_s, in MB per second, too")
+        if self.model_mb and not self.by_model:
+            raise ValueError("model_mb is set: expected checkpoint_mb = 'model', too")
+        return self
+
+    @property
+    def by_model(self) -> bool:
+        """Whether a checkpoint is as large as the job's model."""
+        return self.checkpoint_mb == "model"
+
+    def sizes_mb(self, tensors_mb: Mapping[str, float]) -> dict[str, float]:
+        """Return the checkpoint sizes by model, where they depend on that."""
+        return {**tensors_mb, **self.model_mb} if self.by_model else {}
+
+    def costs(self, tensors_mb: Mapping[str, float]) -> Costs:
+        """Return them as the simulated backend takes them.
+
+        Args:
+            tensors_mb: the size of all tensors, by model.
+        """
+        bandwidth_mb_s, size_mb = self.bandwidth_mb_s or 1.0, self.checkpoint_mb
+        return Costs(
+            self.start,
+            self.suspend,
+            self.resume,
+            self.migrate,
+            0 if isinstance(size_mb, str) else transfer_us(size_mb, bandwidth_mb_s),
+            transfers_us(self.sizes_mb(tensors_mb), bandwidth_mb_s),
+        )
 
 
 class LeaseSection(Section):

@@ -1,5 +1,6 @@
 """From a config to the parts of a run: jobs, servers, policy, rules, and the simulated world."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,14 @@ from shunter.backends.simulated.failures import Failures
 from shunter.core.performance import SpeedModel
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ports import Policy
-from shunter.errors import TraceError
+from shunter.errors import ConfigError, TraceError
 from shunter.events.facts.cluster import NodeAdded, QuotaChanged
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.values.ids import GpuType, NodeName, QueueName
-from shunter.workloads import EndShares, Trace, generate_trace, load_trace
+from shunter.workloads import EndShares, Trace, TraceJob, generate_trace, load_trace
+
+_NAMED_MOST = 5
 
 __all__ = ["Setup", "load_jobs", "rebuild", "set_up"]
 
@@ -96,7 +99,12 @@ def load_jobs(loaded: LoadedConfig) -> Trace:
 
 
 def set_up(loaded: LoadedConfig, trace: Trace) -> Setup:
-    """Return the parts of a run, wired."""
+    """Return the parts of a run, wired.
+
+    Raises:
+        ConfigError: the config needs to know more of the jobs' models than it does.
+    """
+    _refuse_unknown_models(loaded, trace)
     config = loaded.config
     simulation = config.simulation
     servers = config.cluster.servers()
@@ -106,7 +114,7 @@ def set_up(loaded: LoadedConfig, trace: Trace) -> Setup:
         speeds = SpeedModel(dict(servers), relative)
     backend = SimulatedBackend(
         trace.jobs,
-        costs=simulation.costs.costs(),
+        costs=simulation.costs.costs(loaded.tensors_mb),
         lease=simulation.lease.lease(config.policy.round_us),
         failures=Failures(
             racks={NodeName(name): where.rack for name, where in servers},
@@ -118,6 +126,45 @@ def set_up(loaded: LoadedConfig, trace: Trace) -> Setup:
         speeds=speeds,
     )
     return Setup(loaded, trace, decider_of(loaded, instant=backend.instant), backend)
+
+
+def _refuse_unknown_models(loaded: LoadedConfig, trace: Trace) -> None:
+    """Raise ConfigError if a job's skew or checkpoint size is needed and not known."""
+    policy, costs = loaded.config.policy, loaded.config.simulation.costs
+    lines = []
+    if policy.placement == "skew" and policy.skew.unknown == "error":
+        skews, jobs = loaded.skews, (job for job in trace.jobs if job.spec.skew is None)
+        if unknown := _unknown_models(jobs, skews):
+            place = loaded.layers.origins.of(("policy", "skew", "unknown"))
+            lines.append(
+                f"{place}: policy.skew.unknown: no skew is known of {unknown}; "
+                f"name a table that has it as policy.skew.table, not {policy.skew.table}"
+            )
+    if costs.by_model and (
+        unknown := _unknown_models(trace.jobs, costs.sizes_mb(loaded.tensors_mb))
+    ):
+        place = loaded.layers.origins.of(("simulation", "costs", "checkpoint_mb"))
+        lines.append(
+            f"{place}: simulation.costs.checkpoint_mb: no size is known of {unknown}; "
+            "give it in simulation.costs.model_mb"
+        )
+    if lines:
+        raise ConfigError("\n".join(lines))
+
+
+def _unknown_models(jobs: Iterable[TraceJob], known: Mapping[str, float]) -> str:
+    """Return in words which models are not known, each with its first job."""
+    first: dict[str, str] = {}
+    for job in jobs:
+        model = job.spec.model
+        if model not in known and job.spec.gpus:
+            first.setdefault(model, job.job_id)
+    words = [
+        f"model {model!r} (job {job_id})" if model else f"job {job_id}, which names no model"
+        for model, job_id in list(first.items())[:_NAMED_MOST]
+    ]
+    hidden = len(first) - len(words)
+    return ", ".join(words) + (f" and {hidden} more" if hidden else "")
 
 
 def _workload_record(setup: Setup) -> dict[str, Any]:

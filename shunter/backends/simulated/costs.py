@@ -33,7 +33,7 @@ class Costs:
 
 
 def transfer_us(size_mb: float, bandwidth_mb_s: float) -> int:
-    """Return how long so much data takes: up to the microsecond at which all of it is through.
+    """Return how long so much data takes, up to a whole microsecond.
 
     Both numbers count as the decimals that were written, so that 0.3 MB at 0.1 MB/s are 3 s.
     """

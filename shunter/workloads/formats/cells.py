@@ -20,6 +20,7 @@ __all__ = [
     "read_above_zero",
     "read_dependency",
     "read_length",
+    "read_part",
     "read_positive",
     "read_priority",
     "read_shape",
@@ -47,6 +48,12 @@ def read_above_zero(text: str) -> float:
     """Return a finite number above zero."""
     value = float(text)
     return value if 0 < value < inf else _refuse(text)
+
+
+def read_part(text: str) -> float:
+    """Return a number from 0 to 1."""
+    value = float(text)
+    return value if 0 <= value <= 1 else _refuse(text)
 
 
 def read_thousandths(text: str) -> int:

@@ -153,5 +153,6 @@ SPEC_COLUMNS: Final = (
     _number("min_speed", cells.read_above_zero),
     Column("suspend_mode", "suspend_mode", cells.read_word(SuspendMode), _plain),
     _time("checkpoint_interval_s", cells.read_length),
+    _number("skew", cells.read_part),
 )
 """In the order of the specification's fields."""

@@ -41,7 +41,10 @@ def _refusal(setting: str, config_file: Path) -> str:
         ("policy.round=nan", "a duration must be finite"),
         ("policy.round='5x'", "expected a duration such as 90"),
         ("policy.trigger=never", "expected 'round' or 'event', not 'never'"),
-        ("policy.placement=best", "expected 'consolidated', 'spread' or 'first_fit', not 'best'"),
+        (
+            "policy.placement=best",
+            "expected 'consolidated', 'spread', 'first_fit' or 'skew', not 'best'",
+        ),
         ("policy.guards.max_preemptions_per_job_hour=0", "expected 1 or more, not 0"),
         ("policy.guards.starvation_after=0", "expected more than 0, not 0"),
         ("workload.rows=[-1, 5]", "expected 0 or more, not -1"),
