@@ -52,7 +52,8 @@ def _settle_later_keys(document: dict[str, Any], loaded: LoadedConfig) -> None:
     So a run that uses none of them records what it recorded before there were any, and no file is
     needed to decide again.
     """
-    section, costs = document["policy"], document["simulation"]["costs"]
+    section, simulation = document["policy"], document["simulation"]
+    costs = simulation["costs"]
     if loaded.config.policy.placement == "skew":
         section["skew"] = {**section["skew"], "models": loaded.skews}
         del section["skew"]["table"]
@@ -60,6 +61,8 @@ def _settle_later_keys(document: dict[str, Any], loaded: LoadedConfig) -> None:
         del section["skew"]
     if section.get("aging") is None:
         section.pop("aging", None)
+    if not simulation.get("remembered_ends"):
+        simulation.pop("remembered_ends", None)
     if loaded.config.simulation.costs.checkpoint_mb:
         costs["model_mb"] = loaded.config.simulation.costs.sizes_mb(loaded.tensors_mb)
     else:

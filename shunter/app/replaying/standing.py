@@ -3,16 +3,23 @@
 from collections import Counter
 from typing import Any
 
+from shunter.app.replaying.classing import classed
 from shunter.app.replaying.instants import clock
 from shunter.core.cluster import Cluster
 from shunter.core.digest import state_digest
+from shunter.core.placement import Classing
 from shunter.core.state import JobPhase, Outcome, State
 
 SCHEMA = 1
 
 
-def standing(state: State) -> dict[str, Any]:
-    """Return the facts of a state as JSON-able data."""
+def standing(state: State, classing: Classing | None = None) -> dict[str, Any]:
+    """Return the facts of a state as JSON-able data.
+
+    Args:
+        state: what is true.
+        classing: what tells apart gangs that wait for different things, if anything does.
+    """
     return {
         "schema": SCHEMA,
         "seq": state.seq,
@@ -25,7 +32,7 @@ def standing(state: State) -> dict[str, Any]:
             "last": None if state.round_number < 0 else state.round_number,
         },
         "jobs": job_counts(state),
-        "queue": _queue(state),
+        "queue": _queue(state, classing),
         "cluster": _cluster(state.cluster),
         "state_digest": state_digest(state),
     }
@@ -42,12 +49,13 @@ def job_counts(state: State) -> dict[str, int]:
     }
 
 
-def _queue(state: State) -> dict[str, Any]:
+def _queue(state: State, classing: Classing | None) -> dict[str, Any]:
     """Return what waits, and for what: the recorded reason of each class."""
     waiting = [job for job in state.jobs.values() if job.phase is JobPhase.waiting]
     reasons: Counter[str] = Counter()
     for job in waiting:
-        wait = job.wait or state.class_waits.get(job.demand)
+        demand = classed(job.demand, job.spec, classing, state.messages)
+        wait = job.wait or state.class_waits.get(demand)
         if job.is_on_hold:
             reasons["held"] += 1
         elif job.blocked_by:

@@ -46,6 +46,8 @@ def demand_in_words(demand: Demand) -> str:
         parts.append(f"{demand.memory_mb} MB")
     if demand.max_level is not None:
         parts.append(f"within one {demand.max_level}")
+    if demand.tight:
+        parts.append("on the fewest servers")
     if demand.shapes:
         parts.append("as " + " or ".join("+".join(map(str, shape)) for shape in demand.shapes))
     if demand.queue:

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from shunter.app.replaying.classing import classed, last_start
 from shunter.app.replaying.folding import collector_off, fold_events, state_of
-from shunter.app.replaying.terms import Rebuild, Term, after_change
+from shunter.app.replaying.terms import Rebuild, Term
 from shunter.app.replaying.why.story import Story
 from shunter.core.fold import RULES
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ports import Policy
-from shunter.core.ranking import Ranking
+from shunter.core.ranking import RankedPolicy, Ranking
 from shunter.core.ranking.keys import rank_of
 from shunter.core.state import Job, JobPhase, State
 from shunter.errors import ConfigError, NotFoundError, UsageError
@@ -24,6 +25,7 @@ from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Wait
 
 AHEAD = 3
@@ -131,7 +133,7 @@ def plan_again(story: Story, state: State, rebuild: Rebuild) -> Planned:
     for fact in term.planner.decisions(planned.at_us, Trigger.round):
         if isinstance(fact, RoundPlanned):
             told = {entry.demand: entry.wait for entry in fact.waits}
-            planned.wait = told.get(job.demand)
+            planned.wait = told.get(_demand_of(job, term))
         elif isinstance(fact, AllocationChanged) and fact.job_id == job.job_id:
             planned.starts = bool(fact.allocation.shares)
             planned.leaves = not planned.starts
@@ -182,13 +184,7 @@ def _pause(story: Story) -> int:
 
 def _started(story: Story) -> SchedulerStarted | None:
     """Return what started the policy that decided at the end of a story."""
-    started: SchedulerStarted | None = None
-    for _, event in story.terms:
-        if isinstance(event, SchedulerStarted):
-            started = event
-        elif started is not None:
-            started = after_change(started, event)
-    return started
+    return last_start(event for _, event in story.terms)
 
 
 def _with_all_reasons(rebuild: Rebuild) -> Rebuild:
@@ -197,6 +193,13 @@ def _with_all_reasons(rebuild: Rebuild) -> Rebuild:
         return policy, replace(rules, all_reasons=True)
 
     return rebuilt
+
+
+def _demand_of(job: Job, term: Term) -> Demand:
+    """Return the demand of the class in which a job waits."""
+    placement = term.policy.placement if isinstance(term.policy, RankedPolicy) else None
+    classing = None if placement is None else placement.classing
+    return classed(job.demand, job.spec, classing, term.view.messages)
 
 
 def _place_of(job: Job, term: Term) -> Place | None:

@@ -165,7 +165,7 @@ async def explain(
         NotFoundError: there is no such job, or not yet.
         LogDamagedError: the bytes of the log are not what was written.
     """
-    story = await read_story(reader, job_id, seq, at_us)
+    story = await read_story(reader, job_id, seq, at_us, rebuild)
     if not story.is_known:
         raise await _missing(reader, job_id, seq)
     rules, problem = rules_of(story, rebuild)

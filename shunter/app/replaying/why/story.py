@@ -10,7 +10,11 @@ from typing import Any
 
 import orjson
 
+from shunter.app.replaying.classing import classed, classing_of, last_start
 from shunter.app.replaying.statistics import rows_of
+from shunter.app.replaying.terms import Rebuild
+from shunter.core.fold.profiles import note_messages
+from shunter.core.placement import Classing
 from shunter.events.codec import decode_event, row_fields
 from shunter.events.facts.cluster import QuotaChanged
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
@@ -21,10 +25,11 @@ from shunter.events.facts.jobs import (
     JobRejected,
     JobSubmitted,
 )
+from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.facts.run import ConfigChanged, SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import Frame, LogReader
-from shunter.events.rows import decoder_of, row_encoder
+from shunter.events.rows import decoder_of, row_encoder, stored_fields
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand, JobSpec
 from shunter.events.values.reasons import Wait
@@ -35,6 +40,9 @@ _ALLOCATED = AllocationChanged.__name__
 _SUBMITTED = JobSubmitted.__name__
 _QUOTA = QuotaChanged.__name__
 _TERMS = frozenset((SchedulerStarted.__name__, ConfigChanged.__name__))
+_SAMPLED = ProfileSampled.__name__
+_SPEC = row_fields(JobSubmitted).index("spec")
+_MODEL = [each.name for each in stored_fields(JobSpec)].index("model")
 _NUMBER = row_fields(RoundPlanned).index("number")
 _WAITS = row_fields(RoundPlanned).index("waits")
 
@@ -114,10 +122,20 @@ class Story:
         return self.rounds[-1] if self.rounds else None
 
 
-async def read_story(reader: LogReader, job_id: JobId, seq: int, at_us: int) -> Story:
-    """Collect the story of a job up to an event; empty if it came later or never."""
+async def read_story(
+    reader: LogReader, job_id: JobId, seq: int, at_us: int, rebuild: Rebuild
+) -> Story:
+    """Collect the story of a job up to an event; empty if it came later or never.
+
+    Args:
+        reader: the log.
+        job_id: the job.
+        seq: the last event that counts.
+        at_us: the instant at which the story ends.
+        rebuild: makes the policy of a term, which may tell gangs apart.
+    """
     story = Story(job_id, seq, at_us)
-    scan = _Scan(story)
+    scan = _Scan(story, rebuild)
     async for frame in reader.frames(0, seq):
         scan.take(frame)
         if scan.over:
@@ -150,9 +168,13 @@ async def known_jobs(reader: LogReader) -> list[str]:
 class _Scan:
     """Goes through frames and fills a story."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: Story, rebuild: Rebuild) -> None:
         self.over = False
         self._story = story
+        self._rebuild = rebuild
+        self._classing: Classing | None = None
+        self._models: dict[str, str] = {}
+        self._messages: dict[str, tuple[int, int]] = {}
         self._needle = orjson.dumps(story.job_id)
         self._round: Round | None = None
         self._latest: dict[bytes, tuple[Round, Row | None]] = {}
@@ -168,6 +190,8 @@ class _Scan:
             if seq > story.seq:
                 return
             kind = row[0]
+            if self._classing is not None:
+                self._learn(kind, row)
             if kind == _ROUND:
                 self._plan(seq, row)
             elif kind == _QUOTA:
@@ -175,6 +199,7 @@ class _Scan:
             elif kind in _TERMS:
                 event: Any = decode_event(row)
                 story.terms.append((seq, event))
+                self._class_anew()
             elif mentions and (row[2] == story.job_id or kind == _ALLOCATED):
                 self._mention(seq, row)
                 if self.over:
@@ -198,6 +223,25 @@ class _Scan:
         self._dependencies = frozenset(each.job_id for each in event.spec.depends_on)
         self._join_class()
 
+    def _class_anew(self) -> None:
+        """Note what tells gangs apart from here on; its decisions may put the job elsewhere."""
+        started = last_start(event for _, event in self._story.terms)
+        self._classing = classing_of(started, self._rebuild)
+        if self._class:
+            self._join_class()
+
+    def _learn(self, kind: str, row: Row) -> None:
+        """Note what samples say of models, where gangs are told apart by that."""
+        if kind == _SUBMITTED:
+            spec = row[_SPEC]
+            self._models[row[2]] = spec[_MODEL] if len(spec) > _MODEL else ""
+        elif kind == _SAMPLED:
+            sample = decode_event([*row])
+            assert isinstance(sample, ProfileSampled), "the row says so"
+            note_messages(self._messages, self._models.get(row[2], ""), sample)
+            if self._class:
+                self._join_class()
+
     def _bound(self, event: Event) -> None:
         """Note which queues have a quota: jobs of those are classes of their own."""
         assert isinstance(event, QuotaChanged), "the row says so"
@@ -211,6 +255,7 @@ class _Scan:
     def _join_class(self) -> None:
         spec = self._story.spec
         demand = spec.demand(spec.queue) if spec.queue in self._bounded else spec.demand()
+        demand = classed(demand, spec, self._classing, self._messages)
         key = orjson.dumps(row_encoder(Demand)(demand))
         if key != self._class:
             self._class = key
