@@ -18,12 +18,14 @@ class Item:
 
     It has run `executed_s` and waited `pending_s` before `since_s`, when it began to do what it does
     now; both are counted since its last promotion. `place` is its place in the order of its
-    queue, among those that run or among those that wait.
+    queue, among those that run or among those that wait, or it has a `key` to be sorted by, which
+    changes at `changes_s`. `length_s` is the work it had left at `since_s`, for oracles.
     """
 
     job_id: JobId
     ordinal: int
     demand: Demand
+    gpus: int
     submit_s: int
     since_s: int
     queue: int = 0
@@ -33,11 +35,7 @@ class Item:
     place: int = 0
     key: int = 0
     length_s: int = 0
-
-    @property
-    def gpus(self) -> int:
-        """How many GPUs it needs."""
-        return self.demand.gpus
+    changes_s: int = 0
 
 
 def item_of(job: Job, view: View) -> Item:
@@ -46,6 +44,7 @@ def item_of(job: Job, view: View) -> Item:
     Of a job met in the middle of its life it is not known when it was promoted: never, then.
     """
     now_s = view.now_us // SECOND_US
-    item = Item(job.job_id, job.ordinal, job.demand, job.submitted_us // SECOND_US, now_s)
+    demand, submit_s = job.demand, job.submitted_us // SECOND_US
+    item = Item(job.job_id, job.ordinal, demand, demand.gpus, submit_s, now_s)
     item.executed_s = job.occupied_us(view.now_us) // SECOND_US
     return item

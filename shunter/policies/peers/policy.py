@@ -57,6 +57,7 @@ _CLUSTER = (
     GpuQuarantined,
     GpuRestored,
 )
+UNKNOWN_S = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ class PeerPolicy:
         item = item_of(job, view)
         if self.oracle:
             left_us = view.remaining_us(job)
-            item.length_s = -1 if left_us is None else -(-left_us // SECOND_US)
+            item.length_s = UNKNOWN_S if left_us is None else -(-left_us // SECOND_US)
         return item
 
 

@@ -78,7 +78,7 @@ class QueuesMemory:
         if item.runs:
             line = self.lines[item.queue]
             del line.running[item.ordinal], self.running[item.ordinal]
-            line.gpus -= item.demand.gpus
+            line.gpus -= item.gpus
         else:
             self._unwait(item)
         if self.count:
@@ -136,7 +136,7 @@ class QueuesMemory:
         for item in demoted:
             line = lines[item.queue]
             del line.running[item.ordinal]
-            line.gpus -= item.demand.gpus
+            line.gpus -= item.gpus
             item.queue += 1
         demoted.sort(key=_by_arrival)
         for item in self._promoted(now_s):
@@ -172,12 +172,12 @@ class QueuesMemory:
             for item in demoted:
                 if item.queue != number:
                     continue
-                if item.demand.gpus <= free:
-                    free -= item.demand.gpus
+                if item.gpus <= free:
+                    free -= item.gpus
                     self.places += 1
                     item.place = self.places
                     line.running[item.ordinal] = item
-                    line.gpus += item.demand.gpus
+                    line.gpus += item.gpus
                     self.timers.add(item)
                 else:
                     self._stop(item, now_s, counted=False)
@@ -195,8 +195,8 @@ class QueuesMemory:
         """Return the running jobs of a queue that no longer fit, and what is left free."""
         left = []
         for item in line.running.values():
-            if item.demand.gpus <= free:
-                free -= item.demand.gpus
+            if item.gpus <= free:
+                free -= item.gpus
             else:
                 left.append(item)
         for item in left:
@@ -221,7 +221,7 @@ class QueuesMemory:
             self.count -= 1
             self._start(first, now_s)
             self.started.append(first)
-            free -= first.demand.gpus
+            free -= first.gpus
 
     def _start(self, item: Item, now_s: int) -> None:
         if item.executed_s:
@@ -232,7 +232,7 @@ class QueuesMemory:
         item.place = self.places
         line = self.lines[item.queue]
         line.running[item.ordinal] = self.running[item.ordinal] = item
-        line.gpus += item.demand.gpus
+        line.gpus += item.gpus
         self.timers.add(item)
 
     def _stop(self, item: Item, now_s: int, *, counted: bool = True) -> None:
@@ -242,7 +242,7 @@ class QueuesMemory:
         item.runs = False
         del self.running[item.ordinal]
         if counted:
-            self.lines[item.queue].gpus -= item.demand.gpus
+            self.lines[item.queue].gpus -= item.gpus
 
     def _expect(self, item: Item, now_s: int) -> None:
         """Note when a job that waits from now on is to be promoted."""

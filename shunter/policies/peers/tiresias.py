@@ -5,14 +5,21 @@ What that means, point by point, stands in docs/explanation/tiresias-peer-settin
 examples/peers/tiresias/ do. For the paper's intent take the policies `tiresias` and `gittins`.
 """
 
+from collections.abc import Callable
 from typing import Final, Literal
 
 from pydantic import Field
 
 from shunter.core.placement import Placement
+from shunter.policies.histories import builtin_history
 from shunter.policies.params import PolicyParams
+from shunter.policies.peers.index import Index
+from shunter.policies.peers.items import SECOND_US
+from shunter.policies.peers.memory import PeerMemory
 from shunter.policies.peers.policy import PeerPolicy
 from shunter.policies.peers.queues import Knob, QueuesMemory
+from shunter.policies.peers.shortest import ShortestMemory
+from shunter.policies.peers.sorted_queues import SortedQueuesMemory
 from shunter.policies.peers.timers import Timers
 
 __all__ = ["TiresiasPeer", "TiresiasPeerParams"]
@@ -26,6 +33,9 @@ KNOBS: Final[dict[str, Knob]] = {
     **{f"dlas-gpu-{number}": (number, 1) for number in (1, 2, 4, 8, 10, 100, 1000)},
 }
 Schedule = Literal[
+    "sjf",
+    "shortest",
+    "shortest-gpu",
     "dlas",
     "dlas-gpu",
     "dlas-gpu-05",
@@ -36,7 +46,10 @@ Schedule = Literal[
     "dlas-gpu-10",
     "dlas-gpu-100",
     "dlas-gpu-1000",
+    "dlas-gpu-gittins",
 ]
+SHORTEST: Final = {"sjf": (True, False), "shortest": (False, True), "shortest-gpu": (True, True)}
+HISTORY: Final = "yarn-gput1000"
 
 
 class TiresiasPeerParams(PolicyParams):
@@ -50,19 +63,27 @@ class TiresiasPeerParams(PolicyParams):
 
 
 class TiresiasPeer:
-    """The queues of the public Tiresias simulator, with its faults."""
+    """The public Tiresias simulator, with its faults. An oracle, if the schedule is one."""
 
     name = "tiresias_peer"
-    oracle = False
+    oracle = True
     Params = TiresiasPeerParams
 
     @staticmethod
     def build(params: TiresiasPeerParams, placement: Placement) -> PeerPolicy:
         """Return the policy."""
         schedule = params.schedule
-        knob, two_d = KNOBS[schedule], schedule != "dlas"
+        oracle = schedule in ("shortest", "shortest-gpu")
+        return PeerPolicy("tiresias_peer", _maker(schedule), placement, oracle=oracle)
 
-        def make() -> QueuesMemory:
-            return QueuesMemory(Timers(LIMITS, two_d), knob)
 
-        return PeerPolicy("tiresias_peer", make, placement, oracle=False)
+def _maker(schedule: str) -> Callable[[], PeerMemory]:
+    """Return what makes the memory of a schedule."""
+    if schedule in SHORTEST:
+        by_gpus, by_length = SHORTEST[schedule]
+        return lambda: ShortestMemory(by_gpus, by_length)
+    if schedule == "dlas-gpu-gittins":
+        index = Index([sample_us // SECOND_US for sample_us in builtin_history(HISTORY)])
+        return lambda: SortedQueuesMemory(Timers(LIMITS, two_d=True), index)
+    knob, two_d = KNOBS[schedule], schedule != "dlas"
+    return lambda: QueuesMemory(Timers(LIMITS, two_d), knob)

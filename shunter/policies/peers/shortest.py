@@ -1,0 +1,123 @@
+"""sjf, shortest and shortest-gpu of the public Tiresias simulator: one list, sorted at every event.
+
+All jobs stand in one list that keeps its order from event to event: new ones are appended, the list
+is sorted stably by what is left, and whoever fits runs, from the first on. Its `sjf` sorts by GPUs.
+While nobody waits an end needs no sorting: what is left of running jobs shrinks linearly, so two that
+tie at a later event stood in the same order all the time before.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from shunter.events.rows import DERIVED
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import Demand
+from shunter.policies.peers.items import Item
+
+__all__ = ["ShortestMemory"]
+
+_by_key = attrgetter("key")
+
+
+@dataclass(slots=True)
+class ShortestMemory:
+    """The list; `by_gpus` and `by_length` say which factors of GPUs x time left sort it."""
+
+    by_gpus: bool = field(metadata=DERIVED)
+    by_length: bool = field(metadata=DERIVED)
+    items: dict[JobId, Item] = field(default_factory=dict)
+    capacity: int = 0
+    due: bool = False
+    started: list[Item] = field(default_factory=list, metadata=DERIVED)
+    stopped: list[Item] = field(default_factory=list, metadata=DERIVED)
+    line: list[Item] = field(default_factory=list, metadata=DERIVED)
+    free: int = field(default=0, metadata=DERIVED)
+    count: int = field(default=0, metadata=DERIVED)
+    alarm_s: int | None = field(default=None, metadata=DERIVED)
+
+    def arrive(self, item: Item) -> None:
+        """Let a job wait, last in the list."""
+        self.items[item.job_id] = item
+        item.key = self._key(item, item.length_s)
+        self.line.append(item)
+        self.count += 1
+        self.due = True
+
+    def leave(self, item: Item, now_s: int) -> None:
+        """Forget a job."""
+        del self.items[item.job_id]
+        self.line.remove(item)
+        self.count -= not item.runs
+        if self.count:
+            self.due = True
+
+    def fall_back(self, item: Item, now_s: int) -> None:
+        """Let a running job wait."""
+        self._stop(item, now_s)
+        self.due = True
+
+    def go_on(self, item: Item, now_s: int) -> None:
+        """Let a waiting job run."""
+        self._start(item, now_s)
+        self.due = True
+
+    def catch_up(self, now_s: int) -> None:
+        """Nothing is ever due between arrivals and ends."""
+
+    def event(self, now_s: int) -> None:
+        """Play one event: the clocks, the sort, the pass."""
+        self.started, self.stopped = [], []
+        self.due = False
+        if self.by_length:
+            self._clock(now_s)
+        self.line.sort(key=_by_key)
+        if self.count:
+            self._pass(now_s)
+
+    def waiting(self) -> Iterator[Demand]:
+        """Yield what waiting jobs ask for."""
+        if self.count:
+            for item in self.line:
+                if not item.runs:
+                    yield item.demand
+
+    def _clock(self, now_s: int) -> None:
+        by_gpus = self.by_gpus
+        for item in self.line:
+            if item.runs:
+                left_s = item.changes_s - now_s
+                item.key = left_s * item.gpus if by_gpus else left_s
+
+    def _pass(self, now_s: int) -> None:
+        free, started, stopped = self.capacity, self.started, self.stopped
+        for item in self.line:
+            gpus = item.gpus
+            if gpus <= free:
+                free -= gpus
+                if not item.runs:
+                    started.append(item)
+            elif item.runs:
+                stopped.append(item)
+        for item in stopped:
+            self._stop(item, now_s)
+        for item in started:
+            self._start(item, now_s)
+
+    def _key(self, item: Item, left_s: int) -> int:
+        if not self.by_length:
+            return item.gpus
+        return left_s * item.gpus if self.by_gpus else left_s
+
+    def _start(self, item: Item, now_s: int) -> None:
+        item.since_s = now_s
+        item.changes_s = now_s + item.length_s
+        item.runs = True
+        self.count -= 1
+
+    def _stop(self, item: Item, now_s: int) -> None:
+        item.length_s -= now_s - item.since_s
+        item.since_s = now_s
+        item.key = self._key(item, item.length_s)
+        item.runs = False
+        self.count += 1

@@ -1,0 +1,53 @@
+"""Job lists of a peer, played by Shunter: what the literal simulators are compared with."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from shunter.backends.simulated import SimulatedBackend
+from shunter.core.placement import PLACEMENTS
+from shunter.policies.fifo import Fifo, FifoBackfill
+from shunter.policies.peers import TiresiasPeer
+from shunter.workloads.trace import TraceJob
+from tests.factories import Outcome, World, node_added, run, trace_job
+from tests.peers.tiresias_literal import PeerJob
+
+SECOND_US = 1_000_000
+
+
+class RememberingWorld(World):
+    """A world that ends jobs as the Tiresias simulator does."""
+
+    def backend(self) -> SimulatedBackend:
+        return SimulatedBackend(self.jobs, remembered_ends=True)
+
+
+def trace_jobs(jobs: Sequence[PeerJob]) -> tuple[TraceJob, ...]:
+    """Return the jobs in the order of submission, in microseconds."""
+    return tuple(
+        trace_job(
+            job.job_id, job.gpus, at=job.submit_s * SECOND_US, lasts=job.duration_s * SECOND_US
+        )
+        for job in sorted(jobs, key=lambda job: job.submit_s)
+    )
+
+
+def play_tiresias(jobs: Sequence[PeerJob], gpus: int, schedule: str) -> Outcome:
+    """Run a job list on one server of so many GPUs in the peer setting."""
+    world = RememberingWorld(servers=(node_added(gpus=gpus),), jobs=trace_jobs(jobs))
+    return run(world, tiresias_policy(schedule))
+
+
+def tiresias_policy(schedule: str) -> Any:
+    """Return what the example of that schedule chooses."""
+    placement = PLACEMENTS["first_fit"]()
+    if schedule in ("fifo", "fjf"):
+        plugin = Fifo if schedule == "fifo" else FifoBackfill
+        return plugin.build(plugin.Params(), placement)
+    return TiresiasPeer.build(TiresiasPeer.Params.model_validate({"schedule": schedule}), placement)
+
+
+def ends_s(outcome: Outcome) -> dict[str, int]:
+    """Return the end of each finished job in whole seconds."""
+    ends = outcome.ends_us()
+    assert all(end_us % SECOND_US == 0 for end_us in ends.values())
+    return {job_id: end_us // SECOND_US for job_id, end_us in ends.items()}
