@@ -17,7 +17,7 @@ from itertools import accumulate
 
 __all__ = ["INDEX_ONE", "POINTS", "UNKNOWN_US", "Steps", "expected_rest", "gittins_index"]
 
-POINTS = 64
+POINTS = 32
 """At so many points of attained service at most a curve changes."""
 
 INDEX_ONE = 1 << 50

@@ -5,10 +5,14 @@ job takes here, from submission to its expected end, over how long it would take
 time assumes that the job runs from now on, so rho of a running job stays, and that of a waiting
 one grows until it is served. An oracle: the run time alone is what a trace says.
 
+Rho is told in steps of a sixteenth, so that the rank of a job that waits changes at instants that
+can be foreseen, a few dozen times in its life; on one step the order is that of submission.
+
 Deviation: Themis has apps bid for GPUs with their own estimates of rho and auctions among those
 worst off; this index serves the worst off first, one by one.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from shunter.core.placement import Placement
@@ -17,16 +21,26 @@ from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.policies.params import PolicyParams
 
-__all__ = ["FinishTimeFairness", "Ftf"]
+__all__ = ["LADDER", "RHO_ONE", "FinishTimeFairness", "Ftf"]
 
 RHO_ONE = 1 << 20
-"""The resolution of rho; one that is larger than `RHO_MOST` counts as that."""
-RHO_MOST = 1 << 60
+"""The unit in which rho is counted."""
+
+
+def _ladder() -> tuple[int, ...]:
+    steps = [RHO_ONE]
+    while steps[-1] < RHO_ONE << 40:
+        steps.append(steps[-1] * 17 // 16)
+    return tuple(steps)
+
+
+LADDER = _ladder()
+"""The steps of rho: one, and each a sixteenth above the one before."""
 
 
 @dataclass(frozen=True)
 class FinishTimeFairness:
-    """Ranks jobs by falling rho."""
+    """Ranks jobs by falling rho, step by step."""
 
     name: str = "ftf"
     version: str = "1"
@@ -37,17 +51,21 @@ class FinishTimeFairness:
     misfit: Misfit = Misfit.skipped
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
-        """Return minus rho; a job of unknown length counts as served as if alone.
+        """Return minus the step of rho, and when it may be another one.
 
-        That of a job without progress changes all the time.
+        A job of unknown length, or of none, counts as served as if alone.
         """
         now_us, alone_us = view.now_us, view.duration_us(job)
         if not alone_us:
-            return -RHO_ONE, None
+            return 0, None
         shared_us = now_us - job.submitted_us + alone_us - job.done_us(now_us)
-        rho = min(RHO_MOST, shared_us * RHO_ONE // alone_us)
-        steady = job.working_since_us is not None and job.speed == 1.0
-        return -rho, None if steady else now_us + 1
+        step = bisect_right(LADDER, shared_us * RHO_ONE // alone_us)
+        if job.working_since_us is not None and job.speed >= 1.0:
+            return -step, None if job.speed == 1.0 else now_us + 1
+        if step == len(LADDER):
+            return -step, None
+        # While it gets nothing done, the shared time grows as fast as time; else slower.
+        return -step, now_us + max(1, -(-LADDER[step] * alone_us // RHO_ONE) - shared_us)
 
 
 class Ftf:

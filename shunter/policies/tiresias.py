@@ -9,7 +9,8 @@ section 3.2: discretised 2D-LAS, STARVELIMIT = PROMOTEKNOB x executed time).
 Attained service is GPUs x time (2D), or time alone (1D). What counts as waiting for a promotion is
 all the time a job waited since its last one and after it first ran again; it is counted to the
 microsecond, so a promotion has an exact instant as well. Deviation: the thresholds are our default
-of one and twenty GPU-hours and the knob is 8; the paper leaves both to the operator.
+of one and twenty GPU-hours and the knob is 100; the paper leaves both to the operator. A low knob
+shares the cluster in turns once it is overloaded, which costs preemptions.
 """
 
 from dataclasses import dataclass
@@ -149,7 +150,7 @@ class TiresiasParams(QueueParams):
     """The queues of Tiresias and when it promotes."""
 
     promote_knob: float = Field(
-        default=8.0,
+        default=100.0,
         ge=0,
         allow_inf_nan=False,
         strict=False,

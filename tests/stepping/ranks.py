@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from shunter.core.state import Job
 from shunter.core.view import View
+from shunter.policies.ftf import LADDER, RHO_ONE
 
 Rank = Callable[[Job, View], int]
 
@@ -54,12 +55,12 @@ def by_remaining_service(job: Job, view: View) -> int:
 
 
 def by_unfairness(job: Job, view: View) -> int:
-    """Ftf: falling shared time over time alone, in parts of 2^20."""
+    """Ftf: falling shared time over time alone, told in steps."""
     alone_us = view.duration_us(job)
     if not alone_us:
-        return -(1 << 20)
+        return 0
     shared_us = view.now_us - job.submitted_us + alone_us - job.done_us(view.now_us)
-    return -(shared_us * (1 << 20) // alone_us)
+    return -sum(shared_us * RHO_ONE // alone_us >= step for step in LADDER)
 
 
 def by_chance(history: Sequence[int], bounds: Sequence[int], quantum_us: int | None) -> Rank:
