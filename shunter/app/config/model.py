@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from shunter.app.config.cluster import ClusterSection
 from shunter.app.config.policy import PolicySection
 from shunter.app.config.section import Count, Section, Share
-from shunter.app.config.simulation import SimulationSection
+from shunter.app.config.simulation import CostsSection, SimulationSection, SpeedsSection
 from shunter.app.config.workload import WorkloadSection
 
 __all__ = ["Config", "LogSection", "QueueSection"]
@@ -63,6 +63,15 @@ class Config(Section):
     def _agrees(self) -> Self:
         if self.simulation.has_leases and self.policy.trigger == "event":
             raise ValueError("[simulation.lease] needs rounds: expected policy.trigger = 'round'")
+        simulation = self.simulation
+        if simulation.remembered_ends and (
+            self.policy.trigger == "round"
+            or simulation.costs != CostsSection()
+            or simulation.speeds != SpeedsSection()
+        ):
+            raise ValueError(
+                "simulation.remembered_ends: expected policy.trigger = 'event', no costs, no speeds"
+            )
         # Of a cluster file that could not be read the racks are not known, and it is said already.
         is_known = self.cluster.file is None
         if self.simulation.failures.rack_mtbf and is_known and not self.cluster.racks:

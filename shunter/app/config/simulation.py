@@ -146,6 +146,11 @@ class SimulationSection(Section):
         default=FailuresSection(), description="what breaks, and how often"
     )
     speeds: SpeedsSection = Field(default=SpeedsSection(), description="how fast each GPU type is")
+    remembered_ends: bool = Field(
+        default=False,
+        description="a job that was to end with the next arrival ends there, stopped or not: a "
+        "fault of the Tiresias simulator, for comparisons with it",
+    )
 
     @property
     def has_leases(self) -> bool:

@@ -124,6 +124,7 @@ def set_up(loaded: LoadedConfig, trace: Trace) -> Setup:
             rack_mtbf_us=simulation.failures.rack_mtbf,
         ),
         speeds=speeds,
+        remembered_ends=simulation.remembered_ends,
     )
     return Setup(loaded, trace, decider_of(loaded, instant=backend.instant), backend)
 
