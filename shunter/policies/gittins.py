@@ -22,13 +22,12 @@ from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.errors import ConfigError
 from shunter.policies.foresight import INDEX_ONE, POINTS, Steps, expected_rest, gittins_index
-from shunter.policies.histories import load_history
+from shunter.policies.histories import LOG, load_history
 from shunter.policies.params import Duration, PolicyParams
 from shunter.policies.queues import QueueParams
 
 __all__ = ["Gittins", "GittinsParams", "LearnedFromLog", "ServiceSteps", "ShortestExpected"]
 
-LOG = "log"
 _QUEUE_SHIFT = 52  # above INDEX_ONE and UNKNOWN_US
 
 

@@ -6,6 +6,7 @@ A history is named by one text, its source:
     exponential:MEAN             a distribution, cut into equally likely quantiles;
     lognormal:MU,SIGMA           numbers are GPU-seconds, MU and SIGMA those of their
     uniform:LOW,HIGH             natural logarithm
+    log                          the jobs that finish in the same log: nothing to load
     anything else                a file: one number of GPU-seconds a line, a header allowed
 
 Policies open no files, so whoever loads a history says how one is read. A quantile is that of the
@@ -27,6 +28,7 @@ __all__ = [
     "History",
     "builtin_history",
     "distribution_history",
+    "is_file",
     "load_history",
     "parse_history",
 ]
@@ -41,6 +43,15 @@ BUILTIN_HISTORIES: Final = ("yarn-gput1000",)
 
 _GPU_S_MAX = 2**53 / 1e6  # up to here a float is exact to the microsecond
 _EXPECTED = "expected one number of GPU-seconds a line, above 0"
+
+
+LOG: Final = "log"
+
+
+def is_file(source: str) -> bool:
+    """Say whether a source names a file."""
+    kind, colon, _ = source.partition(":")
+    return source != LOG and not (colon and kind.isalpha())
 
 
 def load_history(source: str, read: Callable[[str], str], *, quantiles: int = QUANTILES) -> History:

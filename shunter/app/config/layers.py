@@ -15,8 +15,9 @@ from typing import Any
 from shunter.app.config.keys import Origins, Path, parse_path, set_value
 from shunter.app.config.toml_lines import lines_of_keys
 from shunter.errors import ConfigError, NotFoundError
+from shunter.policies.histories import is_file
 
-__all__ = ["CLUSTER_FILE", "NODES", "SKEW_TABLE", "Layers", "read_layers"]
+__all__ = ["CLUSTER_FILE", "NODES", "SKEW_TABLE", "Layers", "history_tables", "read_layers"]
 
 PREFIX = "SHUNTER_"
 SECTIONS = ("schema", "seed", "cluster", "workload", "policy", "queues", "simulation", "log")
@@ -123,6 +124,21 @@ def _settle_paths(tree: dict[str, Any], folder: FilePath) -> None:
         value = table.get(name) if isinstance(table, dict) else None
         if isinstance(table, dict) and isinstance(value, str) and value:
             table[name] = _beside(value, folder)
+    for table in history_tables(tree).values():
+        table["history"] = str(folder / table["history"])
+
+
+def history_tables(tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the parameter tables, by policy, whose history is a file."""
+    policy = tree.get("policy")
+    tables = policy.get("params") if isinstance(policy, dict) else None
+    return {
+        name: table
+        for name, table in (tables.items() if isinstance(tables, dict) else ())
+        if isinstance(table, dict)
+        and isinstance(source := table.get("history"), str)
+        and is_file(source)
+    }
 
 
 def _beside(value: str, folder: FilePath) -> str:

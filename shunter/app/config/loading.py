@@ -12,11 +12,19 @@ from pydantic import ValidationError
 
 from shunter.app.config.faults import Fault, config_error, faults_of
 from shunter.app.config.keys import Origins
-from shunter.app.config.layers import CLUSTER_FILE, NODES, SKEW_TABLE, Layers, read_layers
+from shunter.app.config.layers import (
+    CLUSTER_FILE,
+    NODES,
+    SKEW_TABLE,
+    Layers,
+    history_tables,
+    read_layers,
+)
 from shunter.app.config.model import Config
 from shunter.app.config.policies import did_you_mean, find_policy, policy_names
 from shunter.app.config.policy import SkewSection
 from shunter.errors import ConfigError
+from shunter.policies.histories import parse_history
 from shunter.policies.params import PolicyParams
 from shunter.policies.skews import ModelSkew, load_skews
 
@@ -110,7 +118,7 @@ def check_layers(layers: Layers, tables: SkewTables | None = None) -> LoadedConf
         ConfigError: one line for each key that is wrong.
     """
     faults: list[Fault] = []
-    layers = _with_cluster_file(layers, faults)
+    layers = _with_histories(_with_cluster_file(layers, faults), faults)
     tree = layers.tree
     config: Config | None = None
     try:
@@ -144,6 +152,26 @@ def _with_cluster_file(layers: Layers, faults: list[Fault]) -> Layers:
     nodes = [{key: getattr(group, key) for key in keys} for group in groups]
     read = Layers(layers.source, copy.deepcopy(layers.tree), layers.origins.copy())
     read.put(NODES, nodes, f"{file}:{groups[0].line}")
+    return read
+
+
+def _with_histories(layers: Layers, faults: list[Fault]) -> Layers:
+    """Return layers in which the samples of a history file stand in its place."""
+    named = history_tables(layers.tree)
+    if not named:
+        return layers
+    from shunter.app.inputs import read_text
+
+    read = Layers(layers.source, copy.deepcopy(layers.tree), layers.origins.copy())
+    for policy, table in named.items():
+        path, file = ("policy", "params", policy, "history"), table["history"]
+        try:
+            samples_us = parse_history(read_text(file), file)
+        except ConfigError as error:
+            faults += [Fault(path, line) for line in str(error).splitlines()]
+            samples_us = (1,)
+        samples_s = [sample_us / 1e6 for sample_us in samples_us]
+        read.put(path, samples_s, layers.origins.of(path))
     return read
 
 
