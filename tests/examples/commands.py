@@ -26,6 +26,10 @@ class Example:
     path: Path
 
     @property
+    def name(self) -> str:
+        return str(self.path.relative_to(FOLDER))
+
+    @property
     def expected(self) -> Path:
         return self.path.with_suffix(".out")
 
@@ -38,8 +42,8 @@ class Example:
 
 
 def examples() -> list[Example]:
-    """Return every example, in order of name."""
-    found = [path for path in sorted(FOLDER.iterdir()) if path.suffix in (".py", ".toml")]
+    """Return every example, in order of folder and name."""
+    found = [path for path in sorted(FOLDER.rglob("*")) if path.suffix in (".py", ".toml")]
     return [Example(path) for path in found]
 
 
