@@ -1,0 +1,107 @@
+"""What the index policies put first, in worlds small enough to read."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.guards import Guards
+from shunter.core.ranking import Aged, RankedPolicy
+from shunter.events.facts.decisions import AllocationChanged
+from shunter.policies import ftf, gittins, las, smallest, srtf
+from tests.factories import Outcome, World, run, servers, trace_job
+
+
+def played(index: Any, *jobs: Any, gpus: int = 1, **world: Any) -> Outcome:
+    chosen = RankedPolicy(index, PLACEMENTS["consolidated"]())
+    return run(World(servers=servers(gpus), jobs=jobs, **world), chosen)
+
+
+def starts(outcome: Outcome) -> list[tuple[int, str]]:
+    return [(e.at_us, str(e.job_id)) for e in outcome.of(AllocationChanged) if e.allocation.shares]
+
+
+def test_smallest_gang_preempts_a_larger_one() -> None:
+    outcome = played(
+        smallest.GangSize(), trace_job(0, 4, lasts=10), trace_job(1, 1, at=2, lasts=3), gpus=4
+    )
+    assert starts(outcome) == [(0, "j0"), (2, "j1"), (5, "j0")]
+
+
+def test_shortest_gpu_weighs_time_by_gpus() -> None:
+    # At 1 the wide job needs 4 x 5 = 20 GPU-us still, the narrow one 1 x 19: it preempts.
+    wide, narrow = trace_job(0, 4, lasts=6), trace_job(1, 1, at=1, lasts=19)
+    outcome = played(srtf.RemainingService(), wide, narrow, gpus=4)
+    assert starts(outcome) == [(0, "j0"), (1, "j1"), (20, "j0")]
+    # By time alone the wide one has 5 us to go, and stays.
+    assert starts(played(srtf.RemainingTime(), wide, narrow, gpus=4)) == [(0, "j0"), (6, "j1")]
+
+
+def test_worst_off_job_goes_first() -> None:
+    # When j0 ends at 10, j1 (10 of work) has waited 10, rho 2; j2 (1 of work) 8 so far, rho 9.
+    jobs = (
+        trace_job(0, lasts=10),
+        trace_job(1, lasts=10),
+        trace_job(2, at=2, lasts=1),
+    )
+    outcome = played(ftf.FinishTimeFairness(), *jobs, guards=Guards(min_runtime_us=50))
+    assert starts(outcome) == [(0, "j0"), (10, "j2"), (11, "j1")]
+
+
+def test_expected_rest_prefers_a_new_job_to_one_that_outlived_the_short_ones() -> None:
+    index = gittins.ShortestExpected.build(
+        gittins.HistoryParams(history=(2e-6, 2e-6, 1e-4)),  # type: ignore[arg-type]  # in seconds
+        PLACEMENTS["consolidated"](),
+    ).index
+    # j0 passes 2 us and is expected to need 98 more then; j1 needs 34 by the mean.
+    assert starts(played(index, trace_job(0, lasts=50), trace_job(1, lasts=1))) == [
+        (0, "j0"),
+        (2, "j1"),
+        (3, "j0"),
+    ]
+
+
+def test_higher_index_runs_first_and_not_the_lower() -> None:
+    rules = gittins.Gittins.build(
+        gittins.GittinsParams(
+            history=(2e-6, 2e-6, 1e-4),  # type: ignore[arg-type]  # in seconds
+            queues_gpu_s=(),
+        ),
+        PLACEMENTS["consolidated"](),
+    ).index
+    # Past 2 us a job's index falls from 2/6 to 1/98: the new one goes first.
+    assert starts(played(rules, trace_job(0, lasts=50), trace_job(1, lasts=1)))[1] == (2, "j1")
+
+
+def test_policy_learns_from_the_jobs_that_finish() -> None:
+    rules = gittins.Gittins.build(
+        gittins.GittinsParams(history="log", queues_gpu_s=()), PLACEMENTS["consolidated"]()
+    )
+    jobs = (
+        trace_job(0, lasts=4),
+        trace_job(1, at=10, lasts=30),
+        trace_job(2, at=12, lasts=4),
+    )
+    outcome = run(World(servers=servers(1), jobs=jobs), rules)
+    # Nothing is known until j0 ends. Then j1 is like any other up to 4 us, and hopeless after.
+    assert starts(outcome) == [(0, "j0"), (10, "j1"), (14, "j2"), (18, "j1")]
+    assert outcome.core.memory.notes.finished == [4, 4, 30]
+
+
+def test_aged_job_goes_before_all_that_have_waited_less() -> None:
+    index = Aged(las.AttainedService((5,)), 10, 2)
+    # j0 is in the second queue from 5 on; new jobs of 5 us come just in time to keep it out.
+    jobs = [trace_job(0, lasts=30)]
+    jobs += [trace_job(number, at=5 * number, lasts=5) for number in range(1, 12)]
+    outcome = played(index, *jobs)
+    # It waits from 5 on, and has risen a level at 15, when j3 comes and j2 ends.
+    assert (15, "j0") in starts(outcome)
+    assert (15, "j3") in starts(played(las.AttainedService((5,)), *jobs))
+
+
+@pytest.mark.parametrize("history", [[], [3.0, 2.0], [0.0, 1.0], "weibull:1", "no-such.csv"])
+def test_wrong_history_is_refused(history: Any) -> None:
+    given = tuple(history) if isinstance(history, list) else history
+    with pytest.raises(ValidationError, match="history"):
+        gittins.GittinsParams(history=given)
