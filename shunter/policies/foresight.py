@@ -72,9 +72,9 @@ def gittins_index(
 
 
 def expected_rest(history: Sequence[int], points: int = POINTS) -> Steps:
-    """Return the service a job is expected to need still, in GPU-microseconds, rounded down.
+    """Return the service a job is expected to need still.
 
-    The arguments are those of `gittins_index`.
+    In GPU-microseconds, rounded down. The arguments are those of `gittins_index`.
     """
     sums = [0, *accumulate(history)]
 
@@ -87,7 +87,7 @@ def expected_rest(history: Sequence[int], points: int = POINTS) -> Steps:
 
 
 def _steps(history: Sequence[int], points: int, value_of: Callable[[int], int]) -> Steps:
-    """Evaluate a curve at zero and at quantiles of the history, the last sample among them."""
+    """Evaluate a curve at zero and at quantiles of the history, the last one too."""
     count = len(history)
     chosen = {history[(part + 1) * count // points - 1] for part in range(points)} if count else ()
     places = [0, *sorted(chosen)]

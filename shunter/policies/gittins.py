@@ -65,7 +65,7 @@ class ServiceSteps:
 
 @dataclass(frozen=True)
 class LearnedFromLog(ServiceSteps):
-    """The same over the jobs that finished so far; `curve` makes the steps of a history."""
+    """The same over the jobs that finished so far; `curve` makes the steps."""
 
     curve: Callable[[Any], Steps] = gittins_index
 
@@ -165,7 +165,7 @@ def built(
     highest: bool,
     bounds_gpu_us: tuple[int, ...] = (),
 ) -> RankedPolicy:
-    """Return the policy of a curve over a history that is given, or learned from the log."""
+    """Return the policy of a curve over a history, given or learned from the log."""
     index: Index
     if params.history == LOG:
         index = LearnedFromLog(name, curve(()), highest, bounds_gpu_us, curve=curve)

@@ -71,7 +71,7 @@ class QueueRanks:
         self._notes = notes
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
-        """Return queue and instant of entry as a rank, and the next demotion or promotion."""
+        """Return queue and entry as a rank, and the next demotion or promotion."""
         now_us = view.now_us
         note = self._notes.get(job.job_id)
         if note is None:

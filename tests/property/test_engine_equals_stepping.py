@@ -16,7 +16,7 @@ from shunter.policies.foresight import Steps, expected_rest, gittins_index
 from tests.commanded import Commanded
 from tests.factories import Outcome, World, policy, run, servers, trace_job
 from tests.property.worlds import HORIZON_US, Scene, scenes
-from tests.stepping.feedback import feedback
+from tests.stepping.feedback import Feedback
 from tests.stepping.policy import Stepping
 from tests.stepping.ranks import (
     aged,
@@ -60,9 +60,7 @@ def curve(steps: Steps, bounds: tuple[int, ...], *, highest: bool = True) -> Bui
 
 def queues(knob: float, *, counts_gpus: bool = True) -> tuple[Build, Build]:
     rules = tiresias.FeedbackQueues(BOUNDS_GPU_US, knob, counts_gpus)
-    return ranked(rules), lambda placement: feedback(
-        placement, BOUNDS_GPU_US, knob, counts_gpus=counts_gpus
-    )
+    return ranked(rules), lambda placement: Feedback(placement, BOUNDS_GPU_US, knob, counts_gpus)
 
 
 PAIRS: dict[str, tuple[Build, Build]] = {

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from shunter.core.placement import Placement
-from shunter.core.ports import Observers
+from shunter.core.planning.plan import Plan
+from shunter.core.ports import Observers, Rng
 from shunter.core.state import Job
 from shunter.core.view import View
+from shunter.events.facts.decisions import Target
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.kinds import KINDS, Event
 from shunter.events.values.ids import JobId
@@ -39,17 +41,21 @@ class Queues:
 
 
 @dataclass(frozen=True)
-class Feedback(Stepping):
+class Feedback:
     """The literal greedy over queues: `bounds` of attained service, and the promote knob."""
 
-    bounds: Sequence[int] = ()
-    knob: float = 0.0
+    placement: Placement
+    bounds: Sequence[int]
+    knob: float
     counts_gpus: bool = True
+    name: str = "tiresias"
+    version: str = "1"
+    oracle: bool = False
 
-    def start(self, view: View) -> Queues:  # type: ignore[override]  # this one remembers
+    def start(self, view: View) -> Queues:
         return Queues()
 
-    def observers(self, memory: Queues) -> Observers:  # type: ignore[override]
+    def observers(self, memory: Queues) -> Observers:
         def seen(event: Event, view: View) -> None:
             self._pass_time(memory, event.at_us)
             if isinstance(event, JobSubmitted):
@@ -58,16 +64,25 @@ class Feedback(Stepping):
 
         return dict.fromkeys(KINDS.values(), seen)
 
-    def advance(self, memory: Queues, view: View) -> None:  # type: ignore[override]
+    def advance(self, memory: Queues, view: View) -> None:
         self._pass_time(memory, view.now_us)
 
-    def plan(self, memory: Queues, view: View, rng: object):  # type: ignore[no-untyped-def,override]
+    def target(self, memory: Queues, view: View) -> tuple[Target, ...] | None:
+        return None
+
+    def wake_at(self, memory: Queues) -> int | None:
+        return 0
+
+    def settled(self, memory: Queues) -> bool:
+        return False
+
+    def plan(self, memory: Queues, view: View, rng: Rng) -> Plan:
         def rank(job: Job, view: View) -> int:
             clocks = memory.jobs[job.job_id]
             return clocks.queue * 1_000_000 + clocks.entered_us
 
         literal = Stepping(self.name, rank, self.placement, preemptive=True)
-        return literal.plan(None, view, rng)  # type: ignore[arg-type]
+        return literal.plan(None, view, rng)
 
     def _look(self, memory: Queues, view: View) -> None:
         jobs = view.jobs.values()
@@ -95,19 +110,3 @@ class Feedback(Stepping):
 
     def _starves(self, clocks: Clocks) -> bool:
         return bool(self.knob) and clocks.waited >= self.knob * clocks.executed
-
-
-def feedback(
-    placement: Placement, bounds: Sequence[int], knob: float, *, counts_gpus: bool
-) -> Feedback:
-    """Return the literal queues."""
-    nobody = lambda job, view: 0  # noqa: E731  the rank of a policy that has none without memory
-    return Feedback(
-        "tiresias",
-        nobody,
-        placement,
-        preemptive=True,
-        bounds=bounds,
-        knob=knob,
-        counts_gpus=counts_gpus,
-    )

@@ -5,7 +5,7 @@ classes, no budgets, no timers. What it decides is right because it can be read.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shunter.core.cluster import CPU_POOL, Pool
@@ -17,7 +17,7 @@ from shunter.core.view import View
 from shunter.events.facts.decisions import Target
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import SuspendMode
+from shunter.events.values.job_spec import Demand, SuspendMode
 from shunter.events.values.reasons import Because, Reason
 from tests.stepping.easy import backfilled
 from tests.stepping.ranks import Rank
@@ -80,7 +80,7 @@ class Stepping:
     def _walk(self, view: View, barred: list[tuple[JobId, str]]) -> Picked:
         running = [job for job in view.jobs.values() if may_go_on(job)]
         waiting = [job for job in view.jobs.values() if job.is_eligible]
-        room = Room.of(view, running, barred)
+        room = Room.of(view, running, barred, lambda job: self._demand_of(job, view))
         picked = Picked()
         if not self.preemptive:
             for job in self._sorted(running, view):
@@ -120,22 +120,28 @@ class Stepping:
         pools = _pools_without(picked.victims, view)
         places: dict[JobId, Allocation] = {}
         for job, pool in picked.starts:
-            shares = self._place(job, pool, pools)
+            shares = self._place(job, pool, pools, view)
             if isinstance(shares, Reason):
                 return {}, (job.job_id, pool)
             places[job.job_id] = Allocation(shares)
         return places, None
 
-    def _place(self, job: Job, pool: str, pools: Mapping[str, Pool]) -> Any:
-        if job.demand.gpus:
-            return place(self.placement, pools[pool], job.demand)
+    def _place(self, job: Job, pool: str, pools: Mapping[str, Pool], view: View) -> Any:
+        demand = self._demand_of(job, view)
+        if demand.gpus:
+            return place(self.placement, pools[pool], demand)
         tried = [CPU_POOL] if CPU_POOL in pools else []
         tried += [name for name in pools if name != CPU_POOL]
-        found = [place(self.placement, pools[name].copied(), job.demand) for name in tried]
+        found = [place(self.placement, pools[name].copied(), demand) for name in tried]
         for name, shares in zip(tried, found, strict=True):
             if not isinstance(shares, Reason):
-                return place(self.placement, pools[name], job.demand)
+                return place(self.placement, pools[name], demand)
         return Reason.cpu_or_memory_short
+
+    def _demand_of(self, job: Job, view: View) -> Demand:
+        classing = self.placement.classing
+        tight = classing is not None and classing.is_tight(job.spec, view.messages)
+        return replace(job.demand, tight=tight)
 
 
 def may_go_on(job: Job) -> bool:

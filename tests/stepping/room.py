@@ -1,6 +1,6 @@
 """What is left for the next job of a walk: GPUs by type, and by queue with a quota."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from shunter.core.cluster import CPU_POOL
@@ -22,10 +22,17 @@ class Room:
     loose: dict[str, int]
     quotas: dict[QueueName, int]
     barred: list[tuple[JobId, str]]
+    demand_of: Callable[[Job], Demand]
     out: list[tuple[Demand, str]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, view: View, running: Iterable[Job], barred: list[tuple[JobId, str]]) -> "Room":
+    def of(
+        cls,
+        view: View,
+        running: Iterable[Job],
+        barred: list[tuple[JobId, str]],
+        demand_of: Callable[[Job], Demand],
+    ) -> "Room":
         """Return all the room there is before the first job has taken any."""
         loose = {name: pool.gpus_free for name, pool in view.pools.items()}
         left = dict(loose)
@@ -39,7 +46,7 @@ class Room:
             left[first.configuration.gpu_type] += job.allocation.gpus
             if job.spec.queue in quotas:
                 quotas[job.spec.queue] += job.allocation.gpus
-        return cls(left, loose, quotas, barred)
+        return cls(left, loose, quotas, barred, demand_of)
 
     def is_enough_for(self, job: Job, pool: str) -> bool:
         """Say whether a job's GPUs fit into its pool and its quota."""
@@ -51,8 +58,9 @@ class Room:
     def pools_for(self, job: Job) -> list[str]:
         """Return the acceptable pools in which a waiting job fits, best first."""
         names = list(job.spec.gpu_types or self.left) if job.spec.gpus else [CPU_POOL]
-        self.out += [(job.demand, name) for name in names if (job.job_id, name) in self.barred]
-        allowed = [name for name in names if (job.demand, name) not in self.out]
+        demand = self.demand_of(job)
+        self.out += [(demand, name) for name in names if (job.job_id, name) in self.barred]
+        allowed = [name for name in names if (demand, name) not in self.out]
         fitting = [name for name in allowed if self.is_enough_for(job, name)]
         return sorted(fitting, key=lambda name: self.loose.get(name, 0) < job.spec.gpus)
 

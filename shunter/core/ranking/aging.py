@@ -23,7 +23,7 @@ LEVELS_MOST = 1000
 
 
 class Aged:
-    """An index whose waiting jobs rise. It has the name and the rules of the one inside."""
+    """An index whose waiting jobs rise, with the name of the one inside."""
 
     def __init__(self, index: Index, every_us: int, levels: int) -> None:
         assert every_us > 0

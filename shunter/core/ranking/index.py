@@ -17,8 +17,9 @@ class Misfit(StrEnum):
 
 
 class Ranks(Protocol):
-    """Says where jobs stand; lower ranks run first, equal ones in the order of submission.
+    """Says where jobs stand.
 
+    Lower ranks run first, equal ones in the order of submission.
     Where ranks drift, the rank of a job with an allocation is the instant at which it reaches zero.
     """
 

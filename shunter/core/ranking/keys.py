@@ -46,7 +46,7 @@ def rank_of(key: int) -> int:
 
 
 def evidence_of(rank: int) -> tuple[int, ...]:
-    """Return a rank as numbers of 64 bits: the index's own, and the level if it has one."""
+    """Return a rank as numbers of 64 bits: the index's own, and its level if any."""
     level, rest = divmod(rank + LEVEL // 2, LEVEL)
     rest -= LEVEL // 2
     return (rest, -level) if level else (rest,)

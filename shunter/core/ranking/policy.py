@@ -7,78 +7,21 @@ from shunter.core.placement import Placement
 from shunter.core.planning.plan import EMPTY_PLAN, Change, Plan, Reservation, Start, Suspend
 from shunter.core.ports import Observers, Rng
 from shunter.core.ranking.classing import classes_of
-from shunter.core.ranking.aging import Aged
 from shunter.core.ranking.easy import backfill
 from shunter.core.ranking.index import Index, Misfit, Ranks, Remembering
 from shunter.core.ranking.keys import drift, evidence_of, rank_of
+from shunter.core.ranking.listening import listeners
 from shunter.core.ranking.placing import Placed, place_starts
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.ranking.selection import Bars, Selection, Walk
 from shunter.core.ranking.waits import class_waits
 from shunter.core.view import View
-from shunter.events.facts.cluster import (
-    GpuQuarantined,
-    GpuRestored,
-    NodeAdded,
-    NodeDrained,
-    NodeLost,
-    NodeReachable,
-    NodeRemoved,
-    NodeRestored,
-    NodeUnreachable,
-    QuotaChanged,
-)
-from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned, Target
-from shunter.events.facts.execution import (
-    AttemptEnded,
-    AttemptLost,
-    AttemptStarted,
-    GpusReleased,
-    JobSuspended,
-    LaunchFailed,
-)
-from shunter.events.facts.jobs import (
-    JobCancelled,
-    JobCancelRequested,
-    JobFailed,
-    JobFinished,
-    JobHeld,
-    JobPriorityChanged,
-    JobRejected,
-    JobReleased,
-    JobSubmitted,
-    TimeLimitReached,
-)
+from shunter.events.facts.decisions import Target
 from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.reasons import Because
 
 YEAR_US = 365 * 24 * 3_600_000_000
-
-_TOUCHED = (
-    JobHeld,
-    JobReleased,
-    JobPriorityChanged,
-    JobCancelRequested,
-    TimeLimitReached,
-    AttemptStarted,
-    AttemptEnded,
-    JobSuspended,
-)
-_LEFT = (AttemptLost, LaunchFailed, GpusReleased)
-_ENDED = (JobFinished, JobFailed, JobCancelled, JobRejected)
-_CLUSTER = (
-    NodeAdded,
-    NodeDrained,
-    NodeRestored,
-    NodeUnreachable,
-    NodeReachable,
-    NodeLost,
-    NodeRemoved,
-    GpuQuarantined,
-    GpuRestored,
-)
 
 
 @dataclass(frozen=True)
@@ -119,72 +62,8 @@ class RankedPolicy:
 
     def observers(self, memory: Ranking) -> Observers:
         """Keep the ranking up to date with everything that happens to jobs and servers."""
-        index, ranks = self.index, self._ranks(memory)
-        forgets = ranks.ended if isinstance(index, Remembering) else None
-        raises = isinstance(index, Aged)
-        looks_at_limits = index.misfit is Misfit.reserved
-
-        def rank_all(view: View) -> None:
-            for job in view.jobs.values():
-                memory.sync(job, ranks, view)
-
-        def touched(event: Any, view: View) -> None:
-            memory.sync(view.jobs[event.job_id], ranks, view)
-            memory.dirty = True
-
-        def submitted(event: JobSubmitted, view: View) -> None:
-            memory.sync(view.jobs[event.job_id], ranks, view)
-            if not memory.dirty:
-                memory.dirty = looks_at_limits or not memory.is_behind(event.job_id)
-
-        def left(event: Any, view: View) -> None:
-            touched(event, view)
-            for job in view.launched:
-                memory.sync(job, ranks, view)
-
-        def allocated(event: AllocationChanged, view: View) -> None:
-            lifted = (view.is_guarded or raises) and memory.is_lifted(event.job_id)
-            memory.sync(view.jobs[event.job_id], ranks, view)
-            # Once it runs it stands lower; who had to leave one pool may fit another; and
-            # who found no place may now make others leave, and find one.
-            moved_on = not event.allocation.shares and len(view.pools) > 1
-            if lifted or moved_on or (memory.unplaced and index.preemptive):
-                memory.dirty = memory.again = True
-
-        def ended(event: Any, view: View) -> None:
-            memory.remove(event.job_id)
-            if forgets is not None and forgets(view.departed, finished=type(event) is JobFinished):
-                rank_all(view)
-            for job_id in view.unblocked:
-                memory.sync(view.jobs[job_id], ranks, view)
-            for job in view.launched:
-                memory.sync(job, ranks, view)
-            memory.dirty = True
-
-        def changed(event: Any, view: View) -> None:
-            memory.dirty = memory.looks_stale = True
-
-        def quota(event: QuotaChanged, view: View) -> None:
-            memory.set_quotas(view.queues)
-            rank_all(view)
-            memory.dirty = True
-
-        def planned(event: RoundPlanned, view: View) -> None:
-            memory.dirty = memory.again = False
-            if event.waits:
-                memory.told(event.waits)
-
-        told: dict[type[Event], Any] = dict.fromkeys(_TOUCHED, touched)
-        told.update(dict.fromkeys(_LEFT, left))
-        told.update(dict.fromkeys(_ENDED, ended))
-        told.update(dict.fromkeys((*_CLUSTER, PlanRejected), changed))
-        told.update(self._samples(memory, ranks))
-        return told | {
-            JobSubmitted: submitted,
-            AllocationChanged: allocated,
-            QuotaChanged: quota,
-            RoundPlanned: planned,
-        }
+        ranks = self._ranks(memory)
+        return {**listeners(memory, self.index, ranks), **self._samples(memory, ranks)}
 
     def _samples(self, memory: Ranking, ranks: Ranks) -> Observers:
         """Hear of samples where the placement learns from them."""

@@ -18,8 +18,9 @@ from shunter.events.values.reasons import Reason
 class WaitingClass:
     """The keys of one class in rank order, from `first` on.
 
-    `number` is its place among all classes. `told` is the reason recorded last for the class. `barrier` is why no plan can help it while
-    the cluster is as it is: too few GPUs of its type are up.
+    `number` is its place among all classes. `told` is the reason recorded last for the class.
+    `barrier` is why no plan can help it while the cluster is as it is: too few GPUs of its type
+    are up.
     """
 
     demand: Demand

@@ -129,6 +129,7 @@ def test_wrong_parameter_is_refused(table: dict[str, Any], message: str) -> None
 
 
 def test_parameters_are_in_gpu_seconds() -> None:
-    params = TiresiasParams(queues_gpu_s=(3250, "2h"), queues=3, promote_knob=8)  # type: ignore[arg-type]
+    table = {"queues_gpu_s": (3250, "2h"), "queues": 3, "promote_knob": 8}
+    params = TiresiasParams.model_validate(table)
     index = Tiresias.build(params, PLACEMENTS["spread"]()).index
     assert index == FeedbackQueues((3_250_000_000, 7_200_000_000), 8.0)

@@ -1,0 +1,137 @@
+"""What a ranking hears of: every fact after which a job may stand elsewhere."""
+
+from typing import Any
+
+from shunter.core.ports import Observers
+from shunter.core.ranking.aging import Aged
+from shunter.core.ranking.index import Index, Misfit, Remembering
+from shunter.core.ranking.ranking import Ranking
+from shunter.core.view import View
+from shunter.events.facts.cluster import (
+    GpuQuarantined,
+    GpuRestored,
+    NodeAdded,
+    NodeDrained,
+    NodeLost,
+    NodeReachable,
+    NodeRemoved,
+    NodeRestored,
+    NodeUnreachable,
+    QuotaChanged,
+)
+from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned
+from shunter.events.facts.execution import (
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobSuspended,
+    LaunchFailed,
+)
+from shunter.events.facts.jobs import (
+    JobCancelled,
+    JobCancelRequested,
+    JobFailed,
+    JobFinished,
+    JobHeld,
+    JobPriorityChanged,
+    JobRejected,
+    JobReleased,
+    JobSubmitted,
+    TimeLimitReached,
+)
+from shunter.events.kinds import Event
+
+_TOUCHED = (
+    JobHeld,
+    JobReleased,
+    JobPriorityChanged,
+    JobCancelRequested,
+    TimeLimitReached,
+    AttemptStarted,
+    AttemptEnded,
+    JobSuspended,
+)
+_LEFT = (AttemptLost, LaunchFailed, GpusReleased)
+_ENDED = (JobFinished, JobFailed, JobCancelled, JobRejected)
+_CLUSTER = (
+    NodeAdded,
+    NodeDrained,
+    NodeRestored,
+    NodeUnreachable,
+    NodeReachable,
+    NodeLost,
+    NodeRemoved,
+    GpuQuarantined,
+    GpuRestored,
+)
+
+
+def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
+    """Return who keeps a ranking up to date; `ranks` tells where jobs stand."""
+    told = dict[type[Event], Any](_of_jobs(memory, index, ranks))
+    forgets = ranks.ended if isinstance(index, Remembering) else None
+
+    def rank_all(view: View) -> None:
+        for job in view.jobs.values():
+            memory.sync(job, ranks, view)
+
+    def ended(event: Any, view: View) -> None:
+        memory.remove(event.job_id)
+        if forgets is not None and forgets(view.departed, finished=type(event) is JobFinished):
+            rank_all(view)
+        for job_id in view.unblocked:
+            memory.sync(view.jobs[job_id], ranks, view)
+        for job in view.launched:
+            memory.sync(job, ranks, view)
+        memory.dirty = True
+
+    def changed(event: Any, view: View) -> None:
+        memory.dirty = memory.looks_stale = True
+
+    def quota(event: QuotaChanged, view: View) -> None:
+        memory.set_quotas(view.queues)
+        rank_all(view)
+        memory.dirty = True
+
+    def planned(event: RoundPlanned, view: View) -> None:
+        memory.dirty = memory.again = False
+        if event.waits:
+            memory.told(event.waits)
+
+    told.update(dict.fromkeys(_ENDED, ended))
+    told.update(dict.fromkeys((*_CLUSTER, PlanRejected), changed))
+    return told | {QuotaChanged: quota, RoundPlanned: planned}
+
+
+def _of_jobs(memory: Ranking, index: Index, ranks: Any) -> Observers:
+    """Return who hears of what happens to one job before its end."""
+    raises, preemptive = isinstance(index, Aged), index.preemptive
+    looks_at_limits = index.misfit is Misfit.reserved
+
+    def touched(event: Any, view: View) -> None:
+        memory.sync(view.jobs[event.job_id], ranks, view)
+        memory.dirty = True
+
+    def submitted(event: JobSubmitted, view: View) -> None:
+        memory.sync(view.jobs[event.job_id], ranks, view)
+        if not memory.dirty:
+            memory.dirty = looks_at_limits or not memory.is_behind(event.job_id)
+
+    def left(event: Any, view: View) -> None:
+        touched(event, view)
+        for job in view.launched:
+            memory.sync(job, ranks, view)
+
+    def allocated(event: AllocationChanged, view: View) -> None:
+        lifted = (view.is_guarded or raises) and memory.is_lifted(event.job_id)
+        memory.sync(view.jobs[event.job_id], ranks, view)
+        # Once it runs it stands lower; who had to leave one pool may fit another; and who found
+        # no place may now make others leave, and find one.
+        moved_on = not event.allocation.shares and len(view.pools) > 1
+        if lifted or moved_on or (memory.unplaced and preemptive):
+            memory.dirty = memory.again = True
+
+    told: dict[type[Event], Any] = dict.fromkeys(_TOUCHED, touched)
+    told.update(dict.fromkeys(_LEFT, left))
+    return told | {JobSubmitted: submitted, AllocationChanged: allocated}
