@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from shunter.backends.simulated import SimulatedBackend
+from shunter.backends.simulated.lease import Credit, EndSeen, Lease
 from shunter.core.placement import PLACEMENTS
 from shunter.policies.fifo import Fifo, FifoBackfill
-from shunter.policies.peers import TiresiasPeer
+from shunter.policies.peers import BloxPeer, TiresiasPeer
 from shunter.workloads.trace import TraceJob
 from tests.factories import Outcome, World, node_added, run, trace_job
+from tests.peers.blox_literal import ROUND_S, BloxJob
 from tests.peers.tiresias_literal import PeerJob
 
 SECOND_US = 1_000_000
@@ -44,6 +46,26 @@ def tiresias_policy(schedule: str) -> Any:
         plugin = Fifo if schedule == "fifo" else FifoBackfill
         return plugin.build(plugin.Params(), placement)
     return TiresiasPeer.build(TiresiasPeer.Params.model_validate({"schedule": schedule}), placement)
+
+
+def play_blox(jobs: Sequence[BloxJob], gpus: int, schedule: str) -> Outcome:
+    """Run a job list of one GPU each on one server in the peer setting."""
+    round_us = ROUND_S * SECOND_US
+    lease = Lease(credit=Credit.at_grant, end_seen=EndSeen.at_lease_end, round_us=round_us)
+    world = World(
+        servers=(node_added(gpus=gpus),),
+        jobs=tuple(
+            trace_job(job.job_id, at=job.arrival_s * SECOND_US, lasts=job.length_ms * 1000)
+            for job in sorted(jobs, key=lambda job: job.arrival_s)
+        ),
+        round_us=round_us,
+        lease=lease,
+    )
+    placement = PLACEMENTS["first_fit"]()
+    if schedule == "fifo":
+        return run(world, Fifo.build(Fifo.Params(), placement))
+    params = BloxPeer.Params.model_validate({"schedule": schedule})
+    return run(world, BloxPeer.build(params, placement))
 
 
 def ends_s(outcome: Outcome) -> dict[str, int]:

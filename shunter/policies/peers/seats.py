@@ -40,7 +40,7 @@ def _change(
     started: list[Item],
     stopped: list[Item],
 ) -> None:
-    scratch = [pool.copied() for pool in view.pools.values() if pool.gpus_up]
+    scratch = [pool.copied() for pool in view.pools.values()]
     gainers = tuple([item.job_id for item in started[:4]])
     for item in stopped:
         changes.append(Suspend(item.job_id, Because("outranked", (item.queue,), gainers)))

@@ -151,7 +151,7 @@ class SortedQueuesMemory:
         executed_s = item.executed_s + (now_s - item.since_s if item.runs else 0)
         rank, next_gpu_s = self.index.rank(item.gpus * executed_s)
         item.key = (rank << _SUBMIT_BITS | item.submit_s) << 1
-        if next_gpu_s is None:
+        if next_gpu_s is None or not item.gpus:
             item.changes_s = NEVER_S
         else:
             item.changes_s = now_s - executed_s - -next_gpu_s // item.gpus

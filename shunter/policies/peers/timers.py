@@ -46,7 +46,7 @@ class Timers:
         queue = item.queue
         if queue == len(self.limits):
             return
-        gpus = item.gpus if self.two_d else 1
+        gpus = max(1, item.gpus) if self.two_d else 1
         width = self.by_width.get((queue, gpus))
         if width is None:
             limit = self.limits[queue]
