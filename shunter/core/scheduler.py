@@ -24,6 +24,8 @@ from shunter.events.facts.jobs import JobSubmitted, TimeLimitReached
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
 
+_ROUND, _EVENT, _WAKE = Trigger  # members are slow to look up
+
 
 class Scheduler:
     """One policy on one state."""
@@ -130,15 +132,13 @@ class Scheduler:
         return not rest_us and number != self.state.round_number
 
     def _plan(self, now_us: int) -> None:
-        trigger = Trigger.round if self.rules.round_us else Trigger.event
-        if not self.dirty:
-            trigger = Trigger.wake
+        trigger = (_ROUND if self.rules.round_us else _EVENT) if self.dirty else _WAKE
         targets = self.planner.targets(now_us)
         if targets is not None:
             self.emit(targets)
         self.dirty = False
         for event in self.planner.decisions(now_us, trigger):
-            if isinstance(event, AllocationChanged):
+            if type(event) is AllocationChanged:
                 self._carry_out(event)
             else:
                 self.emit(event)

@@ -17,6 +17,9 @@ class Health(StrEnum):
     removed = "removed"
 
 
+_UP = Health.up  # members are slow to look up
+
+
 @dataclass(slots=True)
 class Server:
     """A server of the cluster.
@@ -43,7 +46,7 @@ class Server:
     @property
     def is_up(self) -> bool:
         """Whether new jobs may be placed here."""
-        return self.health is Health.up and not self.drained
+        return self.health is _UP and not self.drained
 
     @property
     def gpus_up(self) -> int:

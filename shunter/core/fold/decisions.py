@@ -51,7 +51,7 @@ def targets_set(state: State, event: TargetsSet) -> None:
 
 def allocation_changed(state: State, event: AllocationChanged) -> None:
     """Give a job other GPUs, or none; where that takes no time, it has happened."""
-    job = job_of(state, event.job_id, "AllocationChanged")
+    job = state.jobs.get(event.job_id) or job_of(state, event.job_id, "AllocationChanged")
     target = event.allocation
     if target.sharing is not _EXCLUSIVE:
         raise IllegalEventError(f"job {job.job_id} shares GPUs, which this version cannot do")

@@ -19,6 +19,7 @@ from shunter.events.facts.jobs import (
 )
 
 TIMEOUT = "timeout"
+_FINISHED = Outcome.finished  # members are slow to look up
 
 
 def job_submitted(state: State, event: JobSubmitted) -> None:
@@ -83,7 +84,8 @@ def time_limit_reached(state: State, event: TimeLimitReached) -> None:
 
 def job_finished(state: State, event: JobFinished) -> None:
     """End a job that did its work."""
-    depart(state, job_of(state, event.job_id, "JobFinished"), event.at_us, Outcome.finished)
+    job = state.jobs.get(event.job_id) or job_of(state, event.job_id, "JobFinished")
+    depart(state, job, event.at_us, _FINISHED)
 
 
 def job_failed(state: State, event: JobFailed) -> None:

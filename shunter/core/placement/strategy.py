@@ -49,15 +49,8 @@ def place(placement: Placement, pool: Pool, demand: Demand) -> tuple[Share, ...]
     spots = placement.spots(pool, demand)
     if spots is None:
         return _why_not(pool, demand)
-    if len(spots) == 1 and not demand.cpus_milli and not demand.memory_mb:
-        # The usual case, kept short: a gang on one server.
-        position, count = spots[0]
-        server, free = pool.servers[position], pool.free[position]
-        mask = pick_gpus(server.configuration, free, count, demand.max_level)
-        if not mask:
-            return Reason.locality_not_met
-        pool.set_free(position, free ^ mask)
-        return (Share(server.name, mask),)
+    if not demand.cpus_milli and not demand.memory_mb:
+        return _place_gpus(pool, spots, demand.max_level)
     shares = []
     done = cpus_done = memory_done = 0
     for position, count in spots:
@@ -76,6 +69,25 @@ def place(placement: Placement, pool: Pool, demand: Demand) -> tuple[Share, ...]
         if share.cpus_milli or share.memory_mb:
             pool.cpus_free[position] -= share.cpus_milli
             pool.memory_free[position] -= share.memory_mb
+    return tuple(shares)
+
+
+def _place_gpus(
+    pool: Pool, spots: list[Spot], max_level: Level | None
+) -> tuple[Share, ...] | Reason:
+    """Take GPUs alone: the usual case, kept short."""
+    taken = []
+    for position, count in spots:
+        mask = pick_gpus(
+            pool.servers[position].configuration, pool.free[position], count, max_level
+        )
+        if not mask:
+            return Reason.locality_not_met
+        taken.append(mask)
+    shares = []
+    for (position, _), mask in zip(spots, taken, strict=True):
+        pool.set_free(position, pool.free[position] ^ mask)
+        shares.append(Share(pool.servers[position].name, mask))
     return tuple(shares)
 
 

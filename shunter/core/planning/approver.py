@@ -5,7 +5,7 @@ that does not fit is refused alone, with its reason; a suspension whose every be
 refused is dropped with them, so nobody makes room in vain.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from shunter.core.cluster import Health
 from shunter.core.planning.guards import Guards
@@ -14,19 +14,20 @@ from shunter.core.state import ENDING, Job, State
 from shunter.events.facts.decisions import PlanRejected
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import JobId, NodeName, QueueName
+from shunter.events.values.job_spec import SuspendMode
 from shunter.events.values.reasons import Reason
 
 Refusal = tuple[Reason, str]
 
-_UP, _EXCLUSIVE = Health.up, Sharing.exclusive
+_UP, _EXCLUSIVE, _NEVER = Health.up, Sharing.exclusive, SuspendMode.never
 
 
 @dataclass(slots=True)
 class Approval:
     """What may be done of a plan, and what may not."""
 
-    granted: list[Change] = field(default_factory=list)
-    refused: list[PlanRejected] = field(default_factory=list)
+    granted: list[Change]
+    refused: list[PlanRejected]
 
 
 def approve(plan: Plan, state: State, guards: Guards, now_us: int) -> Approval:
@@ -75,6 +76,7 @@ class Check:
         self.state = state
         self.servers = state.cluster.servers
         self.guards = guards
+        self.is_guarded = not guards.are_off
         self.now_us = now_us
         self.flipped: dict[NodeName, int] = {}
         self.cpus_milli: dict[NodeName, int] = {}
@@ -83,7 +85,7 @@ class Check:
 
     def run(self, plan: Plan, dropped: set[JobId]) -> Approval:
         """Check every change in order, leaving out the suspensions in `dropped`."""
-        approval, seen = Approval(), set[JobId]()
+        approval, seen = Approval([], []), set[JobId]()
         jobs, granted = self.state.jobs, approval.granted
         for change in plan.changes:
             job_id = change.job_id
@@ -110,9 +112,10 @@ class Check:
     def _leave(self, job: Job, change: Change) -> Refusal | None:
         if not job.allocation.shares or job.end_cause or job.phase is ENDING:
             return Reason.refused, f"the job is {job.phase} and has nothing to give back"
-        pinned = self.guards.pinned_by(job, self.now_us)
-        if pinned is not None:
-            return pinned, "the job is guarded"
+        if self.is_guarded or job.spec.suspend_mode is _NEVER:
+            pinned = self.guards.pinned_by(job, self.now_us)
+            if pinned is not None:
+                return pinned, "the job is guarded"
         self._give(job, job.allocation, 1)
         if isinstance(change, Move):
             refusal = self._take(job, change.allocation)

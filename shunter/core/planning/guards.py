@@ -13,6 +13,7 @@ from shunter.events.values.job_spec import SuspendMode
 from shunter.events.values.reasons import Reason
 
 HOUR_US = 3_600_000_000
+_NEVER = SuspendMode.never  # members are slow to look up
 
 
 class Band(IntEnum):
@@ -49,7 +50,7 @@ class Guards:
         """Return the guard that keeps a job where it is, if one does."""
         if not job.allocation.shares:
             return None
-        if job.spec.suspend_mode is SuspendMode.never:
+        if job.spec.suspend_mode is _NEVER:
             return Reason.guard_preemption_limit
         if job.since_us is not None and now_us < job.since_us + self.min_runtime_us:
             return Reason.guard_min_runtime

@@ -21,6 +21,7 @@ from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.reasons import Because
 
+_RESERVED = Misfit.reserved  # members are slow to look up
 YEAR_US = 365 * 24 * 3_600_000_000
 
 
@@ -106,7 +107,7 @@ class RankedPolicy:
             walk = self._walk(memory, view, excluded)
             picked = walk.run()
             promise = None
-            if self.index.misfit is Misfit.reserved:
+            if self.index.misfit is _RESERVED:
                 promise = backfill(walk, view, self.default_limit_us)
             placed = place_starts(picked, self.placement, view, memory.classes)
             if isinstance(placed, dict):

@@ -98,7 +98,11 @@ class Ranking:
         """Put a job where it belongs now: among the running, the waiting, or nowhere."""
         entry = self.entries.get(job.job_id)
         if entry is not None:
-            self._take_out(entry)
+            if entry.pool is NO_POOL:
+                self.classes[entry.number].remove(entry.key)
+                self.waiting -= 1
+            else:
+                self._unseat(entry)
         shares = job.allocation.shares
         if shares and not job.end_cause and job.exit_code is None:
             pool: str = view.cluster.servers[shares[0].node].configuration.gpu_type
@@ -110,12 +114,13 @@ class Ranking:
                 self._forget(entry)
             return
         rank, changes_at = index.standing(job, view)
-        band, ordinal = _NORMAL, job.ordinal
+        ordinal, demand = job.ordinal, job.demand
         if view.is_guarded or job.spec.suspend_mode is _NEVER:
             band = view.guards.band(job, view.now_us)
             changes_at = _earliest(changes_at, view.guards.changes_at(job, view.now_us))
-        key = pack(band, job.priority, rank, ordinal)
-        demand = job.demand
+            key = pack(band, job.priority, rank, ordinal)
+        else:
+            key = pack(_NORMAL, job.priority, rank, ordinal)
         if self.classed is not None:
             demand = self.classed.demand_of(job, view.messages)
         if entry is None:
@@ -130,7 +135,11 @@ class Ranking:
             heappush(self.timers, (changes_at, ordinal))
         if index.drifts or index.wanders:
             self._note_drift(job, index)
-        self._insert(entry)
+        if pool is NO_POOL:
+            self.classes[entry.number].add(key)
+            self.waiting += 1
+        else:
+            self._seat(entry)
 
     def is_behind(self, job_id: JobId) -> bool:
         """Say whether a job waits behind another of its class that is known not to fit.
@@ -216,9 +225,21 @@ class Ranking:
 
     def _insert(self, entry: Entry) -> None:
         if entry.pool == NO_POOL:
+            entry.pool = NO_POOL  # the very one: it may come from a snapshot
             self.classes[entry.number].add(entry.key)
             self.waiting += 1
-            return
+        else:
+            self._seat(entry)
+
+    def _take_out(self, entry: Entry) -> None:
+        if entry.pool is NO_POOL:
+            self.classes[entry.number].remove(entry.key)
+            self.waiting -= 1
+        else:
+            self._unseat(entry)
+
+    def _seat(self, entry: Entry) -> None:
+        """Put a job among the running of its pool, and of its queue if that has a quota."""
         pool = self.pools.get(entry.pool)
         if pool is None:
             pool = self.pools[entry.pool] = Budget()
@@ -226,11 +247,7 @@ class Ranking:
         if self.quotas and (quota := self._quota_of(entry)) is not None:
             quota.add(entry.key, entry.gpus)
 
-    def _take_out(self, entry: Entry) -> None:
-        if entry.pool == NO_POOL:
-            self.classes[entry.number].remove(entry.key)
-            self.waiting -= 1
-            return
+    def _unseat(self, entry: Entry) -> None:
         self.pools[entry.pool].remove(entry.key)
         if self.quotas and (quota := self._quota_of(entry)) is not None:
             quota.remove(entry.key)

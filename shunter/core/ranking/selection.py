@@ -19,6 +19,7 @@ from shunter.core.ranking.waiting import WaitingClass
 from shunter.core.view import View
 from shunter.events.values.reasons import Reason
 
+_SKIPPED = Misfit.skipped  # members are slow to look up
 Bars = dict[tuple[int, str], tuple[int, Reason]]
 
 
@@ -55,7 +56,7 @@ class Walk:
     ) -> None:
         self.ranking = ranking
         self.preemptive = preemptive
-        self.skips = misfit is Misfit.skipped
+        self.skips = misfit is _SKIPPED
         self.drift = drift
         self.excluded = excluded
         self.picked = Selection()
