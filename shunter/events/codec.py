@@ -52,9 +52,9 @@ def decode_event(row: Sequence[Any]) -> Event:
     """
     if not isinstance(row, list | tuple) or not row or not isinstance(row[0], str):
         raise IllegalEventError(f"not the row of an event: {row!r}")
-    decode = _DECODERS.get(row[0])
-    if decode is None:
+    if row[0] not in KINDS:
         return _decode_old(row)
+    decode = _DECODERS[row[0]]
     try:
         event: Event = decode(list(row))
     except (TypeError, ValueError, LookupError, AttributeError) as error:
@@ -141,9 +141,23 @@ def _decode_old(row: Sequence[Any]) -> Event:
     return decode_event(modern)
 
 
-_ENCODERS: dict[type[Event], Callable[[Any], Row]] = {
-    kind: _event_encoder(kind) for kind in KINDS.values()
-}
-_DECODERS: dict[str, Callable[[Any], Any]] = {
-    name: _event_decoder(kind) for name, kind in KINDS.items()
-}
+class _Encoders(dict[type[Event], Callable[[Any], Row]]):
+    """Encoders by kind, compiled when first used: a run writes but a few kinds."""
+
+    def __missing__(self, kind: type[Event]) -> Callable[[Any], Row]:
+        if KINDS.get(kind.__name__) is not kind:
+            raise KeyError(kind)
+        encode = self[kind] = _event_encoder(kind)
+        return encode
+
+
+class _Decoders(dict[str, Callable[[Any], Any]]):
+    """Decoders by name, compiled when first used."""
+
+    def __missing__(self, name: str) -> Callable[[Any], Any]:
+        decode = self[name] = _event_decoder(KINDS[name])
+        return decode
+
+
+_ENCODERS = _Encoders()
+_DECODERS = _Decoders()
