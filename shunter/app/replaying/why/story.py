@@ -224,7 +224,7 @@ class _Scan:
         self._join_class()
 
     def _class_anew(self) -> None:
-        """Note what tells gangs apart from here on; its decisions may put the job elsewhere."""
+        """Note what tells gangs apart from here on; the job may be classed anew."""
         started = last_start(event for _, event in self._story.terms)
         self._classing = classing_of(started, self._rebuild)
         if self._class:

@@ -1,0 +1,117 @@
+"""Logs of runs under placement skew: decided again, asked why, and summed up."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+
+from shunter.app.replaying.classing import classing_at
+from shunter.app.replaying.folding import fold_log
+from shunter.app.replaying.standing import standing
+from shunter.app.replaying.verification import Verdict, verify_log
+from shunter.core.placement import Skew
+from shunter.core.ranking import Misfit, RankedPolicy
+from shunter.events import SchedulerStarted
+from shunter.policies.fifo import SubmissionOrder
+from tests.factories import World, run, servers, trace_job
+from tests.property.test_skew_placement import PAIRS, Measured, measured
+from tests.replay.recording import Recorded, asked, reading, rebuilt
+from tests.sampled import Sampled, Seen
+
+DISTRUSTFUL = Skew({"resnet50": 0.112}, distrusts=True)
+BACKFILL = RankedPolicy(SubmissionOrder("fifo_backfill", Misfit.skipped), DISTRUSTFUL)
+# One GPU is free on each server: j2 must be close to itself, j3 need not but asks for one more.
+WORLD = World(
+    servers=servers(4, 4),
+    jobs=(
+        trace_job(0, 3, lasts=100, shapes=((3,),), model="new"),
+        trace_job(1, 3, lasts=200, shapes=((3,),)),
+        trace_job(2, 2, at=10, lasts=50, model="new"),
+        trace_job(3, 3, at=11, lasts=50, model="resnet50"),
+    ),
+)
+
+
+def recorded(world: World, chosen: RankedPolicy, *seen: Seen) -> Recorded:
+    outcome = run(world, chosen, wrapped=lambda backend: Sampled(backend, seen))
+    events = [
+        replace(event, simulated=True) if isinstance(event, SchedulerStarted) else event
+        for event in outcome.events
+    ]
+    return Recorded(events, rebuilt(chosen, world.rules(instant=world.backend().instant)))
+
+
+def why(log: Recorded, job: str, at: int) -> tuple[str, bool, bool]:
+    """Return the reason for which a job waits, and whether planning again was done and agrees."""
+    found = asyncio.run(asked(log, job, at))
+    assert found.waits_now is not None
+    agreement = found.agreement
+    return str(found.waits_now.wait.reason), agreement.checked, agreement.agrees
+
+
+def verdict_of(log: Recorded) -> Verdict:
+    async def verified() -> Verdict:
+        async with reading(log.events) as reader:
+            return await verify_log(reader, log.rebuild)
+
+    return asyncio.run(verified())
+
+
+def queue_of(log: Recorded, at: int) -> Any:
+    """Return what stands in the queue at an instant, as `shunter replay` shows it."""
+
+    async def summed() -> Any:
+        seq = max(seq for seq, event in enumerate(log.events, 1) if event.at_us <= at)
+        async with reading(log.events) as reader:
+            state = (await fold_log(reader, seq)).state
+            return standing(state, await classing_at(reader, state, log.rebuild))["queue"]
+
+    return asyncio.run(summed())
+
+
+def test_a_gang_that_must_be_close_waits_for_locality_and_another_for_capacity() -> None:
+    log = recorded(WORLD, BACKFILL)
+    assert why(log, "j2", 50) == ("locality_not_met", True, True)
+    assert why(log, "j3", 50) == ("no_capacity", True, True)
+
+
+def test_the_queue_counts_each_under_its_own_reason() -> None:
+    reasons = queue_of(recorded(WORLD, BACKFILL), 50)["reasons"]
+    assert reasons == {"locality_not_met": 1, "no_capacity": 1}
+
+
+def test_a_gang_waits_as_one_that_must_be_close_until_a_sample_lets_it_go() -> None:
+    log = recorded(WORLD, BACKFILL, Seen(40, 1, 10))
+    assert why(log, "j2", 39) == ("locality_not_met", True, True)
+    found = asyncio.run(asked(log, "j2", 50))
+    assert found.last_run is not None
+    assert found.last_run.from_us == 40
+
+
+def test_a_gang_that_a_sample_binds_waits_as_one_that_must_be_close() -> None:
+    chosen = replace(BACKFILL, placement=Skew())
+    world = replace(WORLD, jobs=(*WORLD.jobs[:2], trace_job(2, 4, at=10, lasts=50, model="new")))
+    log = recorded(world, chosen, Seen(20, 1, 10), Seen(50, 9, 10), Seen(120, 9, 10))
+    assert why(log, "j2", 45) == ("no_capacity", True, True)
+    assert why(log, "j2", 60) == ("no_capacity", True, True)
+    found = asyncio.run(asked(log, "j2", 160))
+    assert found.last_run is not None
+    assert [share.node for share in found.last_run.allocation.shares] == ["n0"]
+
+
+def test_a_log_with_samples_is_decided_again_to_the_same_end() -> None:
+    verdict = verdict_of(recorded(WORLD, BACKFILL, Seen(40, 1, 10), Seen(60, 9, 10)))
+    assert verdict.divergence is None
+    assert verdict.state.messages == {"new": (9, 10)}
+
+
+@given(case=measured())
+def test_any_run_is_decided_again_to_the_same_end(case: Measured) -> None:
+    chosen = PAIRS["las"][0](case.placement)
+    outcome = case.played(chosen)
+    log = Recorded(
+        outcome.events,
+        rebuilt(chosen, case.scene.world.rules(instant=case.scene.world.backend().instant)),
+    )
+    assert verdict_of(log).divergence is None
