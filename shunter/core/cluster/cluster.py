@@ -18,10 +18,14 @@ CPU_POOL = ""  # servers without GPUs, for CPU jobs
 
 @dataclass(slots=True)
 class Cluster:
-    """The servers in the order in which they joined; pools are derived from them."""
+    """The servers in the order in which they joined; pools are derived from them.
+
+    `version` counts the servers that joined or left since this process began to fold.
+    """
 
     servers: dict[NodeName, Server] = field(default_factory=dict)
     pools: dict[str, Pool] = field(default_factory=dict, metadata=DERIVED)
+    version: int = field(default=0, compare=False, metadata=DERIVED)
 
     def restored(self) -> None:
         """Rebuild the pools after decoding; allocations are taken again by the state."""
@@ -45,6 +49,7 @@ class Cluster:
         pool = self._pool_of(configuration.gpu_type)
         server = Server(name, configuration, len(pool.servers))
         self.servers[name] = server
+        self.version += 1
         pool.add(server)
 
     def remove(self, name: NodeName) -> None:
@@ -57,6 +62,7 @@ class Cluster:
         if server.decided or server.held:
             raise IllegalEventError(f"node {name} was removed while jobs held GPUs of it")
         server.health = Health.removed
+        self.version += 1
         self.changed(server)
 
     def server(self, name: NodeName) -> Server:
@@ -171,6 +177,8 @@ class Cluster:
             buckets[count + gained] ^= bit
             pool.gpus_free += gained
         if share.cpus_milli or share.memory_mb:
+            if share.cpus_milli < 0 or share.memory_mb < 0:
+                raise IllegalEventError(f"less than nothing of node {share.node} was given away")
             server.cpus_milli_free += sign * share.cpus_milli
             server.memory_mb_free += sign * share.memory_mb
             pool.cpus_free[position] = server.cpus_milli_free

@@ -1,6 +1,6 @@
 """What can never run here is said at once, not left to wait for ever."""
 
-from shunter.core.cluster import CPU_POOL, Cluster, Pool, Server
+from shunter.core.cluster import CPU_POOL, Cluster, Health, Pool, Server
 from shunter.core.placement import Consolidated, place
 from shunter.core.state import Queue
 from shunter.events.values.fact import fact
@@ -28,10 +28,7 @@ class Admission:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._answers: dict[Demand, Refusal | None] = {}
-
-    def cluster_changed(self) -> None:
-        """Forget the answers: the cluster is another one."""
-        self._answers.clear()
+        self._version = cluster.version
 
     def refusal(self, demand: Demand, user: UserName, queue: Queue) -> Refusal | None:
         """Return why such a job can never run, or None if it can."""
@@ -40,6 +37,9 @@ class Admission:
         if queue.quota_gpus is not None and demand.gpus > queue.quota_gpus:
             detail = f"the quota of queue {queue.name}"
             return Refusal(Reason.infeasible, demand.gpus, queue.quota_gpus, detail)
+        if self._version != self._cluster.version:
+            self._version = self._cluster.version
+            self._answers.clear()  # it is another cluster
         answer = self._answers.get(demand, _UNKNOWN)
         if answer is _UNKNOWN:
             answer = self._answers[demand] = self._try(demand)
@@ -68,6 +68,8 @@ class Admission:
         pools: dict[str, Pool] = {}
         for server in self._cluster.servers.values():
             where = server.configuration
+            if server.health is Health.removed:
+                continue
             name = where.gpu_type if where.gpus else CPU_POOL
             pool = pools.setdefault(name, Pool(name))
             pool.add(Server(server.name, where, len(pool.servers)))

@@ -40,7 +40,7 @@ class Consolidated:
             return None
         areas = regions(pool, demand)
         if areas == [-1] and len(pool.racks) > 1:
-            areas = [*pool.racks.values(), -1]
+            areas = [*(bits for name, bits in pool.racks.items() if name), -1]
         found = [spots for area in areas if (spots := _largest_first(pool, demand, area))]
         if not found:
             return None

@@ -127,12 +127,24 @@ def first_with(pool: Pool, bits: int, need: tuple[int, int]) -> int:
 
 
 def regions(pool: Pool, demand: Demand) -> list[int]:
-    """Return the sets of servers within each of which the gang must stay together."""
+    """Return the sets of servers within each of which the gang must stay together.
+
+    A server of which no rack is named shares its rack with no other one.
+    """
     if demand.max_level is Level.rack:
-        return list(pool.racks.values())
+        return _areas(pool.racks)
     if demand.max_level is Level.domain:
-        return list(pool.domains.values())
+        return _areas(pool.domains)
     return [-1]
+
+
+def _areas(groups: Mapping[str, int]) -> list[int]:
+    found = [bits for name, bits in groups.items() if name]
+    unnamed = groups.get("", 0)
+    while unnamed:
+        found.append(unnamed & -unnamed)
+        unnamed &= unnamed - 1
+    return found
 
 
 def _why_not(pool: Pool, demand: Demand) -> Reason:

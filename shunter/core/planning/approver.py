@@ -8,16 +8,19 @@ refused is dropped with them, so nobody makes room in vain.
 from dataclasses import dataclass
 
 from shunter.core.cluster import Health
+from shunter.core.performance import level_of
 from shunter.core.planning.guards import Guards
 from shunter.core.planning.plan import Change, Move, Plan, Start, Suspend
 from shunter.core.state import ENDING, Job, State
 from shunter.events.facts.decisions import PlanRejected
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import JobId, NodeName, QueueName
-from shunter.events.values.job_spec import SuspendMode
+from shunter.events.values.job_spec import Demand, Level, SuspendMode
 from shunter.events.values.reasons import Reason
 
 Refusal = tuple[Reason, str]
+
+_LEVELS = list(Level)  # the nearest first
 
 _UP, _EXCLUSIVE, _NEVER = Health.up, Sharing.exclusive, SuspendMode.never
 
@@ -148,6 +151,11 @@ class Check:
             return Reason.refused, f"{gpus} GPUs instead of the gang of {spec.gpus}"
         if target.sharing is not _EXCLUSIVE:
             return Reason.refused, "this version cannot share GPUs"
+        demand = job.demand
+        if demand.max_level is not None or demand.shapes:
+            refusal = self._split(demand, target)
+            if refusal is not None:
+                return refusal
         if len(shares) != 1:
             refusal = self._whole(shares, gpus)
             if refusal is not None:
@@ -169,6 +177,18 @@ class Check:
         types = {self.servers[share.node].configuration.gpu_type for share in shares}
         if gpus and len(types) > 1:
             return Reason.gpu_type_unavailable, "a gang must be of one GPU type"
+        return None
+
+    def _split(self, demand: Demand, target: Allocation) -> Refusal | None:
+        """Check that a gang is as near together as its job demands."""
+        pieces = sorted(share.gpu_mask.bit_count() for share in target.shares)
+        if demand.shapes and pieces not in [sorted(shape) for shape in demand.shapes]:
+            return Reason.locality_not_met, "the job does not accept this split over servers"
+        nodes = {share.node: self.servers[share.node].configuration for share in target.shares}
+        if demand.max_level is not None and target.shares:
+            level = level_of(target, nodes)
+            if _LEVELS.index(level) > _LEVELS.index(demand.max_level):
+                return Reason.locality_not_met, f"its GPUs would only share a {level}"
         return None
 
     def _check_share(self, job: Job, share: Share) -> Refusal | None:

@@ -7,7 +7,7 @@ import pytest
 from shunter.core.fold import apply, replay
 from shunter.core.intake.admission import Admission, Refusal
 from shunter.core.state import State
-from shunter.events.facts.cluster import GpuQuarantined, NodeDrained, NodeLost
+from shunter.events.facts.cluster import GpuQuarantined, NodeDrained, NodeLost, NodeRemoved
 from shunter.events.kinds import Event
 from shunter.events.values.job_spec import Level
 from shunter.events.values.reasons import Reason
@@ -108,5 +108,6 @@ def test_answers_are_forgotten_when_the_cluster_changes() -> None:
     admission = Admission(state.cluster)
     assert asked(state, admission) is not None
     apply(state, node_added(1, 4))
-    admission.cluster_changed()
     assert asked(state, admission) is None
+    apply(state, NodeRemoved(0, node_name(1)))
+    assert asked(state, admission) is not None

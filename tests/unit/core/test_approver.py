@@ -16,7 +16,7 @@ from shunter.events.facts.decisions import AllocationChanged, PlanRejected
 from shunter.events.facts.jobs import JobCancelRequested, JobHeld
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
-from shunter.events.values.job_spec import SuspendMode
+from shunter.events.values.job_spec import Level, SuspendMode
 from shunter.events.values.reasons import Because, Reason
 from tests.factories import (
     allocation,
@@ -135,6 +135,19 @@ GARBAGE: dict[str, tuple[tuple[Event, ...], Change, Reason, str]] = {
         Reason.refused,
         "the job is ending",
     ),
+    "gang too far apart": (
+        (job_submitted(6, 2, max_level=Level.server),),
+        start(6, n0=0b100, n1=1),
+        Reason.locality_not_met,
+        "its GPUs would only share a cluster",
+    ),
+    "split that is not accepted": (
+        (job_submitted(6, 3, shapes=((3,),)),),
+        start(6, n0=0b100, n1=0b11),
+        Reason.locality_not_met,
+        "does not accept this split",
+    ),
+    "less than no CPUs": ((), shares(1, Share(N0, 12, -1)), Reason.refused, "less than nothing"),
     "move onto too few": ((), move(0, n1=1), Reason.refused, "1 GPUs instead"),
 }
 

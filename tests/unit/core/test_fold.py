@@ -177,6 +177,11 @@ ILLEGAL = {
     "GPUs the node does not have, at once": Illegal(
         QUEUED, granted(0, n0=0b11_0000, instant=True), "node n0 has no GPUs 0x30"
     ),
+    "less than no CPUs": Illegal(
+        QUEUED,
+        AllocationChanged(0, J0, Allocation((Share(N0, 3, -1),)), BECAUSE),
+        "less than nothing of node n0",
+    ),
     "GPUs for an unknown job": Illegal(
         QUEUED, granted(7, n0=1), "AllocationChanged of job j7, which is unknown"
     ),

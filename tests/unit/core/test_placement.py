@@ -99,6 +99,13 @@ def test_consolidated_prefers_one_rack_where_it_takes_no_more_servers() -> None:
     assert counts("consolidated", pool(4, 2, 2, 4, racks="abbb"), Demand(8)) == {"n0": 4, "n3": 4}
 
 
+@pytest.mark.parametrize("strategy", PLACEMENTS)
+def test_servers_without_a_rack_share_none(strategy: str) -> None:
+    demand = Demand(4, max_level=Level.rack)
+    assert counts(strategy, pool(3, 4, 3), demand) == {"n1": 4}
+    assert counts(strategy, pool(3, 3, 3), demand) is Reason.locality_not_met
+
+
 def test_consolidated_takes_the_first_of_equal_racks() -> None:
     found = counts("consolidated", pool(4, 4, 4, 4, racks="aabb"), Demand(8))
     assert found == {"n0": 4, "n1": 4}

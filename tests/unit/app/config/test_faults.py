@@ -166,7 +166,8 @@ def test_an_unknown_policy_lists_the_known_ones(config_file: Path) -> None:
     refusal = _refusal("policy.name=lass", config_file)
 
     assert "no policy 'lass'; did you mean 'las'?" in refusal
-    assert "known: fifo, fifo_backfill, fifo_easy, las, sjf, srtf" in refusal
+    assert "known: " in refusal
+    assert "fifo, fifo_backfill, fifo_easy, ftf, gittins, las, " in refusal
 
 
 def test_tables_of_policies_not_chosen_are_checked_too(config_file: Path) -> None:
