@@ -170,6 +170,12 @@ def _fragmented(found: Explanation, evidence: Wait) -> str:
     return f"{_free_and_needed(evidence)}, but not where they fit together: {_pieces(found)}"
 
 
+def _nearness(found: Explanation) -> str:
+    """Return how near together the GPUs must be: as the job asks, or its placement."""
+    level = found.story.spec.level_max
+    return "on as few servers as could hold it" if level is None else f"within one {level}"
+
+
 def _pieces(found: Explanation) -> str:
     """Return the servers with free GPUs."""
     if found.state is None:
@@ -222,8 +228,7 @@ _WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
     Reason.outranked: lambda _, evidence: f"{_free_and_needed(evidence)}; others rank before it",
     Reason.fragmented: _fragmented,
     Reason.locality_not_met: lambda found, evidence: (
-        f"{_free_and_needed(evidence)}, but not within one "
-        f"{found.story.spec.level_max}: {_pieces(found)}"
+        f"{_free_and_needed(evidence)}, but not {_nearness(found)}: {_pieces(found)}"
     ),
     Reason.cpu_or_memory_short: lambda found, evidence: (
         f"{_free_and_needed(evidence)}, but no server has {found.story.spec.cpus_milli / 1000:g} "
@@ -264,6 +269,8 @@ def _together(found: Explanation, evidence: Wait) -> list[str]:
     lines = ["GPUs become free beside those that are, so that it fits"]
     if spec.shapes:
         lines.append("it accepts another split over servers")
+    if spec.level_max is None and evidence.reason is Reason.locality_not_met:
+        lines.append("its model is found to be less skewed, or it says so itself (skew)")
     if spec.level_max is not None:
         lines.append(f"it accepts to spread further than one {spec.level_max}")
     return lines
