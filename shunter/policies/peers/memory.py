@@ -1,6 +1,5 @@
 """What the memories of all peer policies have in common, and what their policy asks of them."""
 
-from collections.abc import Iterator
 from typing import Protocol
 
 from shunter.events.values.ids import JobId
@@ -45,5 +44,5 @@ class PeerMemory(Protocol):
     def event(self, now_s: int) -> None:
         """Play one event of the simulator: clocks, moves, pass, next time to look."""
 
-    def waiting(self) -> Iterator[Demand]:
-        """Yield what waiting jobs ask for, each demand at least once."""
+    def waiting(self) -> list[Demand]:
+        """Return what waiting jobs ask for, each demand at least once."""

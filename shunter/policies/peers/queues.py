@@ -11,7 +11,6 @@ Deviation: from the paper, on purpose and in many points: docs/explanation/tires
 """
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from operator import attrgetter
@@ -36,6 +35,7 @@ class Line:
     running: dict[int, Item] = field(default_factory=dict)
     gpus: int = 0
     waiting: dict[Demand, deque[Item]] = field(default_factory=dict)
+    waits: int = 0
 
 
 @dataclass(slots=True)
@@ -46,6 +46,7 @@ class QueuesMemory:
     knob: Knob = (0, 1)
     items: dict[JobId, Item] = field(default_factory=dict)
     capacity: int = 0
+    seen_s: int = 0
     wake_s: int | None = None
     due: bool = False
     places: int = 0
@@ -68,9 +69,19 @@ class QueuesMemory:
         self.due = True
 
     def catch_up(self, now_s: int) -> None:
-        """Play the events before an instant that could not change who runs: nobody waited."""
-        while self.wake_s is not None and self.wake_s < now_s and not self.count:
+        """Play the events before an instant that could not change who runs: nobody waited.
+
+        So long as nobody crosses a limit they changed nothing at all, and are not even looked for.
+        """
+        if self.count:
+            return
+        if self.wake_s is not None and self.wake_s < now_s:
             self._play(self.wake_s)
+        while self.timers.crosses_s < now_s:
+            next_s = self.timers.next_look(self.seen_s, self.running)
+            if next_s >= now_s:
+                break
+            self._play(next_s)
 
     def leave(self, item: Item, now_s: int) -> None:
         """Forget a job. While nobody waits, the event that this makes can be played later."""
@@ -81,9 +92,31 @@ class QueuesMemory:
             line.gpus -= item.gpus
         else:
             self._unwait(item)
-        if self.count:
+        if self.due:
+            return
+        if self.count and self._matters(now_s):
             self.due = True
-        self.wake_s = now_s
+        elif now_s >= self.timers.crosses_s:
+            self.wake_s = now_s
+        else:
+            self.seen_s, self.wake_s = now_s, None
+            if self.count:
+                self._foresee(now_s)
+
+    def _matters(self, now_s: int) -> bool:
+        """Say whether an event now, after an end, could start or move anybody."""
+        if now_s >= self.timers.crosses_s or self.overdue:
+            return True
+        if self.promotions and now_s >= self.promotions[0][0]:
+            return True
+        free = self.capacity
+        for line in self.lines:
+            free -= line.gpus
+            if line.waits:
+                for demand, items in line.waiting.items():
+                    if demand.gpus <= free and items:
+                        return True
+        return False
 
     def fall_back(self, item: Item, now_s: int) -> None:
         """Let a running job wait, first of its queue."""
@@ -109,22 +142,26 @@ class QueuesMemory:
         demoted: list[Item] = []
         if now_s >= self.timers.crosses_s or self.promotions or self.overdue:
             demoted = self._move(now_s)
-        if self.count or demoted:
+        self.seen_s, self.wake_s = now_s, None
+        if self.count:
             self._pass(now_s, demoted)
-        self._foresee(now_s)
+            if self.count:
+                self._foresee(now_s)
+        else:
+            for item in demoted:
+                self._keep(item)
 
     @property
     def alarm_s(self) -> int | None:
         """When an event is due that could change who runs."""
         return self.wake_s if self.count else None
 
-    def waiting(self) -> Iterator[Demand]:
-        """Yield what waiting jobs ask for."""
-        if self.count:
-            for line in self.lines:
-                for demand, items in line.waiting.items():
-                    if items:
-                        yield demand
+    def waiting(self) -> list[Demand]:
+        """Return what waiting jobs ask for."""
+        if not self.count:
+            return []
+        every = [pair for line in self.lines for pair in line.waiting.items()]
+        return [demand for demand, items in every if items]
 
     def _move(self, now_s: int) -> list[Item]:
         """Demote and promote; return those demoted, which still run and are last in their queue.
@@ -167,18 +204,14 @@ class QueuesMemory:
                 free -= line.gpus
             else:
                 left, free = self._displaced(line, free)
-            if self.count:
+            if line.waits and free:
                 free = self._fill(line, free, now_s)
             for item in demoted:
                 if item.queue != number:
                     continue
                 if item.gpus <= free:
                     free -= item.gpus
-                    self.places += 1
-                    item.place = self.places
-                    line.running[item.ordinal] = item
-                    line.gpus += item.gpus
-                    self.timers.add(item)
+                    self._keep(item)
                 else:
                     self._stop(item, now_s, counted=False)
                     self.stopped.append(item)
@@ -190,6 +223,15 @@ class QueuesMemory:
             for item in reversed(left):
                 self._wait_first(item)
                 self._expect(item, now_s)
+
+    def _keep(self, item: Item) -> None:
+        """Let a job that was demoted run on, last in its new queue."""
+        line = self.lines[item.queue]
+        self.places += 1
+        item.place = self.places
+        line.running[item.ordinal] = item
+        line.gpus += item.gpus
+        self.timers.add(item)
 
     def _displaced(self, line: Line, free: int) -> tuple[list[Item], int]:
         """Return the running jobs of a queue that no longer fit, and what is left free."""
@@ -218,6 +260,7 @@ class QueuesMemory:
             if first is None:
                 return free
             waiting[first.demand].popleft()
+            line.waits -= 1
             self.count -= 1
             self._start(first, now_s)
             self.started.append(first)
@@ -277,16 +320,19 @@ class QueuesMemory:
         self.places += 1
         item.place = self.places
         self._waiting_like(item).append(item)
+        self.lines[item.queue].waits += 1
         self.count += 1
 
     def _wait_first(self, item: Item) -> None:
         self.heads -= 1
         item.place = self.heads
         self._waiting_like(item).appendleft(item)
+        self.lines[item.queue].waits += 1
         self.count += 1
 
     def _unwait(self, item: Item) -> None:
         self._waiting_like(item).remove(item)
+        self.lines[item.queue].waits -= 1
         self.count -= 1
 
     def _waiting_like(self, item: Item) -> deque[Item]:

@@ -3,7 +3,7 @@
 The simulators played here count GPUs and ask for nothing else, so any free ones will do.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from shunter.core.placement import Placement, place
 from shunter.core.planning.plan import EMPTY_PLAN, Change, Plan, Start, Suspend
@@ -22,13 +22,13 @@ def seated(
     rule: str,
     started: list[Item],
     stopped: list[Item],
-    waiting: Iterable[Demand],
+    waiting: Sequence[Demand],
 ) -> Plan:
     """Return the plan that stops and starts these jobs; who finds no place is left out."""
     changes: list[Change] = []
     if started or stopped:
         _change(changes, view, placement, rule, started, stopped)
-    waits = _waits(view, waiting)
+    waits = _waits(view, waiting) if waiting or view.class_waits else ()
     return Plan(tuple(changes), waits) if changes or waits else EMPTY_PLAN
 
 
@@ -59,12 +59,10 @@ def _change(
                 break
 
 
-def _waits(view: View, waiting: Iterable[Demand]) -> tuple[ClassWait, ...]:
+def _waits(view: View, waiting: Sequence[Demand]) -> tuple[ClassWait, ...]:
     """Return the classes that begin or cease to wait; all that wait, if asked for."""
     told = view.class_waits
     demands = dict.fromkeys(waiting)
-    if not told and not demands:
-        return ()
     free = sum(pool.gpus_free for pool in view.pools.values())
     found = [
         ClassWait(demand, Wait(Reason.outranked, demand.gpus, free))

@@ -3,10 +3,9 @@
 Demotion and its timers are those of dlas-gpu. Before each pass every queue is sorted anew, by index
 and then by submission; who ties in both keeps the order of the last event, after which running jobs
 stood before waiting ones. So long as no two active jobs were submitted in the same second there is
-no such tie, and events while nobody waits need no sorting.
+no such tie, and events at which all fit together need no sorting.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -41,6 +40,7 @@ class SortedQueuesMemory:
     running: dict[int, Item] = field(default_factory=dict, metadata=DERIVED)
     submitted: dict[int, int] = field(default_factory=dict, metadata=DERIVED)
     twins: int = field(default=0, metadata=DERIVED)
+    demanded: int = field(default=0, metadata=DERIVED)
 
     def __post_init__(self) -> None:
         self.lines = [[] for _ in range(len(self.timers.limits) + 1)]
@@ -56,6 +56,7 @@ class SortedQueuesMemory:
         self._rank(item, item.since_s)
         item.key |= _WAITS
         self.lines[item.queue].append(item)
+        self.demanded += item.gpus
         self.twins += self.submitted.get(item.submit_s, 0)
         self.submitted[item.submit_s] = self.submitted.get(item.submit_s, 0) + 1
         self.due = True
@@ -65,6 +66,7 @@ class SortedQueuesMemory:
         del self.items[item.job_id]
         self.lines[item.queue].remove(item)
         self.running.pop(item.ordinal, None)
+        self.demanded -= item.gpus
         others = self.submitted.pop(item.submit_s) - 1
         if others:
             self.submitted[item.submit_s] = others
@@ -94,13 +96,11 @@ class SortedQueuesMemory:
         self.due = False
         self._play(now_s)
 
-    def waiting(self) -> Iterator[Demand]:
-        """Yield what waiting jobs ask for."""
-        if len(self.items) > len(self.running):
-            for line in self.lines:
-                for item in line:
-                    if not item.runs:
-                        yield item.demand
+    def waiting(self) -> list[Demand]:
+        """Return what waiting jobs ask for."""
+        if len(self.items) == len(self.running):
+            return []
+        return [item.demand for line in self.lines for item in line if not item.runs]
 
     def _play(self, now_s: int) -> None:
         demoted = self.timers.crossed(now_s, self.running)
@@ -112,7 +112,9 @@ class SortedQueuesMemory:
                 self.lines[item.queue].append(item)
                 self.timers.add(item)
         waits = len(self.items) > len(self.running)
-        if waits or self.twins:
+        if waits and self.demanded <= self.capacity and not self.twins:
+            self._start_all(now_s)
+        elif waits or self.twins:
             for item in self.running.values():
                 if now_s >= item.changes_s:
                     self._rank(item, now_s)
@@ -127,6 +129,13 @@ class SortedQueuesMemory:
                 self._pass(now_s)
         next_s = self.timers.next_look(now_s, self.running, each=True)
         self.wake_s = None if next_s == NEVER_S else next_s
+
+    def _start_all(self, now_s: int) -> None:
+        """Start whoever waits: there is room for all, in whatever order."""
+        for line in self.lines:
+            self.started += [item for item in line if not item.runs]
+        for item in self.started:
+            self._start(item, now_s)
 
     def _pass(self, now_s: int) -> None:
         """Run whoever fits, queue by queue, and put others aside."""
