@@ -31,7 +31,9 @@ class EndsSection(Section):
 class GenerateSection(Section):
     """Jobs made up from a seed, after the statistics of a public trace."""
 
-    kind: Literal["philly-like"] = Field(default="philly-like", description="whose statistics")
+    kind: Literal["philly-like", "tiresias-like"] = Field(
+        default="philly-like", description="whose statistics"
+    )
     jobs: Positive = Field(default=2000, description="how many")
     load: Share = Field(
         default=1.0, description="offered GPU time over the cluster's; 1 is just full"

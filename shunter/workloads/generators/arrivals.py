@@ -6,12 +6,21 @@ mathematical libraries cannot differ in a trace.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from math import log
 
-__all__ = ["diurnal_arrivals_us", "poisson_arrivals_us"]
+__all__ = ["Rhythm", "diurnal_arrivals_us", "poisson_arrivals_us"]
 
 _HOUR_MS = 3_600_000
 _WEEK_MS = 168 * _HOUR_MS
+
+
+@dataclass(frozen=True)
+class Rhythm:
+    """Relative rates of the 24 hours of a day, and of weekends over other days."""
+
+    hour_weights: Sequence[float]
+    weekend: float
 
 
 def poisson_arrivals_us(draw: Callable[[], float], gap_s_mean: float) -> Iterator[int]:

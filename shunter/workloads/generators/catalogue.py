@@ -10,19 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from hashlib import blake2b
 from math import inf
-from typing import Final, Literal, get_args
+from typing import Final, Literal, Protocol, get_args
 
 from shunter.errors import ConfigError
-from shunter.workloads.generators.arrivals import diurnal_arrivals_us, poisson_arrivals_us
-from shunter.workloads.generators.philly_like import (
-    EndShares,
-    PhillyTable,
-    philly_like_jobs,
-    stream,
-    table_bytes,
-)
+from shunter.workloads.generators import philly_like, tiresias_like
+from shunter.workloads.generators.arrivals import Rhythm, diurnal_arrivals_us, poisson_arrivals_us
+from shunter.workloads.generators.draws import EndShares, stream
 from shunter.workloads.quality import QualityReport
-from shunter.workloads.trace import Trace
+from shunter.workloads.trace import Trace, TraceJob
 
 __all__ = ["Arrivals", "EndShares", "generate_trace", "generator_names"]
 
@@ -33,9 +28,31 @@ VERSION: Final = 1
 """Part of the digest; raised whenever equal parameters give another trace."""
 
 
+class Statistics(Protocol):
+    """What jobs of a kind are drawn from."""
+
+    def gpu_s_mean(self) -> float:
+        """Return the mean GPU-seconds of a job."""
+
+    def rhythm(self) -> Rhythm | None:
+        """Return the rhythm of submissions; None where it is not known."""
+
+    def jobs(
+        self, count: int, arrivals_us: Iterator[int], seed: int, ends: EndShares
+    ) -> Iterator[TraceJob]:
+        """Yield so many jobs in order of their submission."""
+
+
+KINDS: Final[dict[str, tuple[Callable[[], bytes], Callable[[bytes, int], Statistics]]]] = {
+    "philly-like": (philly_like.table_bytes, philly_like.PhillyTable),
+    "tiresias-like": (tiresias_like.table_bytes, tiresias_like.TiresiasTable),
+}
+"""By kind, its table's bytes, and the statistics of those for gangs of at most so many GPUs."""
+
+
 def generator_names() -> tuple[str, ...]:
     """Return the kinds `generate_trace` knows."""
-    return ("philly-like",)
+    return tuple(KINDS)
 
 
 def generate_trace(
@@ -57,7 +74,8 @@ def generate_trace(
         load: offered GPU-seconds per second over `cluster_gpus`, in expectation; 1 is just full.
         cluster_gpus: GPUs of the cluster the load refers to.
         seed: any whole number.
-        arrivals: constant rate, or a daily and weekly rhythm around it (time zero is a Monday).
+        arrivals: constant rate, or a daily and weekly rhythm around it, where the kind has one
+            (time zero is a Monday).
         gpus_max: the widest gang; None is the cluster.
         ends: shares of jobs that fail or are cancelled; None is none.
     Raises:
@@ -66,8 +84,12 @@ def generate_trace(
     shares = ends or EndShares()
     _check(kind, jobs, load, cluster_gpus, arrivals, gpus_max, shares)
     widest = cluster_gpus if gpus_max is None else min(gpus_max, cluster_gpus)
+    table_bytes, statistics = KINDS[kind]
     content = table_bytes()
-    table = PhillyTable(content, widest)
+    table = statistics(content, widest)
+    rhythm = table.rhythm() if arrivals == "diurnal" else None
+    if rhythm is None and arrivals == "diurnal":
+        raise ConfigError(f"arrivals = 'diurnal': {kind} has no rhythm; expected 'poisson'")
     gap_s_mean = table.gpu_s_mean() / (load * cluster_gpus)
     parameters = {
         "kind": kind,
@@ -80,11 +102,11 @@ def generate_trace(
         "gpus_max": widest,
         "ends": asdict(shares),
     }
-    instants_us = _instants_us(arrivals, stream(seed, "arrival"), gap_s_mean, table)
+    instants_us = _instants_us(stream(seed, "arrival"), gap_s_mean, rhythm)
     return Trace(
         source=kind,
         format="generated",
-        jobs=tuple(philly_like_jobs(jobs, table, instants_us, seed, shares)),
+        jobs=tuple(table.jobs(jobs, instants_us, seed, shares)),
         digest=_digest(parameters, content),
         report=QualityReport(rows_read=jobs, rows_kept=jobs, rows_selected=jobs),
     )
@@ -119,11 +141,11 @@ def _check(
 
 
 def _instants_us(
-    arrivals: Arrivals, draw: Callable[[], float], gap_s_mean: float, table: PhillyTable
+    draw: Callable[[], float], gap_s_mean: float, rhythm: Rhythm | None
 ) -> Iterator[int]:
-    if arrivals == "poisson":
+    if rhythm is None:
         return poisson_arrivals_us(draw, gap_s_mean)
-    return diurnal_arrivals_us(draw, gap_s_mean, table.hour_weights, table.weekend_weight)
+    return diurnal_arrivals_us(draw, gap_s_mean, rhythm.hour_weights, rhythm.weekend)
 
 
 def _digest(parameters: dict[str, object], table: bytes) -> str:

@@ -18,6 +18,7 @@ from statistics import median
 from typing import Final
 
 from shunter.errors import UsageError
+from shunter.workloads.generators.quantiles import PROBABILITIES, quantile
 from shunter.workloads.loading import load_trace
 from shunter.workloads.trace import Trace
 
@@ -25,12 +26,6 @@ __all__ = ["derive_table", "main"]
 
 SIZE_CLASSES: Final = (1, 2, 4, 8, 16, 128)
 """Upper bounds: the 83 jobs above 16 GPUs are too few for classes of their own."""
-
-PROBABILITIES: Final = (
-    *(0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85),
-    *(0.9, 0.925, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999, 1),
-)
-"""Denser at the top, where most GPU time is."""
 
 SOURCE: Final = (
     "Microsoft philly-traces, CC-BY-4.0 (Jeon et al., USENIX ATC 2019), as filtered into the job "
@@ -68,14 +63,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def _quantiles(seconds: list[int]) -> list[int]:
     seconds.sort()
-    return [round(_quantile(seconds, probability)) for probability in PROBABILITIES]
-
-
-def _quantile(ordered: Sequence[int], probability: float) -> float:
-    place = probability * (len(ordered) - 1)
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+    return [round(quantile(seconds, probability)) for probability in PROBABILITIES]
 
 
 def _rhythm(trace: Trace) -> dict[str, object]:

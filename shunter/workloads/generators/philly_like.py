@@ -10,26 +10,22 @@ work on:
 - models: the multi-GPU ones of Gavel's throughput table (Narayanan et al., OSDI 2020), equally;
 - limits: durations are a uniform part of what users ask for (the f-model of Mu'alem and
   Feitelson, IEEE TPDS 2001), here 10 to 90 %, rounded up to what people type.
-
-Every quantity has a stream of random numbers of its own, so that drawing one more of one kind
-never shifts another, and a longer trace begins like a shorter one.
 """
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 from typing import Final
 
 from shunter.events.values.ids import JobId, QueueName, UserName
 from shunter.events.values.job_spec import JobSpec
+from shunter.workloads.generators.arrivals import Rhythm
+from shunter.workloads.generators.draws import EndShares, cumulative, end_of, stream
 from shunter.workloads.generators.quantiles import Quantiles
-from shunter.workloads.trace import JobEnd, TraceJob
+from shunter.workloads.trace import TraceJob
 
-__all__ = ["EndShares", "PhillyTable", "philly_like_jobs", "stream", "table_bytes"]
+__all__ = ["PhillyTable", "table_bytes"]
 
 USERS: Final = 300
 MODELS: Final = (("ResNet-18", 64), ("ResNet-50", 64), ("Transformer", 64), ("LM", 40))
@@ -41,14 +37,6 @@ LIMITS_S: Final = tuple(
 
 LIMIT_USE_MIN: Final = 0.1
 LIMIT_USE_MAX: Final = 0.9
-
-
-@dataclass(frozen=True)
-class EndShares:
-    """The shares of jobs that fail, or are cancelled, after having run."""
-
-    failed: float = 0.0
-    cancelled: float = 0.0
 
 
 class PhillyTable:
@@ -64,7 +52,7 @@ class PhillyTable:
         }
         jobs = {int(gpus): jobs for gpus, jobs in table["gang_jobs"].items()}
         self.gangs = [gpus for gpus in sorted(jobs) if gpus <= gpus_max]
-        self.gang_shares = _cumulative([jobs[gpus] for gpus in self.gangs])
+        self.gang_shares = cumulative([jobs[gpus] for gpus in self.gangs])
         self.durations = [
             classes[next(bound for bound in sorted(classes) if gpus <= bound)]
             for gpus in self.gangs
@@ -81,41 +69,36 @@ class PhillyTable:
             for i, gpus in enumerate(self.gangs)
         )
 
+    def rhythm(self) -> Rhythm:
+        """Return how submissions follow the hours of the day and the weekends."""
+        return Rhythm(self.hour_weights, self.weekend_weight)
+
+    def jobs(
+        self, count: int, arrivals_us: Iterator[int], seed: int, ends: EndShares
+    ) -> Iterator[TraceJob]:
+        """Yield so many jobs in order of their submission.
+
+        Args:
+            count: number of jobs.
+            arrivals_us: submissions in microseconds from time zero.
+            seed: names the streams of random numbers, with what each is for.
+            ends: how often jobs end badly.
+        """
+        draw_gang, draw_duration, draw_end = (stream(seed, s) for s in ("gang", "duration", "end"))
+        specs = _SpecSource(self, seed)
+        for number in range(count):
+            kind = bisect_right(self.gang_shares, draw_gang())
+            # Whole seconds, as in the trace, and the same on every machine's mathematical library.
+            duration_s = max(1, round(self.durations[kind].at(draw_duration())))
+            spec = specs.draw(self.gangs[kind], duration_s)
+            end = end_of(draw_end(), ends)
+            job_id = JobId(str(number))
+            yield TraceJob(job_id, next(arrivals_us), spec, duration_s * 1_000_000, end)
+
 
 def table_bytes() -> bytes:
     """Return the shipped table's bytes, part of every generated trace's digest."""
     return Path(__file__).with_name("philly.json").read_bytes()
-
-
-def philly_like_jobs(
-    count: int, table: PhillyTable, arrivals_us: Iterator[int], seed: int, ends: EndShares
-) -> list[TraceJob]:
-    """Return so many jobs in order of their submission.
-
-    Args:
-        count: number of jobs.
-        table: gang sizes, durations and queues.
-        arrivals_us: submissions in microseconds from time zero.
-        seed: names the streams of random numbers, with what each is for.
-        ends: how often jobs end badly.
-    """
-    draw_gang, draw_duration, draw_end = (stream(seed, s) for s in ("gang", "duration", "end"))
-    specs = _SpecSource(table, seed)
-    jobs: list[TraceJob] = []
-    for number in range(count):
-        kind = bisect_right(table.gang_shares, draw_gang())
-        # Whole seconds, as in the trace, and the same on every machine's mathematical library.
-        duration_s = max(1, round(table.durations[kind].at(draw_duration())))
-        spec = specs.draw(table.gangs[kind], duration_s)
-        end = _end(draw_end(), ends)
-        job_id = JobId(str(number))
-        jobs.append(TraceJob(job_id, next(arrivals_us), spec, duration_s * 1_000_000, end))
-    return jobs
-
-
-def stream(seed: int, name: str) -> Callable[[], float]:
-    """Return uniform draws for one quantity, by `random()`: stable over Pythons."""
-    return Random(f"{seed}/{name}").random
 
 
 class _SpecSource:
@@ -125,10 +108,10 @@ class _SpecSource:
         self._draw_queue, self._draw_user, self._draw_model, self._draw_limit = (
             stream(seed, name) for name in ("queue", "user", "model", "limit")
         )
-        self._queue_shares = _cumulative(table.queue_jobs)
+        self._queue_shares = cumulative(table.queue_jobs)
         total = sum(table.queue_jobs)
         self._user_shares = [
-            _cumulative([1 / rank for rank in range(1, max(1, round(USERS * jobs / total)) + 1)])
+            cumulative([1 / rank for rank in range(1, max(1, round(USERS * jobs / total)) + 1)])
             for jobs in table.queue_jobs
         ]
         self._specs: dict[tuple[int, int, int, int, int], JobSpec] = {}
@@ -152,15 +135,3 @@ class _SpecSource:
                 time_limit_us=int(LIMITS_S[limit] * 1_000_000),
             )
         return spec
-
-
-def _end(draw: float, ends: EndShares) -> JobEnd:
-    if draw < ends.failed:
-        return JobEnd.failed
-    return JobEnd.cancelled if draw < ends.failed + ends.cancelled else JobEnd.finished
-
-
-def _cumulative(weights: Sequence[float]) -> list[float]:
-    """Return running shares; the last is exactly 1, so a draw finds its place."""
-    total = sum(weights)
-    return [*(sum_so_far / total for sum_so_far in accumulate(weights[:-1])), 1.0]
