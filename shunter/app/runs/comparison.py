@@ -4,18 +4,17 @@ Run i of every policy has the same seed, so the same generated jobs and failures
 Student's t at 95 % over the seeds, of the means and of the paired differences to the first policy.
 """
 
-import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Sequence
 from math import sqrt
 from statistics import fmean, stdev
 from typing import Any
 
 from shunter.app.config.loading import LoadedConfig
+from shunter.app.runs.parallel import Report, run_all
 from shunter.app.runs.simulation import simulate
 from shunter.app.runs.summary import SCHEMA
 
-__all__ = ["MEASURES", "compare"]
+__all__ = ["MEASURES", "compare", "value_of"]
 
 MEASURES = (
     "jct_s.mean",
@@ -29,7 +28,6 @@ MEASURES = (
     "preemptions",
     "migrations",
 )
-Report = Callable[[int, int], None]
 
 # The 97.5 % quantile of Student's t by degrees of freedom, from 1; the normal one beyond.
 _T = (
@@ -68,7 +66,7 @@ def compare(
         for policy in policies
         for seed in range(first, first + seeds)
     ]
-    runs = _run_all(configs, workers, report or (lambda done, total: None))
+    runs = run_all(_run, configs, workers, report)
     rows = [runs[i : i + seeds] for i in range(0, len(runs), seeds)]
     return {
         "schema": SCHEMA,
@@ -86,33 +84,6 @@ def value_of(document: dict[str, Any], measure: str) -> float | None:
     for name in measure.split("."):
         value = value[name]
     return None if value is None else float(value)
-
-
-def _run_all(configs: Sequence[LoadedConfig], workers: int, report: Report) -> list[dict[str, Any]]:
-    if workers == 1 or len(configs) == 1:
-        return list(_run_here(configs, report))
-    # Forking a process with threads is not safe everywhere, and a fresh one is as quick to start.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(configs)), mp_context=context) as pool:
-        futures = [pool.submit(_run, config) for config in configs]
-        try:
-            _await(futures, report)
-        finally:
-            # After an error or an interrupt, the runs not yet begun are not worth waiting for.
-            pool.shutdown(wait=False, cancel_futures=True)
-        return [future.result() for future in futures]
-
-
-def _await(futures: Sequence["Future[dict[str, Any]]"], report: Report) -> None:
-    for done, future in enumerate(as_completed(futures), start=1):
-        future.result()
-        report(done, len(futures))
-
-
-def _run_here(configs: Sequence[LoadedConfig], report: Report) -> Iterator[dict[str, Any]]:
-    for done, config in enumerate(configs, start=1):
-        yield _run(config)
-        report(done, len(configs))
 
 
 def _run(config: LoadedConfig) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from typing import Any
 
 from shunter.app.config.loading import LoadedConfig, make_config
-from shunter.app.runs.comparison import Report, compare
+from shunter.app.runs.comparison import compare
+from shunter.app.runs.parallel import Report
 
 __all__ = ["POLICIES", "demonstrate", "sentences"]
 
