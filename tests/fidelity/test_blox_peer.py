@@ -1,8 +1,8 @@
 """The published averages of the public Blox simulator, to the last digit, by way of the examples.
 
 All is read off the file that `--jobs-out` writes. The averages count the tracked ids only. A
-job's completion time is `jct_s`; its responsiveness is `first_start_s + 300 - submit_s`, since the peer
-notes a start when its first round is over.
+job's completion time is `jct_s`; its responsiveness is `first_start_s + 300 - submit_s`, since the
+peer notes a start when its first round is over.
 """
 
 import csv

@@ -1,7 +1,7 @@
 """The public Blox simulator once more, as literally as its description allows.
 
-Rounds of 300 s. At the start of each one the jobs that have arrived are put in order and run from the
-first on, until one does not fit. A job ends at the first multiple of 300 s at which its work is
+Rounds of 300 s. At the start of each one the jobs that have arrived are put in order and run from
+the first on, until one does not fit. A job ends at the first multiple of 300 s at which its work is
 done. It shares no code with Shunter. Jobs here are of one GPU each, as in all published runs.
 """
 

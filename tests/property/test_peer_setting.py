@@ -1,7 +1,7 @@
 """In the peer setting Shunter gives the end of every job that the peer gives, on any job list.
 
-Method: small random lists of whole seconds, through a literal simulator and through Shunter. Gaps and
-lengths lie on a common grid of several widths, so that ends, arrivals and timers often coincide.
+Method: small random lists of whole seconds, through a literal simulator and through Shunter. Gaps
+and lengths lie on a common grid, so that ends, arrivals and timers often coincide.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""Peer policies outside their setting: rounds, costs, failures, guards, people; and replay of it all.
+"""Peer policies outside their setting: rounds, costs, failures, guards, people; and replay.
 
 There they need not make sense, but every plan must hold, and every decision come out again.
 """

@@ -26,7 +26,7 @@ UNKNOWN_US = 1 << 60
 
 @dataclass(frozen=True)
 class RunTime:
-    """Ranks jobs by how long they have run, in microseconds; that of running jobs grows."""
+    """Ranks jobs by the microseconds they have run; those of running jobs grow."""
 
     name: str = "blox_peer"
     version: str = "1"
@@ -44,7 +44,7 @@ class RunTime:
 
 @dataclass(frozen=True)
 class TimeLeft:
-    """Ranks jobs by the time left, in microseconds; that of running jobs falls with time."""
+    """Ranks jobs by the microseconds they have left; those of running jobs shrink."""
 
     name: str = "blox_peer"
     version: str = "1"

@@ -1,10 +1,11 @@
 """The Gittins index as the public Tiresias simulator tabulates it, rounding for rounding.
 
-For attained service a, with samples x_1 <= … <= x_n in GPU-seconds, i the first with x_i > a, and i'
-the first with x > a + D (the last one, where a + D > x_max - 1):
+For attained service a, with samples x_1 <= … <= x_n in GPU-seconds, i the first with x_i > a, and
+i' the first with x > a + D (the last one, where a + D > x_max - 1):
 
-    P = (i' - i) / (n - i)        E = floor((sum of x_k for i <= k < i', plus D * (n - i')) / (n - i))
-    G = 1e6 * P / E               to 5, 5 and 4 decimals
+    P = (i' - i) / (n - i)                                                        to 5 decimals
+    E = floor((sum of x_k for i <= k < i', plus D * (n - i')) / (n - i))
+    G = 1e6 * P / E                                                               to 4 decimals
 
 Deviation: from the textbook, on purpose. E should sum x_k - a, not x_k; no D is best for all a; and
 the floor is an accident of Python 2. The policy `gittins` does it right.
@@ -23,7 +24,7 @@ QUANTUM: Final = 3250
 
 
 class Index:
-    """The table, read by attained service: at the first sample above it, 0 beyond the last."""
+    """The table, read at the first sample above what is attained; 0 beyond the last."""
 
     def __init__(self, samples: Sequence[int]) -> None:
         self.samples = tuple(samples)
@@ -50,5 +51,5 @@ def _value(samples: tuple[int, ...], sums: list[int], attained: int) -> float:
 
 
 def _rounded(value: float, places: int) -> float:
-    """Return a float rounded as Python 2 does it: by its exact value, half away from zero."""
+    """Return a float rounded as Python 2 does: its exact value, half away from zero."""
     return float(Decimal(value).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP))

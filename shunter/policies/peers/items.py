@@ -16,9 +16,9 @@ SECOND_US = 1_000_000
 class Item:
     """A job, in whole seconds, as all peers of this kind count.
 
-    It has run `executed_s` and waited `pending_s` before `since_s`, when it began to do what it does
-    now; both are counted since its last promotion. `place` is its place in the order of its
-    queue, among those that run or among those that wait, or it has a `key` to be sorted by, which
+    It has run `executed_s` and waited `pending_s` before `since_s`, when it began to do what it
+    does now; both are counted since its last promotion. `place` is its place in the order of its
+    queue, among those that run or among those that wait; or it has a `key` to be sorted by, which
     changes at `changes_s`. `length_s` is the work it had left at `since_s`, for oracles.
     """
 

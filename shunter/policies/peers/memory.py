@@ -24,10 +24,10 @@ class PeerMemory(Protocol):
 
     @property
     def alarm_s(self) -> int | None:
-        """When the next event is due that may change who runs, though nothing comes or ends."""
+        """When the next event is due that may change who runs, if nothing comes or ends."""
 
     def catch_up(self, now_s: int) -> None:
-        """Play what was due before an instant and could change nothing; first call at each."""
+        """Play what was due before an instant and could change nothing."""
 
     def arrive(self, item: Item) -> None:
         """Let a job wait at the end of the line."""

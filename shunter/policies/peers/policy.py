@@ -1,8 +1,9 @@
 """The port between Shunter's events and a memory that plays the events of another simulator.
 
-That simulator has one event for all that happens at an instant: what ended is gone, what came waits,
-then everybody is looked at. Observers do the first two; `advance` plays the event, and `plan` tells
-what it changed. What did not come about (a refused change, a lost server) is seen at the next one.
+That simulator has one event for all that happens at an instant: what ended is gone, what came
+waits, then everybody is looked at. Observers do the first two; `advance` plays the event, and
+`plan` tells what it changed. What did not come about (a refused change, a lost server) is seen at
+the next one.
 """
 
 from collections.abc import Callable

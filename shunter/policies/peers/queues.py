@@ -1,4 +1,4 @@
-"""The queues of the public Tiresias simulator: dlas, dlas-gpu and dlas-gpu-N (Gu et al., NSDI 2019).
+"""dlas, dlas-gpu and dlas-gpu-N of the public Tiresias simulator (Gu et al., NSDI 2019).
 
 An event of the simulator looks at every job: it advances the clocks, moves those that have had
 their share (or waited long enough) to another queue, runs through all queues in order and gives
@@ -30,7 +30,7 @@ _by_arrival = attrgetter("ordinal")
 
 @dataclass(slots=True)
 class Line:
-    """One queue: running jobs in order, and waiting ones by what they ask for, each in order."""
+    """One queue: running jobs in order, and waiting ones in order by what they need."""
 
     running: dict[int, Item] = field(default_factory=dict)
     gpus: int = 0
@@ -69,9 +69,10 @@ class QueuesMemory:
         self.due = True
 
     def catch_up(self, now_s: int) -> None:
-        """Play the events before an instant that could not change who runs: nobody waited.
+        """Play the events before an instant, at which nobody waited.
 
-        So long as nobody crosses a limit they changed nothing at all, and are not even looked for.
+        They cannot have changed who runs. So long as nobody crosses a limit they
+        changed nothing at all, and are not even looked for.
         """
         if self.count:
             return
@@ -84,7 +85,7 @@ class QueuesMemory:
             self._play(next_s)
 
     def leave(self, item: Item, now_s: int) -> None:
-        """Forget a job. While nobody waits, the event that this makes can be played later."""
+        """Forget a job. An event that changes nobody can be played later."""
         self.items.pop(item.job_id, None)
         if item.runs:
             line = self.lines[item.queue]
@@ -164,9 +165,10 @@ class QueuesMemory:
         return [demand for demand, items in every if items]
 
     def _move(self, now_s: int) -> list[Item]:
-        """Demote and promote; return those demoted, which still run and are last in their queue.
+        """Demote and promote; return those demoted.
 
-        All are taken in order of arrival, whatever queue they come from.
+        They still run, and are last in their queue. All are taken in order of arrival, whatever
+        queue they come from.
         """
         lines = self.lines
         demoted = self.timers.crossed(now_s, self.running)

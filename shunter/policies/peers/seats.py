@@ -24,7 +24,7 @@ def seated(
     stopped: list[Item],
     waiting: Sequence[Demand],
 ) -> Plan:
-    """Return the plan that stops and starts these jobs; who finds no place is left out."""
+    """Return the plan for these jobs; who finds no place is left out."""
     changes: list[Change] = []
     if started or stopped:
         _change(changes, view, placement, rule, started, stopped)

@@ -3,9 +3,10 @@
 All jobs stand in one list that keeps its order from event to event: new ones are appended, the list
 is sorted stably by what is left, and whoever fits runs, from the first on. Its `sjf` sorts by GPUs.
 
-While all fit together nothing is sorted here. What is left shrinks linearly, so of two jobs that tie at a
-later event the one that shrinks more slowly has been ahead until then: that pace is the second part of
-the key. Two that tie at one pace have tied all along, and are in the order of the last sort.
+While all fit together nothing is sorted here. What is left shrinks linearly, so of two jobs that
+tie at a later event the one that shrinks more slowly has been ahead until then: that pace is the
+second part of the key. Two that tie at one pace have tied all along, and are in the order of the
+last sort.
 """
 
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ _LAST_PACE = (1 << _PACE_BITS) - 1
 
 @dataclass(slots=True)
 class ShortestMemory:
-    """The list; `by_gpus` and `by_length` say which factors of GPUs x time left sort it."""
+    """The list, sorted by GPUs (`by_gpus`), by time left (`by_length`), or by both."""
 
     by_gpus: bool = field(metadata=DERIVED)
     by_length: bool = field(metadata=DERIVED)

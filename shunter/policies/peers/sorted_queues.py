@@ -62,7 +62,7 @@ class SortedQueuesMemory:
         self.due = True
 
     def leave(self, item: Item, now_s: int) -> None:
-        """Forget a job. While nobody waits, the event that this makes can be played later."""
+        """Forget a job. While nobody waits, the event can be played later."""
         del self.items[item.job_id]
         self.lines[item.queue].remove(item)
         self.running.pop(item.ordinal, None)
@@ -86,12 +86,12 @@ class SortedQueuesMemory:
         self.due = True
 
     def catch_up(self, now_s: int) -> None:
-        """Play the events before an instant that could not change who runs: nobody waited."""
+        """Play the events before an instant, at which nobody waited."""
         while self.alarm_s is None and self.wake_s is not None and self.wake_s < now_s:
             self._play(self.wake_s)
 
     def event(self, now_s: int) -> None:
-        """Play one event: demotions in order of arrival, the sort, the pass, the next look."""
+        """Play one event: demotions by arrival, the sort, the pass, the next look."""
         self.started, self.stopped = [], []
         self.due = False
         self._play(now_s)

@@ -1,10 +1,10 @@
 """When running jobs leave a queue, and when the public Tiresias simulator looks at them.
 
 The two differ. A job of g GPUs that has run e seconds has had its share L at g*e >= L, but it is
-demoted only at the next event of any kind, and the event set for it comes floor((L - e) / g) seconds
-from now: GPU-seconds less seconds, a unit error. The time is worked out anew at every event, so
-it depends on when those were. Among the running jobs of one queue and one width the one that has run
-longest is first both to cross and to be looked at, so one heap a width answers both.
+demoted only at the next event of any kind, and the event set for it comes floor((L - e) / g)
+seconds from now: GPU-seconds less seconds, a unit error. The time is worked out anew at every
+event, so it depends on when those were. Among the running jobs of one queue and one width the one
+that has run longest is first both to cross and to be looked at, so one heap a width answers both.
 """
 
 from dataclasses import dataclass, field
@@ -19,9 +19,10 @@ NEVER_S = 1 << 62
 
 @dataclass(slots=True)
 class Width:
-    """The running jobs of one queue and one width: `begun` holds (since - executed, ordinal).
+    """The running jobs of one queue and one width.
 
-    They leave the queue at `limit`, so after `stay_s` seconds of running.
+    `begun` holds (since - executed, ordinal) of each. They leave the queue at `limit`, so after
+    `stay_s` seconds of running.
     """
 
     queue: int
@@ -33,7 +34,7 @@ class Width:
 
 @dataclass(slots=True)
 class Timers:
-    """The running jobs of all queues but the last. `limits` are GPU-seconds, or seconds (1D)."""
+    """The running jobs of all queues but the last; `limits` in (GPU-)seconds."""
 
     limits: tuple[int, ...]
     two_d: bool

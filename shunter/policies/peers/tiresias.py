@@ -1,8 +1,8 @@
 """Plays the public Tiresias simulator, faults included, so that results can be compared job by job.
 
 What that means, point by point, stands in docs/explanation/tiresias-peer-setting.md. Give it
-`trigger = "event"` and `[simulation] remembered_ends = true`, as examples/peers/tiresias/ do, and servers
-of one GPU type. For the paper's intent take the policies `tiresias` and `gittins`.
+`trigger = "event"` and `[simulation] remembered_ends = true`, as examples/peers/tiresias/ do, and
+servers of one GPU type. For the paper's intent take the policies `tiresias` and `gittins`.
 """
 
 from collections.abc import Callable
@@ -63,7 +63,7 @@ class TiresiasPeerParams(PolicyParams):
 
 
 class TiresiasPeer:
-    """The public Tiresias simulator, with its faults. An oracle, if the schedule is one."""
+    """The public Tiresias simulator, with its faults."""
 
     name = "tiresias_peer"
     oracle = True

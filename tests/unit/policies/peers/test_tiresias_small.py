@@ -1,6 +1,7 @@
 """The public Tiresias simulator in the small: its quirks one at a time, by hand.
 
-Ends are those of the peer, or follow from its rules in a few lines. Jobs are GPUs, submission, length.
+Ends are those of the peer, or follow from its rules in a few lines. A job is its GPUs, submission
+and length.
 """
 
 import pytest
