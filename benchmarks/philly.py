@@ -16,7 +16,14 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 TRACE = ROOT.parent / "shared" / "traces" / "philly.csv"
-BUDGETS_CPU_S = {"las": 6.0, "srtf": 6.0, "fifo": 3.0, "fifo_backfill": 3.0}
+BUDGETS_CPU_S = {
+    "las": 6.0,
+    "srtf": 6.0,
+    "fifo": 3.0,
+    "fifo_backfill": 3.0,
+    "tiresias": 6.0,
+    "gittins": 12.0,
+}
 
 
 def measure(policy: str, trace: Path, runs: int, folder: Path) -> dict[str, object]:
@@ -51,7 +58,7 @@ def main() -> None:
     """Measure, and print one JSON document a line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trace", type=Path, default=TRACE)
-    parser.add_argument("--policies", default="las,srtf,fifo,fifo_backfill")
+    parser.add_argument("--policies", default=",".join(BUDGETS_CPU_S))
     parser.add_argument("--best-of", type=int, default=5)
     options = parser.parse_args()
     if not options.trace.exists():
