@@ -17,7 +17,8 @@ class Item:
     """A job, in whole seconds, as all peers of this kind count.
 
     It has run `executed_s` and waited `pending_s` before `since_s`, when it began to do what it
-    does now; both are counted since its last promotion. `place` is its place in the order of its
+    does now; both are counted since its last promotion. `begun_s` is when a running job would have
+    begun, had it never stopped (-1: it does not run). `place` is its place in the order of its
     queue, among those that run or among those that wait; or it has a `key` to be sorted by, which
     changes at `changes_s`. `length_s` is the work it had left at `since_s`, for oracles.
     """
@@ -30,6 +31,7 @@ class Item:
     since_s: int
     queue: int = 0
     runs: bool = False
+    begun_s: int = -1
     executed_s: int = 0
     pending_s: int = 0
     place: int = 0

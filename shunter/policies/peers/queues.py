@@ -54,7 +54,6 @@ class QueuesMemory:
     started: list[Item] = field(default_factory=list, metadata=DERIVED)
     stopped: list[Item] = field(default_factory=list, metadata=DERIVED)
     lines: list[Line] = field(default_factory=list, metadata=DERIVED)
-    running: dict[int, Item] = field(default_factory=dict, metadata=DERIVED)
     count: int = field(default=0, metadata=DERIVED)
     promotions: list[tuple[int, int, JobId]] = field(default_factory=list, metadata=DERIVED)
     overdue: list[Item] = field(default_factory=list, metadata=DERIVED)
@@ -79,7 +78,7 @@ class QueuesMemory:
         if self.wake_s is not None and self.wake_s < now_s:
             self._play(self.wake_s)
         while self.timers.crosses_s < now_s:
-            next_s = self.timers.next_look(self.seen_s, self.running)
+            next_s = self.timers.next_look(self.seen_s)
             if next_s >= now_s:
                 break
             self._play(next_s)
@@ -89,8 +88,9 @@ class QueuesMemory:
         self.items.pop(item.job_id, None)
         if item.runs:
             line = self.lines[item.queue]
-            del line.running[item.ordinal], self.running[item.ordinal]
+            del line.running[item.ordinal]
             line.gpus -= item.gpus
+            item.begun_s = -1
         else:
             self._unwait(item)
         if self.due:
@@ -171,7 +171,7 @@ class QueuesMemory:
         queue they come from.
         """
         lines = self.lines
-        demoted = self.timers.crossed(now_s, self.running)
+        demoted = self.timers.crossed(now_s)
         for item in demoted:
             line = lines[item.queue]
             del line.running[item.ordinal]
@@ -276,8 +276,9 @@ class QueuesMemory:
         self.places += 1
         item.place = self.places
         line = self.lines[item.queue]
-        line.running[item.ordinal] = self.running[item.ordinal] = item
+        line.running[item.ordinal] = item
         line.gpus += item.gpus
+        item.begun_s = now_s - item.executed_s
         self.timers.add(item)
 
     def _stop(self, item: Item, now_s: int, *, counted: bool = True) -> None:
@@ -285,7 +286,7 @@ class QueuesMemory:
         item.executed_s += now_s - item.since_s
         item.since_s = now_s
         item.runs = False
-        del self.running[item.ordinal]
+        item.begun_s = -1
         if counted:
             self.lines[item.queue].gpus -= item.gpus
 
@@ -307,7 +308,7 @@ class QueuesMemory:
 
     def _foresee(self, now_s: int) -> None:
         """Find the next instant at which to look though nothing arrives or ends."""
-        next_s = self.timers.next_look(now_s, self.running, each=bool(self.overdue))
+        next_s = self.timers.next_look(now_s, each=bool(self.overdue))
         promotions = self.promotions
         while promotions and promotions[0][0] < next_s:
             due_s, _, job_id = promotions[0]

@@ -66,6 +66,7 @@ class SortedQueuesMemory:
         del self.items[item.job_id]
         self.lines[item.queue].remove(item)
         self.running.pop(item.ordinal, None)
+        item.begun_s = -1
         self.demanded -= item.gpus
         others = self.submitted.pop(item.submit_s) - 1
         if others:
@@ -103,7 +104,7 @@ class SortedQueuesMemory:
         return [item.demand for line in self.lines for item in line if not item.runs]
 
     def _play(self, now_s: int) -> None:
-        demoted = self.timers.crossed(now_s, self.running)
+        demoted = self.timers.crossed(now_s)
         if demoted:
             demoted.sort(key=_by_arrival)
             for item in demoted:
@@ -127,7 +128,7 @@ class SortedQueuesMemory:
                 item.key ^= _WAITS
             if waits:
                 self._pass(now_s)
-        next_s = self.timers.next_look(now_s, self.running, each=True)
+        next_s = self.timers.next_look(now_s, each=True)
         self.wake_s = None if next_s == NEVER_S else next_s
 
     def _start_all(self, now_s: int) -> None:
@@ -168,6 +169,7 @@ class SortedQueuesMemory:
     def _start(self, item: Item, now_s: int) -> None:
         item.since_s = now_s
         item.runs = True
+        item.begun_s = now_s - item.executed_s
         self.running[item.ordinal] = item
         self._rank(item, now_s)
         self.timers.add(item)
@@ -176,6 +178,7 @@ class SortedQueuesMemory:
         item.executed_s += now_s - item.since_s
         item.since_s = now_s
         item.runs = False
+        item.begun_s = -1
         del self.running[item.ordinal]
         self._rank(item, now_s)
         item.key |= _WAITS

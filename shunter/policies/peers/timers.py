@@ -21,15 +21,14 @@ NEVER_S = 1 << 62
 class Width:
     """The running jobs of one queue and one width.
 
-    `begun` holds (since - executed, ordinal) of each. They leave the queue at `limit`, so after
-    `stay_s` seconds of running.
+    `begun` holds when they would have begun to run, had they never stopped; entries that are not
+    their job's any more are void. They leave the queue at `limit`, `stay_s` after that.
     """
 
-    queue: int
     gpus: int
     limit: int
     stay_s: int
-    begun: list[tuple[int, int]] = field(default_factory=list)
+    begun: list[tuple[int, int, Item]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -51,61 +50,52 @@ class Timers:
         width = self.by_width.get((queue, gpus))
         if width is None:
             limit = self.limits[queue]
-            width = self.by_width[queue, gpus] = Width(queue, gpus, limit, -(-limit // gpus))
+            width = self.by_width[queue, gpus] = Width(gpus, limit, -(-limit // gpus))
             self.widths.append(width)
-        begun_s = item.since_s - item.executed_s
-        heappush(width.begun, (begun_s, item.ordinal))
-        self.crosses_s = min(self.crosses_s, begun_s + width.stay_s)
+        begun_s = item.begun_s
+        heappush(width.begun, (begun_s, item.ordinal, item))
+        if begun_s + width.stay_s < self.crosses_s:
+            self.crosses_s = begun_s + width.stay_s
 
-    def crossed(self, now_s: int, running: dict[int, Item]) -> list[Item]:
+    def crossed(self, now_s: int) -> list[Item]:
         """Return who is to leave a queue now, in no order; they are forgotten here."""
         if now_s < self.crosses_s:
             return []
         found: list[Item] = []
         self.crosses_s = NEVER_S
         for width in self.widths:
-            begun, queue = width.begun, width.queue
+            begun, stay_s = width.begun, width.stay_s
             while begun:
-                begun_s, ordinal = begun[0]
-                item = running.get(ordinal)
-                if item is not None and _is_it(item, queue, begun_s):
-                    crosses_s = begun_s + width.stay_s
-                    if crosses_s > now_s:
-                        self.crosses_s = min(self.crosses_s, crosses_s)
+                begun_s, _, item = begun[0]
+                if item.begun_s == begun_s:
+                    if begun_s + stay_s > now_s:
+                        self.crosses_s = min(self.crosses_s, begun_s + stay_s)
                         break
                     found.append(item)
                 heappop(begun)
         return found
 
-    def next_look(self, now_s: int, running: dict[int, Item], *, each: bool = False) -> int:
+    def next_look(self, now_s: int, *, each: bool = False) -> int:
         """Return when the simulator looks next, given that it looks now; NEVER_S: never.
 
         A look at which nobody has crossed does nothing but set the next one; without `each` such
         looks are passed over.
         """
-        first_s: list[tuple[int, Width]] = []
+        firsts: list[tuple[int, int]] = []
         for width in self.widths:
-            begun, queue = width.begun, width.queue
-            while begun:
-                begun_s, ordinal = begun[0]
-                item = running.get(ordinal)
-                if item is not None and _is_it(item, queue, begun_s):
-                    first_s.append((begun_s, width))
-                    break
+            begun = width.begun
+            while begun and begun[0][2].begun_s != begun[0][0]:
                 heappop(begun)
+            if begun:
+                firsts.append((width.limit + begun[0][0], width.gpus))
         look_s = now_s
         while True:
             next_s = NEVER_S
-            for begun_s, width in first_s:
-                wait_s = (width.limit + begun_s - look_s) // width.gpus
+            for sum_s, gpus in firsts:
+                at_s = look_s + (sum_s - look_s) // gpus
                 # A timer of no length would stop the simulator's clock for ever; it is none here.
-                if wait_s > 0 and look_s + wait_s < next_s:
-                    next_s = look_s + wait_s
+                if look_s < at_s < next_s:
+                    next_s = at_s
             if each or next_s >= self.crosses_s or next_s == NEVER_S:
                 return next_s
             look_s = next_s
-
-
-def _is_it(item: Item, queue: int, begun_s: int) -> bool:
-    """Say whether a job still runs as it did when it was noted."""
-    return item.queue == queue and item.since_s - item.executed_s == begun_s

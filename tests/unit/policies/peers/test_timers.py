@@ -13,14 +13,15 @@ LIMITS = (3250, 7200)
 def running(gpus: int, *, since_s: int = 0, executed_s: int = 0, ordinal: int = 0) -> Item:
     item = Item(JobId(f"j{ordinal}"), ordinal, Demand(gpus), gpus, 0, since_s)
     item.runs, item.executed_s = True, executed_s
+    item.begun_s = since_s - executed_s
     return item
 
 
-def timers_of(*items: Item, two_d: bool = True) -> tuple[Timers, dict[int, Item]]:
+def timers_of(*items: Item, two_d: bool = True) -> Timers:
     timers = Timers(LIMITS, two_d)
     for item in items:
         timers.add(item)
-    return timers, {item.ordinal: item for item in items}
+    return timers
 
 
 @pytest.mark.parametrize(
@@ -30,50 +31,51 @@ def test_lone_job_is_demoted_when_the_public_simulator_does_it(
     gpus: int, first_s: int, second_s: int
 ) -> None:
     item = running(gpus)
-    timers, jobs = timers_of(item)
-    assert timers.next_look(0, jobs) == first_s
-    assert timers.crossed(first_s, jobs) == [item]
+    timers = timers_of(item)
+    assert timers.next_look(0) == first_s
+    assert timers.crossed(first_s) == [item]
     item.queue = 1
     timers.add(item)
-    assert timers.next_look(first_s, jobs) == second_s
-    assert timers.crossed(second_s, jobs) == [item]
+    assert timers.next_look(first_s) == second_s
+    assert timers.crossed(second_s) == [item]
     item.queue = 2
     timers.add(item)
-    assert timers.next_look(second_s, jobs) == NEVER_S
+    assert timers.next_look(second_s) == NEVER_S
 
 
 def test_job_is_demoted_at_the_limit_where_only_time_counts() -> None:
-    timers, jobs = timers_of(running(8), two_d=False)
-    assert timers.next_look(0, jobs) == 3250
+    timers = timers_of(running(8), two_d=False)
+    assert timers.next_look(0) == 3250
 
 
 def test_any_event_past_the_limit_demotes() -> None:
     item = running(8)
-    timers, jobs = timers_of(item)
-    assert timers.crossed(406, jobs) == []
-    assert timers.crossed(407, jobs) == [item]
+    timers = timers_of(item)
+    assert timers.crossed(406) == []
+    assert timers.crossed(407) == [item]
 
 
 def test_look_that_demotes_nobody_is_passed_over_unless_each_is_asked_for() -> None:
-    timers, jobs = timers_of(running(8))
-    assert timers.next_look(0, jobs, each=True) == 406
-    assert timers.next_look(406, jobs, each=True) == 761
+    timers = timers_of(running(8))
+    assert timers.next_look(0, each=True) == 406
+    assert timers.next_look(406, each=True) == 761
 
 
 def test_event_in_between_puts_the_look_off() -> None:
-    timers, jobs = timers_of(running(8))
-    assert timers.next_look(100, jobs) == 100 + (3250 - 100) // 8
+    timers = timers_of(running(8))
+    assert timers.next_look(100) == 100 + (3250 - 100) // 8
 
 
 def test_job_that_has_stopped_sets_no_timer() -> None:
-    timers, jobs = timers_of(running(8))
-    jobs.clear()
-    assert timers.next_look(0, jobs) == NEVER_S
-    assert timers.crossed(9000, jobs) == []
+    item = running(8)
+    timers = timers_of(item)
+    item.begun_s = -1
+    assert timers.next_look(0) == NEVER_S
+    assert timers.crossed(9000) == []
 
 
 def test_earliest_of_several_jobs_and_widths_counts() -> None:
     first, second = running(1, executed_s=3000), running(4, ordinal=1)
-    timers, jobs = timers_of(first, second)
-    assert timers.next_look(0, jobs, each=True) == 250
-    assert timers.crossed(5000, jobs) == [first, second]
+    timers = timers_of(first, second)
+    assert timers.next_look(0, each=True) == 250
+    assert timers.crossed(5000) == [first, second]
