@@ -1,7 +1,7 @@
 """How fast a job runs on a placement: one model, for the simulator and for policies that predict.
 
 speed = throughput on this GPU type / throughput on the base type x locality, relative to the base
-speed at which a trace's durations are given. Throughput is a table by model, GPU type and gang;
+speed at which a trace's durations are given. Throughput is a table by kind of job and GPU type;
 where it says nothing, a relative speed by GPU type counts; where that says nothing, 1. Locality is
 the job's own tolerance curve: its speed where its GPUs are so far apart.
 """
@@ -9,28 +9,20 @@ the job's own tolerance curve: its speed where its GPUs are so far apart.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from shunter.core.throughputs import ThroughputTable
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import GpuType, NodeName
 from shunter.events.values.job_spec import JobSpec, Level
 
-NO_TYPE = GpuType("")
-
-ThroughputKey = tuple[str, GpuType, int]
-
 
 @dataclass(frozen=True)
 class SpeedModel:
-    """Tables of speed.
-
-    `throughput` is in steps per second by (model, GPU type, gang size); `relative` by GPU type;
-    `base_type` is the GPU type whose speed is 1 where a throughput is known for it.
-    """
+    """Relative speeds by GPU type, and throughputs, which count before them."""
 
     nodes: Mapping[NodeName, ConfigurationSet]
     relative: Mapping[GpuType, float] = field(default_factory=dict)
-    throughput: Mapping[ThroughputKey, float] = field(default_factory=dict)
-    base_type: GpuType = NO_TYPE
+    throughput: ThroughputTable | None = None
 
     def speed(self, spec: JobSpec, allocation: Allocation) -> float:
         """Return the speed of a job on an allocation, relative to base speed."""
@@ -41,10 +33,11 @@ class SpeedModel:
         return speed
 
     def _device_speed(self, spec: JobSpec, gpu_type: GpuType) -> float:
-        here = self.throughput.get((spec.model, gpu_type, spec.gpus))
-        base = self.throughput.get((spec.model, self.base_type, spec.gpus))
-        if here is not None and base:
-            return here / base
+        if self.throughput is not None:
+            kind = self.throughput.kind_of(spec)
+            speed = None if kind is None else self.throughput.speed(gpu_type, kind)
+            if speed is not None:
+                return speed
         return self.relative.get(gpu_type, 1.0)
 
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from shunter.core.performance import SpeedModel, level_of
 from shunter.core.progress import time_for_us, worked_us
+from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.ids import GpuType
 from shunter.events.values.job_spec import Level
@@ -41,11 +42,13 @@ def test_level_is_the_smallest_that_holds_all_gpus(masks: dict[str, int], level:
     assert level_of(allocation(**masks), NODES) is level
 
 
+RESNET = JobKind("resnet", 2)
 MODEL = SpeedModel(
     NODES,
     relative={K80: 0.25},
-    throughput={("resnet", V100, 2): 10.0, ("resnet", K80, 2): 4.0, ("bert", K80, 2): 4.0},
-    base_type=V100,
+    throughput=ThroughputTable(
+        {V100: {RESNET: 10.0}, K80: {RESNET: 4.0, JobKind("bert", 2): 4.0}}, base_type=V100
+    ),
 )
 
 
