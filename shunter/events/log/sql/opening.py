@@ -12,9 +12,10 @@ from shunter.events.log.frames import Head
 from shunter.events.log.reader import LogReader
 from shunter.events.log.sql.job_index import fresh_index
 from shunter.events.log.sql.lock import WriterLock
-from shunter.events.log.sql.source import open_source
+from shunter.events.log.sql.source import open_source, refuse_foreign
 from shunter.events.log.sql.sqlite import (
     SIDE_FILES,
+    check_version,
     connected,
     create_tables,
     failures_named,
@@ -61,14 +62,21 @@ async def _what_is_there(path: Path, *, overwrite: bool, resume: bool) -> bool:
 
     A file without tables counts as absent: a process died before it wrote anything.
     """
-    if not _holds_bytes(path) or await _has_no_tables(path):
+    if not _holds_bytes(path):
         return False
     if not overwrite and not resume:
+        if await _has_no_tables(path):
+            return False
         raise LogExistsError(
             f"{path} is there already; choose another file, or say that it may be overwritten"
         )
-    async with open_source(path):
-        return True
+    refuse_foreign(path)
+    with failures_named(path):
+        async with connected(path, "ro") as connection, connection.begin():
+            if await is_empty(connection):
+                return False
+            await check_version(connection, path)
+    return True
 
 
 def _holds_bytes(path: Path) -> bool:
