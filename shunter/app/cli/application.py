@@ -18,13 +18,14 @@ from shunter.app.cli import (
     output,
     policy,
     replay,
+    reproduce,
     simulate,
     trace,
     why,
 )
 from shunter.errors import ShunterError
 
-COMMANDS = (demo, simulate, compare, replay, why, log, trace, policy, config)
+COMMANDS = (demo, simulate, compare, reproduce, replay, why, log, trace, policy, config)
 
 
 class Commands(TyperGroup):

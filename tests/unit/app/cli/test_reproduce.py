@@ -1,0 +1,75 @@
+"""`shunter reproduce tiresias`, for real, with few jobs."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from shunter.app.cli import app
+
+run = CliRunner().invoke
+FEW = ["reproduce", "tiresias", "--jobs", "30", "-j", "1"]
+
+
+def test_people_get_tables_with_the_claim_and_sentences() -> None:
+    done = run(app, FEW)
+
+    assert done.exit_code == 0
+    assert "tiresias-like at load 0.7 (offered" in done.stdout
+    assert "SRTF (srtf*)" in done.stdout
+    assert "up to 5.5" in done.stdout
+    assert "no --trace was named: generated jobs of kind philly-like stand in" in done.stdout
+    assert "60 s are 15s to suspend and 45s to resume" in done.stdout
+    assert "- Up to 5.5× lower average JCT than the YARN baseline" in done.stdout
+
+
+def test_json_is_one_document_and_plots_are_written(tmp_path: Path) -> None:
+    trace = tmp_path / "jobs.csv"
+    trace.write_text(
+        "job_id,submit_s,gpus,duration_s\n"
+        + "".join(f"{number},{number * 20},{number % 4 + 1},600\n" for number in range(40))
+    )
+    options = ["--trace", str(trace), "--plots", str(tmp_path / "plots"), "--json"]
+
+    done = run(app, [*FEW, *options])
+
+    document = json.loads(done.stdout)
+    assert done.exit_code == 0
+    assert [table["trace"]["name"] for table in document["tables"][3:]] == ["jobs.csv"] * 3
+    assert [table["trace"]["jobs"] for table in document["tables"]] == [30] * 6
+    assert document["claim"]["ratio"] == 5.5
+    assert len(sorted((tmp_path / "plots").glob("*.svg"))) == 12
+    assert "drawn: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--trace", "no-such.csv"], 2, "cannot read trace no-such.csv"),
+        (["--plots", __file__], 2, "expected a folder, and this is a file"),
+        (["--jobs", "0"], 2, "--jobs"),
+        (["--seed", "-1"], 2, "--seed"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_any_run(options: list[str], code: int, said: str) -> None:
+    done = run(app, ["reproduce", "tiresias", *options])
+
+    assert done.exit_code == code
+    assert said in done.stderr
+    assert done.stdout == ""
+
+
+def test_missing_matplotlib_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("shunter.app.reproductions.plots.find_spec", lambda name: None)
+
+    done = run(app, [*FEW, "--plots", str(tmp_path)])
+
+    assert done.exit_code == 2
+    assert "shunter[plots]" in done.stderr
+
+
+def test_help_lists_the_papers() -> None:
+    assert "tiresias" in run(app, ["reproduce", "--help"]).stdout
