@@ -47,9 +47,9 @@ class ThroughputTable:
 
     @cached_property
     def kinds(self) -> Mapping[JobKind, int]:
-        """Every kind, in the order of the table, with its number from 0."""
-        found = dict.fromkeys(kind for rates in self.alone.values() for kind in rates)
-        return {kind: number for number, kind in enumerate(found)}
+        """Every kind with its number, from 0 in order of model and GPUs."""
+        found = {kind for rates in self.alone.values() for kind in rates}
+        return {kind: number for number, kind in enumerate(sorted(found))}
 
     def kind_of(self, spec: JobSpec) -> JobKind | None:
         """Return which kind a job is; None if it is none of the table.
@@ -78,11 +78,15 @@ class ThroughputTable:
         return here / base if here is not None and base else None
 
     def narrowed(self, gpu_types: Iterable[GpuType]) -> "ThroughputTable":
-        """Return the table of these GPU types and the base type alone, in its own order."""
-        wanted = {*gpu_types, self.base_type}
+        """Return the table of these GPU types and the base type, all in order.
+
+        Equal tables are then gone through in equal order, wherever they were read.
+        """
+        wanted = sorted({*gpu_types, self.base_type}.intersection(self.alone))
+        pairs = {gpu_type: self.paired.get(gpu_type, {}) for gpu_type in wanted}
         return ThroughputTable(
-            {name: rates for name, rates in self.alone.items() if name in wanted},
-            {name: pairs for name, pairs in self.paired.items() if name in wanted},
+            {gpu_type: dict(sorted(self.alone[gpu_type].items())) for gpu_type in wanted},
+            {gpu_type: dict(sorted(at.items())) for gpu_type, at in pairs.items()},
             self.base_type,
             self.name,
         )

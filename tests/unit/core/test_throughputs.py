@@ -19,8 +19,8 @@ TABLE = ThroughputTable(
 )
 
 
-def test_kinds_are_numbered_in_the_order_of_the_table() -> None:
-    assert dict(TABLE.kinds) == {SMALL: 0, LARGE: 1, A3C: 2}
+def test_kinds_are_numbered_in_order_of_model_and_gpus() -> None:
+    assert list(TABLE.kinds.items()) == [(A3C, 0), (SMALL, 1), (LARGE, 2)]
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,9 @@ def test_speed_needs_a_rate_above_zero_on_the_base_type() -> None:
     assert table.speed(V100, A3C) is None
 
 
-def test_narrowed_table_keeps_the_base_type_and_its_own_order() -> None:
+def test_narrowed_table_keeps_the_base_type_and_puts_all_in_order() -> None:
     narrowed = TABLE.narrowed([T4, GpuType("h100")])
-    assert list(narrowed.alone) == [V100, T4]
-    assert narrowed.pair_rates(V100, SMALL, A3C) == (80.0, 5.0)
+    assert list(narrowed.alone) == list(narrowed.paired) == [T4, V100]
+    assert list(narrowed.alone[V100]) == [A3C, SMALL, LARGE]
+    assert list(narrowed.paired[V100]) == [(A3C, SMALL), (SMALL, A3C)]
     assert narrowed.base_type == V100
