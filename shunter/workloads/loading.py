@@ -12,6 +12,7 @@ from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 
+from shunter.core.throughputs import ThroughputTable
 from shunter.errors import TraceError
 from shunter.events.values.ids import JobId
 from shunter.workloads.dependencies import settle_dependencies
@@ -30,6 +31,7 @@ def load_trace(
     rows: tuple[int, int] | None = None,
     *,
     options: Mapping[str, str] | None = None,
+    throughputs: ThroughputTable | None = None,
 ) -> Trace:
     """Read a trace file.
 
@@ -38,6 +40,7 @@ def load_trace(
         format: one of `format_names()`; None guesses from the beginning of the file.
         rows: half-open selection from the usable rows, stably sorted by submission; None is all.
         options: choices of the format, such as {"attempts": "last"} for philly-json.
+        throughputs: the rates by which a format that gives steps counts durations.
     Raises:
         TraceError: the file cannot be read, is broken as a whole, or has no such rows.
     """
@@ -45,8 +48,13 @@ def load_trace(
     text = _decode(content, path)
     chosen = find_format(format) if format else guess_format(str(path), text)
     settled = _settle_options(chosen, options or {})
+    if chosen.needs_throughputs and throughputs is None:
+        raise TraceError(
+            f"{path}: format {chosen.name} gives steps, and no table says how long they take; "
+            "name one as workload.throughputs (--throughputs): builtin:gavel, or a file"
+        )
     inspection = Inspection(chosen.unit)
-    jobs = chosen.parse(TraceText(str(path), text, settled), inspection)
+    jobs = chosen.parse(TraceText(str(path), text, settled, throughputs), inspection)
     _refuse_duplicates(jobs, inspection, path)
     unsorted = sum(after.submit_us < before.submit_us for before, after in pairwise(jobs))
     kept = len(jobs)

@@ -26,6 +26,7 @@ class Fault(StrEnum):
     contradiction = "contradiction"
     fraction = "fraction"
     outside = "outside"
+    unknown = "unknown"
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class Finding:
             Fault.contradiction: f"{subject} contradicts the rest",
             Fault.fraction: f"{subject} was cut to whole seconds",
             Fault.outside: f"{subject} names a job outside the selection",
+            Fault.unknown: f"{subject} has no throughput in the table",
         }[self.fault]
 
 

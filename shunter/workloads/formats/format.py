@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from shunter.core.throughputs import ThroughputTable
 from shunter.workloads.quality import Inspection
 from shunter.workloads.trace import TraceJob
 
@@ -16,11 +17,15 @@ COUNT_MAX = 2**53
 
 @dataclass(frozen=True)
 class TraceText:
-    """A file to be parsed: its path for messages, its text, and the chosen options."""
+    """A file to be parsed: its path for messages, its text, and the chosen options.
+
+    `throughputs` are those at hand; a format that needs them always has them.
+    """
 
     path: str
     text: str
     options: Mapping[str, str] = field(default_factory=dict)
+    throughputs: ThroughputTable | None = None
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,7 @@ class TraceFormat:
             selected one; otherwise they stand as the file has them.
         unit: what a place in the file is counted in.
         options: the allowed values of each option, the default first.
+        needs_throughputs: rows give steps, and a table says how long they take.
     """
 
     name: str
@@ -42,6 +48,7 @@ class TraceFormat:
     is_absolute: bool
     unit: str = "line"
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    needs_throughputs: bool = False
 
 
 def read_seconds(text: str) -> int:
