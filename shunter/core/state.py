@@ -158,6 +158,8 @@ class State:
     messages: dict[str, tuple[int, int]] = field(default_factory=dict)
     demands: dict[Demand, Demand] = field(default_factory=dict, metadata=DERIVED)
     demands_by_key: dict[tuple[Any, ...], Demand] = field(default_factory=dict, metadata=DERIVED)
+    last_spec: JobSpec | None = field(default=None, compare=False, metadata=DERIVED)
+    last_demand: Demand | None = field(default=None, compare=False, metadata=DERIVED)
     launched: list[Job] = field(default_factory=list, metadata=DERIVED)
     departed: Job | None = field(default=None, metadata=DERIVED)
     unblocked: list[JobId] = field(default_factory=list, metadata=DERIVED)
@@ -173,6 +175,8 @@ class State:
 
     def demand_of(self, spec: JobSpec) -> Demand:
         """Return a job's demand under today's quotas, one object for equal ones."""
+        if spec is self.last_spec and self.last_demand is not None:
+            return self.last_demand
         queue = self.queues.get(spec.queue)
         bounded = queue is not None and queue.quota_gpus is not None
         key = (spec.queue if bounded else QueueName(""), *_demanding(spec))
@@ -180,6 +184,7 @@ class State:
         if demand is None:
             demand = self.interned(spec.demand(key[0]))
             self.demands_by_key[key] = demand
+        self.last_spec, self.last_demand = spec, demand
         return demand
 
     def interned(self, demand: Demand) -> Demand:

@@ -84,6 +84,7 @@ def quota_changed(state: State, event: QuotaChanged) -> None:
     queue = Queue(event.queue, event.quota_gpus, event.weight, event.users)
     queue.gpus = before.gpus if before else 0
     state.queues[event.queue] = queue
+    state.last_spec = None  # the quota is a part of what classes a job
     for job in state.jobs.values():
         if job.spec.queue == event.queue:
             job.demand = state.demand_of(job.spec)
