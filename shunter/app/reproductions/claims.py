@@ -67,6 +67,7 @@ def claim_document(claim: Claim, tables: Sequence[Table]) -> dict[str, object]:
             {
                 "trace": found.table.trace,
                 "load": found.table.load,
+                "load_offered": found.table.load_offered,
                 "variant": found.row.variant,
                 "label": found.row.label,
                 "policy": found.row.policy,

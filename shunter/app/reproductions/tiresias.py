@@ -66,6 +66,7 @@ JOBS_OF_FILE: Final = 15_000
 LEGEND: Final = (
     "baseline YARN-CS: fifo, nobody is preempted, and a gang waits for the fewest servers it needs",
     "the others keep only gangs of models with one very large tensor on the fewest servers",
+    "load: what was asked for; offered: that of the very jobs, between first and last submission",
     "restarts: for how long a preempted job holds its GPUs and does no work; 60 s are "
     + " and ".join(f"{COSTS[name]} to {name}" for name in ("suspend", "resume")),
 )

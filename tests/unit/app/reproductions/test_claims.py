@@ -127,6 +127,7 @@ def test_the_document_has_a_verdict_for_each_comparison(
         {
             "trace": "made",
             "load": 0.9,
+            "load_offered": 0.9,
             "variant": "free",
             "label": "las",
             "policy": "las",
