@@ -31,6 +31,12 @@ Options = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="NAME=VALUE", help="A choice of the format: attempts=last."),
 ]
+Throughputs = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TABLE", help="Rates for a trace that gives steps: builtin:gavel or a JSON file."
+    ),
+]
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write here, not to stdout.")
 ]
@@ -51,11 +57,12 @@ def describe(
     format_name: Format = None,
     rows: Rows = None,
     options: Options = None,
+    throughputs: Throughputs = None,
     gpus: Gpus = None,
     as_json: Json = False,
 ) -> None:
     """Say what is in a trace, and what was wrong with it."""
-    loaded = _read(trace, format_name, rows, options)
+    loaded = _read(trace, format_name, rows, options, throughputs)
     _report(loaded)
     _describe(loaded, gpus, as_json)
 
@@ -90,17 +97,22 @@ def convert(
     format_name: Format = None,
     rows: Rows = None,
     options: Options = None,
+    throughputs: Throughputs = None,
     to: To = "canonical-csv",
     out: Out = None,
 ) -> None:
     """Write a trace in canonical form."""
-    loaded = _read(trace, format_name, rows, options)
+    loaded = _read(trace, format_name, rows, options, throughputs)
     _report(loaded)
     _write(loaded, to, out, None)
 
 
 def _read(
-    path: Path, format_name: str | None, rows: str | None, options: list[str] | None
+    path: Path,
+    format_name: str | None,
+    rows: str | None,
+    options: list[str] | None,
+    throughputs: str | None,
 ) -> "Trace":
     from shunter.workloads import load_trace
 
@@ -110,7 +122,12 @@ def _read(
         if not equals:
             raise UsageError(f"--option {text}: expected NAME=VALUE, such as attempts=last")
         chosen[name] = value
-    return load_trace(path, format_name, _range(rows), options=chosen)
+    table = None
+    if throughputs is not None:
+        from shunter.app.inputs.throughputs import read_throughputs
+
+        table = read_throughputs(throughputs).table
+    return load_trace(path, format_name, _range(rows), options=chosen, throughputs=table)
 
 
 def _range(text: str | None) -> tuple[int, int] | None:

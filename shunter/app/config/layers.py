@@ -17,12 +17,21 @@ from shunter.app.config.toml_lines import lines_of_keys
 from shunter.errors import ConfigError, NotFoundError
 from shunter.policies.histories import is_file
 
-__all__ = ["CLUSTER_FILE", "NODES", "SKEW_TABLE", "Layers", "history_tables", "read_layers"]
+__all__ = [
+    "CLUSTER_FILE",
+    "NODES",
+    "SKEW_TABLE",
+    "THROUGHPUTS",
+    "Layers",
+    "history_tables",
+    "read_layers",
+]
 
 PREFIX = "SHUNTER_"
 SECTIONS = ("schema", "seed", "cluster", "workload", "policy", "queues", "simulation", "log")
 TRACE: Path = ("workload", "trace")
 GENERATE: Path = ("workload", "generate")
+THROUGHPUTS: Path = ("workload", "throughputs")
 CLUSTER_FILE: Path = ("cluster", "file")
 NODES: Path = ("cluster", "nodes")
 SKEW_TABLE: Path = ("policy", "skew", "table")
@@ -117,7 +126,7 @@ def _read_file(path: FilePath) -> Layers:
 
 def _settle_paths(tree: dict[str, Any], folder: FilePath) -> None:
     """Make the paths of a file relative to the working directory instead."""
-    for *sections, name in (TRACE, CLUSTER_FILE, SKEW_TABLE, LOG):
+    for *sections, name in (TRACE, THROUGHPUTS, CLUSTER_FILE, SKEW_TABLE, LOG):
         table: Any = tree
         for section in sections:
             table = table.get(section) if isinstance(table, dict) else None

@@ -5,8 +5,9 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path as FilePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -16,6 +17,7 @@ from shunter.app.config.layers import (
     CLUSTER_FILE,
     NODES,
     SKEW_TABLE,
+    THROUGHPUTS,
     Layers,
     history_tables,
     read_layers,
@@ -23,10 +25,15 @@ from shunter.app.config.layers import (
 from shunter.app.config.model import Config
 from shunter.app.config.policies import did_you_mean, find_policy, policy_names
 from shunter.app.config.policy import SkewSection
+from shunter.core.throughputs import ThroughputTable
 from shunter.errors import ConfigError
+from shunter.events.values.ids import GpuType
 from shunter.policies.histories import parse_history
 from shunter.policies.params import PolicyParams
 from shunter.policies.skews import ModelSkew, load_skews
+
+if TYPE_CHECKING:
+    from shunter.workloads.throughputs import ThroughputFile
 
 __all__ = ["LoadedConfig", "load_config", "make_config"]
 
@@ -38,13 +45,23 @@ SkewTables = Mapping[str, Mapping[str, ModelSkew]]
 class LoadedConfig:
     """A checked config with its policies' parameters, and where values came from.
 
-    `tables` are the skew tables that were read, by what names them.
+    `tables` are the skew tables that were read, by what names them; `throughput_file` is the whole
+    table of throughputs.
     """
 
     config: Config
     params: Mapping[str, PolicyParams]
     layers: Layers
     tables: SkewTables = field(default_factory=dict)
+    throughput_file: "ThroughputFile | None" = None
+
+    @cached_property
+    def throughputs(self) -> ThroughputTable | None:
+        """The throughputs on the cluster's GPU types, as they are recorded; None if none."""
+        if self.throughput_file is None:
+            return None
+        types = (GpuType(group.type) for group in self.config.cluster.nodes)
+        return self.throughput_file.table.narrowed(types)
 
     @property
     def skews(self) -> dict[str, float]:
@@ -78,7 +95,7 @@ class LoadedConfig:
         Raises:
             ConfigError: it is no longer right.
         """
-        return check_layers(self.layers.replaced(values, place), self.tables)
+        return check_layers(self.layers.replaced(values, place), self)
 
 
 def load_config(
@@ -108,12 +125,12 @@ def make_config(tree: Mapping[str, Any], source: str = "config") -> LoadedConfig
     return check_layers(Layers(source, dict(tree), Origins()))
 
 
-def check_layers(layers: Layers, tables: SkewTables | None = None) -> LoadedConfig:
+def check_layers(layers: Layers, known: LoadedConfig | None = None) -> LoadedConfig:
     """Return the config that merged layers make.
 
     Args:
         layers: what was set.
-        tables: skew tables that were read already, by what names them.
+        known: a config whose tables were read already, and are not read again.
     Raises:
         ConfigError: one line for each key that is wrong.
     """
@@ -126,10 +143,12 @@ def check_layers(layers: Layers, tables: SkewTables | None = None) -> LoadedConf
     except ValidationError as error:
         faults += faults_of(error, Config, tree)
     params = _checked_params(tree, faults)
-    tables = {**(tables or {}), **_skew_table(config, tables or {}, faults)}
+    read = known.tables if known is not None else {}
+    tables = {**read, **_skew_table(config, read, faults)}
+    throughput_file = _throughputs(config, known.throughput_file if known else None, faults)
     if config is None or faults:
         raise config_error(faults, layers.origins, layers.source)
-    return LoadedConfig(config, params, layers, tables)
+    return LoadedConfig(config, params, layers, tables, throughput_file)
 
 
 def _with_cluster_file(layers: Layers, faults: list[Fault]) -> Layers:
@@ -202,6 +221,31 @@ def _skew_table(config: Config | None, known: SkewTables, faults: list[Fault]) -
         if name not in table
     ]
     return {section.table: table}
+
+
+def _throughputs(
+    config: Config | None, known: "ThroughputFile | None", faults: list[Fault]
+) -> "ThroughputFile | None":
+    """Return the table of throughputs if one is named; check it with the cluster."""
+    if config is None or config.workload.throughputs is None:
+        return None
+    from shunter.app.inputs.throughputs import misfits, read_throughputs
+
+    source, base_type = config.workload.throughputs, config.workload.base_type
+    try:
+        file = read_throughputs(source, base_type, known)
+    except ConfigError as error:
+        faults += [Fault(THROUGHPUTS, line) for line in str(error).splitlines()]
+        return None
+    types = [group.type if group.names and group.gpus else "" for group in config.cluster.nodes]
+    faults += [
+        Fault(("cluster", "nodes", number, "type"), what)
+        for number, what in misfits(file.table, types)
+    ]
+    if config.simulation.speeds.relative:
+        what = f"expected none, for {source} (workload.throughputs) says how fast each type is"
+        faults.append(Fault(("simulation", "speeds", "relative"), what))
+    return file
 
 
 def _checked_params(tree: Mapping[str, Any], faults: list[Fault]) -> dict[str, PolicyParams]:

@@ -68,6 +68,7 @@ class Config(Section):
             self.policy.trigger == "round"
             or simulation.costs != CostsSection()
             or simulation.speeds != SpeedsSection()
+            or self.workload.throughputs is not None
         ):
             raise ValueError(
                 "simulation.remembered_ends: expected policy.trigger = 'event', no costs, no speeds"

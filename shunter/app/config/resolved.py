@@ -13,9 +13,10 @@ from shunter.app.config.policies import find_policy
 from shunter.app.config.policy import PolicySection
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ports import Policy
+from shunter.core.throughputs import ThroughputTable
 from shunter.errors import ConfigError
 
-__all__ = ["Decider", "record_of", "recorded_decider"]
+__all__ = ["Decider", "record_of", "recorded_decider", "recorded_throughputs"]
 
 
 @dataclass(frozen=True)
@@ -112,3 +113,20 @@ def recorded_decider(record: str) -> Decider:
     # The record holds the whole table, whatever was read then.
     placement = section.placement_strategy(section.skew.models)
     return Decider(section.aged(plugin.build(params, placement)), rules)
+
+
+def recorded_throughputs(record: str) -> ThroughputTable | None:
+    """Return the table of throughputs of a recorded config, None if there was none.
+
+    It is the `throughputs` of the config that was run, in the same order.
+
+    Raises:
+        ConfigError: the record was not written by `record_of`.
+    """
+    from shunter.workloads.throughputs import parse_compact
+
+    try:
+        form = json.loads(record)["workload"].get("throughputs")
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ConfigError(f"the config recorded in the log cannot be read: {error}") from error
+    return None if form is None else parse_compact(form, "the recorded table of throughputs")

@@ -11,7 +11,13 @@ __all__ = ["EndsSection", "GenerateSection", "WorkloadSection"]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Row = Annotated[int, Field(ge=0)]
 FormatName = Literal[
-    "canonical-csv", "canonical-jsonl", "philly-csv", "philly-json", "tiresias-csv", "blox-csv"
+    "canonical-csv",
+    "canonical-jsonl",
+    "philly-csv",
+    "philly-json",
+    "tiresias-csv",
+    "blox-csv",
+    "gavel-trace",
 ]
 
 
@@ -63,6 +69,16 @@ class WorkloadSection(Section):
     options: dict[str, str] = Field(
         default={}, description="choices of the format: attempts = 'last'"
     )
+    throughputs: str | None = Field(
+        default=None,
+        min_length=1,
+        description="steps per second by kind of job and GPU type: 'builtin:gavel' or a JSON file",
+    )
+    base_type: str | None = Field(
+        default=None,
+        min_length=1,
+        description="the GPU type of the table at which durations are given; 'v100' if left out",
+    )
     generate: GenerateSection | None = Field(default=None, description="make jobs up instead")
 
     @model_validator(mode="after")
@@ -75,4 +91,6 @@ class WorkloadSection(Section):
             )
         if self.rows is not None and self.rows[0] >= self.rows[1]:
             raise ValueError(f"rows = {list(self.rows)}: expected [first, end] with first < end")
+        if self.base_type is not None and self.throughputs is None:
+            raise ValueError("base_type names a type of a table: expected throughputs = 'FILE' too")
         return self

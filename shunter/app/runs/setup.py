@@ -1,6 +1,6 @@
 """From a config to the parts of a run: jobs, servers, policy, rules, and the simulated world."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from shunter import __version__
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.resolved import Decider, decider_of, record_of, recorded_decider
+from shunter.app.runs.throughputs import fit_to_table
 from shunter.backends.simulated import SimulatedBackend
 from shunter.backends.simulated.failures import Failures
 from shunter.core.performance import SpeedModel
@@ -19,6 +20,7 @@ from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.values.ids import GpuType, NodeName, QueueName
 from shunter.workloads import EndShares, Trace, TraceJob, generate_trace, load_trace
+from shunter.workloads.throughputs import compact_form
 
 _NAMED_MOST = 5
 
@@ -47,7 +49,7 @@ class Setup:
             config=record_of(
                 self.loaded, instant=self.backend.instant, workload=_workload_record(self)
             ),
-            digests=(("trace", self.trace.digest),),
+            digests=tuple(self._digests()),
             simulated=True,
         )
         queues = (
@@ -56,6 +58,11 @@ class Setup:
         )
         nodes = (NodeAdded(0, name, where) for name, where in config.cluster.servers())
         return [started, *queues, *nodes]
+
+    def _digests(self) -> Iterator[tuple[str, str]]:
+        yield "trace", self.trace.digest
+        if self.loaded.throughput_file is not None:
+            yield "throughputs", self.loaded.throughput_file.digest
 
 
 def rebuild(started: SchedulerStarted) -> tuple[Policy[Any], RoundRules]:
@@ -83,7 +90,13 @@ def load_jobs(loaded: LoadedConfig) -> Trace:
                 f"{place}: workload.trace: there is no file {workload.trace}; "
                 "name the trace with --set workload.trace=PATH"
             )
-        return load_trace(workload.trace, workload.format, workload.rows, options=workload.options)
+        return load_trace(
+            workload.trace,
+            workload.format,
+            workload.rows,
+            options=workload.options,
+            throughputs=loaded.throughputs,
+        )
     made = workload.generate
     assert made is not None, "the model asks for a trace or a generator"
     return generate_trace(
@@ -105,13 +118,15 @@ def set_up(loaded: LoadedConfig, trace: Trace) -> Setup:
         ConfigError: the config needs to know more of the jobs' models than it does.
     """
     _refuse_unknown_models(loaded, trace)
+    trace = fit_to_table(loaded, trace)
     config = loaded.config
     simulation = config.simulation
     servers = config.cluster.servers()
     speeds = None
-    if simulation.speeds.relative or any(job.spec.tolerance for job in trace.jobs):
-        relative = {GpuType(name): speed for name, speed in simulation.speeds.relative.items()}
-        speeds = SpeedModel(dict(servers), relative)
+    relative = {GpuType(name): speed for name, speed in simulation.speeds.relative.items()}
+    table = loaded.throughputs
+    if relative or table is not None or any(job.spec.tolerance for job in trace.jobs):
+        speeds = SpeedModel(dict(servers), relative, table)
     backend = SimulatedBackend(
         trace.jobs,
         costs=simulation.costs.costs(loaded.tensors_mb),
@@ -173,4 +188,6 @@ def _workload_record(setup: Setup) -> dict[str, Any]:
     record: dict[str, Any] = {"format": setup.trace.format, "jobs": len(setup.trace.jobs)}
     if made is not None:
         record["generate"] = made.model_dump(mode="json")
+    if setup.loaded.throughputs is not None:
+        record["throughputs"] = compact_form(setup.loaded.throughputs)
     return record

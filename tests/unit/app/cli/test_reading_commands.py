@@ -116,6 +116,17 @@ def test_trace_describe_as_json(config_file: Path) -> None:
     assert document["quality"]["rows_read"] == 5
 
 
+def test_trace_that_gives_steps_is_described_by_a_table(tmp_path: Path) -> None:
+    trace = tmp_path / "t.trace"
+    trace.write_text("A3C\ttrue\t-n\t1\t718\t0\t1\n")
+
+    assert "--throughputs" in run(app, ["trace", "describe", str(trace)]).stderr
+    done = run(app, ["trace", "convert", str(trace), "--throughputs", "builtin:gavel"])
+
+    header, row = done.stdout.splitlines()
+    assert dict(zip(header.split(","), row.split(","), strict=True))["duration_s"] == "100"
+
+
 @pytest.mark.parametrize("rows", ["5", "a:b", "-1:5"])
 def test_trace_rows_that_are_none_are_refused(rows: str, config_file: Path) -> None:
     done = run(app, ["trace", "describe", str(config_file.parent / "jobs.csv"), f"--rows={rows}"])

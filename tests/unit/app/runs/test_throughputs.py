@@ -1,0 +1,190 @@
+"""Jobs on a table of throughputs: where they may run, how fast, and what the log keeps."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shunter.app.config import LoadedConfig, load_config
+from shunter.app.config.resolved import recorded_throughputs
+from shunter.app.replaying.divergence import Divergence
+from shunter.app.replaying.verification import verify_log
+from shunter.app.runs import rebuild, simulate
+from shunter.app.runs.setup import load_jobs, set_up
+from shunter.app.runs.throughputs import fit_to_table
+from shunter.errors import ConfigError, TraceError
+from shunter.events import SchedulerStarted
+from shunter.events.log import read_log
+
+TABLE = """{
+"v100": {"('LM', 1)": {"null": 8.0}, "('LM', 2)": {"null": 12.0}, "('A3C', 1)": {"null": 5.0},
+         "('B', 1)": {"null": 1.0}, "('C', 1)": {"null": 0.0}},
+"k80": {"('LM', 1)": {"null": 2.0}, "('LM', 2)": {"null": 3.0}, "('A3C', 1)": {"null": 0.0},
+        "('C', 1)": {"null": 1.0}}
+}"""
+CONFIG = """\
+[[cluster.nodes]]
+name = "n"
+gpus = 2
+type = "k80"
+[[cluster.nodes]]
+name = "m"
+gpus = 2
+type = "v100"
+[workload]
+trace = "jobs.csv"
+throughputs = "rates.json"
+[policy]
+trigger = "event"
+"""
+ONLY_K80 = CONFIG.replace('type = "v100"', 'type = "k80"')
+HEAD = "job_id,submit_s,gpus,duration_s,model,gpu_type\n"
+
+Load = Callable[..., LoadedConfig]
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    """Load a config with these rows as its jobs."""
+
+    def load(rows: str, config: str = CONFIG, **settings: str) -> LoadedConfig:
+        (tmp_path / "rates.json").write_text(TABLE)
+        (tmp_path / "jobs.csv").write_text(HEAD + rows)
+        (tmp_path / "run.toml").write_text(config)
+        pairs = [("--set", f"{key.replace('__', '.')}={value}") for key, value in settings.items()]
+        return load_config(tmp_path / "run.toml", pairs, {})
+
+    return load
+
+
+def fitted(loaded: LoadedConfig) -> list[tuple[str, ...]]:
+    return [job.spec.gpu_types for job in fit_to_table(loaded, load_jobs(loaded)).jobs]
+
+
+def fault_of(loaded: LoadedConfig) -> str:
+    with pytest.raises(ConfigError) as caught:
+        fit_to_table(loaded, load_jobs(loaded))
+    return str(caught.value)
+
+
+def test_a_job_runs_as_fast_as_the_table_says(load: Load) -> None:
+    rows = "a,0,2,100,LM,v100\nb,0,2,100,LM,k80\n"
+    run = simulate(load(rows))
+    assert {story.job_id: story.jct_us for story in run.stories()} == {
+        "a": 100_000_000,
+        "b": 400_000_000,
+    }
+
+
+def test_a_job_accepts_no_type_on_which_its_throughput_is_zero(load: Load) -> None:
+    assert fitted(load("a,0,1,9,A3C,\nb,0,1,9,LM,\nc,0,1,9,A3C,v100|k80\nd,0,1,9,LM,k80\n")) == [
+        ("v100",),
+        (),
+        ("v100",),
+        ("k80",),
+    ]
+
+
+def test_a_job_waits_for_the_type_on_which_it_can_run(load: Load) -> None:
+    run = simulate(load("a,0,2,100,LM,v100\nb,1,1,10,A3C,\n"))
+    ends = {story.job_id: story.jct_us for story in run.stories()}
+    assert ends == {"a": 100_000_000, "b": 109_000_000}
+
+
+def test_jobs_without_gpus_need_no_throughput(load: Load) -> None:
+    config = CONFIG.replace("gpus = 2", "gpus = 2\ncpus = 8")
+    loaded = load("", config)
+    Path(loaded.config.workload.trace or "").write_text(
+        "job_id,submit_s,gpus,duration_s,cpus\na,0,0,5,1\n"
+    )
+    assert fitted(loaded) == [()]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("a,0,1,9,new,\n", "rates.json: 'new' on 1 GPU (job a) has no row in it"),
+        ("a,0,4,9,LM,\n", "'LM' on 4 GPUs (job a) has no row in it"),
+        ("a,0,1,9,,\n", "a job that names no model on 1 GPU (job a) has no row in it"),
+        ("a,0,1,9,B,\n", "'B' on 1 GPU (job a) has no throughput on k80"),
+        ("a,0,1,9,C,\n", "(job a) has no throughput above 0 on the base type v100"),
+        ("a,0,1,9,A3C,k80\n", "(job a) can run on none of the servers: throughput 0 on k80"),
+    ],
+)
+def test_a_job_the_table_does_not_carry_is_named(load: Load, rows: str, said: str) -> None:
+    found = fault_of(load("x,0,1,9,LM,\n" + rows))
+    assert "run.toml:11: workload.throughputs: " in found
+    assert said in found
+    assert found.endswith("; name a table that has it, or leave such jobs out")
+
+
+def test_a_job_that_can_run_nowhere_is_named(load: Load) -> None:
+    assert "can run on none of the servers" in fault_of(load("a,0,1,9,A3C,\n", ONLY_K80))
+
+
+def test_a_type_that_is_not_accepted_need_not_be_in_the_table(load: Load) -> None:
+    assert fitted(load("a,0,1,9,B,v100\n")) == [("v100",)]
+
+
+def test_many_faults_are_counted(load: Load) -> None:
+    lines = fault_of(load("".join(f"{n},0,1,9,m{n},\n" for n in range(8)))).splitlines()
+    assert len(lines) == 6
+    assert "and 3 more" in lines[-1]
+
+
+def test_a_trace_of_gavel_takes_its_durations_from_the_table(load: Load, tmp_path: Path) -> None:
+    row = ["LM", "true", "d", "-n", "1", "800", "1", "1", "-1", "0"]
+    (tmp_path / "t.trace").write_text("\t".join(row) + "\n")
+    config = CONFIG.replace('"jobs.csv"', '"t.trace"')
+    (job,) = load_jobs(load("", config)).jobs
+    assert job.duration_us == 100_000_000
+    (job,) = load_jobs(load("", config, workload__base_type="k80")).jobs
+    assert job.duration_us == 400_000_000
+
+
+def test_a_trace_of_gavel_without_a_table_is_refused(load: Load, tmp_path: Path) -> None:
+    (tmp_path / "t.trace").write_text("LM\ttrue\t-n\t1\t8\t0\t1")
+    config = CONFIG.replace('"jobs.csv"', '"t.trace"').replace("throughputs = ", "format = ")
+    with pytest.raises(TraceError, match=r"name one as workload\.throughputs"):
+        load_jobs(load("", config.replace("rates.json", "gavel-trace")))
+
+
+def test_the_log_has_the_digest_and_the_table(load: Load, tmp_path: Path) -> None:
+    loaded = load("a,0,1,9,A3C,\n", log__url=str(tmp_path / "run.db"))
+    simulate(loaded)
+    opening = asyncio.run(_started(tmp_path / "run.db"))
+    assert loaded.throughput_file is not None
+    assert dict(opening.digests)["throughputs"] == loaded.throughput_file.digest
+    assert recorded_throughputs(opening.config) == loaded.throughputs
+    assert str(tmp_path) not in opening.config
+
+
+def test_replay_needs_no_file(load: Load, tmp_path: Path) -> None:
+    loaded = load("a,0,2,100,LM,\nb,0,2,100,LM,\nc,5,1,9,A3C,\n", log__url=str(tmp_path / "run.db"))
+    simulate(loaded)
+    for name in ("rates.json", "jobs.csv", "run.toml"):
+        (tmp_path / name).unlink()
+    assert asyncio.run(_divergence(tmp_path / "run.db")) is None
+
+
+def test_runs_without_a_table_record_nothing_of_it(load: Load) -> None:
+    config = CONFIG.replace('throughputs = "rates.json"\n', "")
+    loaded = load("a,0,1,9,new,\n", config)
+    opening: Any = set_up(loaded, load_jobs(loaded)).opening(1)[0]
+    assert [name for name, _ in opening.digests] == ["trace"]
+    assert json.loads(opening.config)["workload"] == {"format": "canonical-csv", "jobs": 1}
+
+
+async def _started(path: Path) -> SchedulerStarted:
+    async with read_log(str(path)) as reader:
+        first = next(iter([event async for frame in reader.frames() for event in frame.events()]))
+    assert isinstance(first, SchedulerStarted)
+    return first
+
+
+async def _divergence(path: Path) -> Divergence | None:
+    async with read_log(str(path)) as reader:
+        return (await verify_log(reader, rebuild)).divergence
