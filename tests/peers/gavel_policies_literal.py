@@ -1,0 +1,167 @@
+"""The policies of the public simulator of Gavel that need no solver, written again.
+
+Each is a function of the state at a reset, or an object with a memory of its own where the
+original has one. Fractions are by gang and GPU type.
+"""
+
+import random
+
+from tests.peers.gavel_inputs import Gang
+from tests.peers.gavel_literal import Fractions, GavelRun, Policy
+
+Table = dict[Gang, dict[str, float]]
+
+
+def isolated(run: GavelRun) -> Fractions:
+    """Give every job its equal part of every type, over its GPUs."""
+    found: Table = {}
+    for number, job in run.jobs.items():
+        row = {name: many / len(run.jobs) / job.gpus for name, many in run.gpus.items()}
+        whole = max(sum(row.values()), 1.0)
+        found[(number,)] = {name: part / whole for name, part in row.items()}
+    return found
+
+
+def fifo_perf(run: GavelRun) -> Fractions:
+    """Let jobs in order take the fastest type with room; stop at the first that finds none."""
+    free = run.gpus
+    found: Table = {(number,): dict.fromkeys(free, 0.0) for number in run.jobs}
+    for number, job in run.jobs.items():
+        rooms = [name for name in free if free[name] >= job.gpus]
+        if not rooms:
+            break
+        best = max(rooms, key=lambda name: run.rate((number,), name)[0])
+        if run.rate((number,), best)[0] > 0:
+            free[best] -= job.gpus
+            found[(number,)][best] = 1.0
+    return found
+
+
+class Fifo:
+    """First in, first out, where every job gets the type named last, however full it is.
+
+    A random draw only says which type is struck off when the last one has no GPU left.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.given: dict[int, str] = {}
+        self.draws = random.Random(seed)
+
+    def __call__(self, run: GavelRun) -> Fractions:
+        """Let the queue inherit the types of ended jobs, and give the rest what is named last."""
+        free = run.gpus
+        queue = [number for number in run.jobs if number not in self.given]
+        for number, name in sorted(self.given.items()):
+            if number in run.jobs:
+                free[name] -= run.jobs[number].gpus
+                continue
+            del self.given[number]
+            if queue:
+                self._give(run, queue.pop(0), name, free)
+        names = [name for name in free if free[name] > 0]
+        while queue and names:
+            drawn, name = self.draws.randrange(len(names)), names[-1]
+            self._give(run, queue.pop(0), name, free)
+            if free[name] == 0:
+                names.pop(drawn)
+        return {
+            (number,): {name: float(self.given.get(number) == name) for name in free}
+            for number in run.jobs
+        }
+
+    def _give(self, run: GavelRun, number: int, name: str, free: dict[str, int]) -> None:
+        self.given[number] = name
+        free[name] -= run.jobs[number].gpus
+
+
+class Allox:
+    """Each worker's first job of an assignment of least cost, where cost counts who waits."""
+
+    def __init__(self) -> None:
+        self.before: Fractions = {}
+
+    def __call__(self, run: GavelRun) -> Fractions:
+        """Assign the jobs that have no GPU to the GPUs that have no job."""
+        found: Table = {(number,): dict.fromkeys(run.gpus, 0.0) for number in run.jobs}
+        free = run.gpus
+        waiting = []
+        for gang in found:
+            row = self.before.get(gang, {})
+            if sum(row.values()) == 1.0:
+                found[gang] = dict(row)
+                for name, part in row.items():
+                    free[name] -= part == 1.0
+            else:
+                waiting.append(gang[0])
+        workers = [name for name, many in free.items() for _ in range(many)]
+        waiting.sort(key=lambda number: -(run.now_s - run.jobs[number].arrival_s))
+        waiting = waiting[: max(len(waiting), len(workers))]
+        if waiting and workers:
+            self._assign(run, waiting, workers, found)
+        self.before = found
+        return found
+
+    def _assign(self, run: GavelRun, waiting: list[int], workers: list[str], found: Table) -> None:
+        costs = []
+        for number in waiting:
+            lasts = [_lasts_s(run, number, name) for name in workers]
+            waited_s = run.now_s - run.jobs[number].arrival_s
+            places = range(1, len(waiting) + 1)
+            costs.append([place * one + waited_s for place in places for one in lasts])
+        columns = least_cost(costs)
+        last: dict[int, tuple[int, int]] = {}
+        for number, column in zip(waiting, columns, strict=True):
+            place, worker = divmod(column, len(workers))
+            last[worker] = max(last.get(worker, (-1, -1)), (place, number))
+        for worker, (_, number) in last.items():
+            found[(number,)][workers[worker]] = 1.0
+
+
+def _lasts_s(run: GavelRun, number: int, name: str) -> float:
+    rate = run.rate((number,), name)[0]
+    return run.left[number] / rate if rate else 1e15
+
+
+def least_cost(costs: list[list[float]]) -> list[int]:
+    """Return a column for each row, so that the sum is the least (shortest augmenting paths)."""
+    rows, columns = len(costs), len(costs[0])
+    row_price, column_price = [0.0] * (rows + 1), [0.0] * (columns + 1)
+    owner, way = [0] * (columns + 1), [0] * (columns + 1)
+    for row in range(1, rows + 1):
+        owner[0], at = row, 0
+        least, seen = [float("inf")] * (columns + 1), [False] * (columns + 1)
+        while owner[at]:
+            seen[at] = True
+            step, there = float("inf"), 0
+            for column in range(1, columns + 1):
+                if seen[column]:
+                    continue
+                cost = costs[owner[at] - 1][column - 1]
+                slack = cost - row_price[owner[at]] - column_price[column]
+                if slack < least[column]:
+                    least[column], way[column] = slack, at
+                if least[column] < step:
+                    step, there = least[column], column
+            for column in range(columns + 1):
+                if seen[column]:
+                    row_price[owner[column]] += step
+                    column_price[column] -= step
+                else:
+                    least[column] -= step
+            at = there
+        while at:
+            owner[at], at = owner[way[at]], way[at]
+    found = [0] * rows
+    for column in range(1, columns + 1):
+        if owner[column]:
+            found[owner[column] - 1] = column - 1
+    return found
+
+
+def literal_policy(name: str) -> Policy:
+    """Return a policy with an empty memory."""
+    if name == "fifo":
+        return Fifo()
+    if name == "allox":
+        return Allox()
+    return {"isolated": isolated, "fifo_perf": fifo_perf}[name]
