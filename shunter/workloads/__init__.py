@@ -4,6 +4,7 @@ from shunter.workloads.description import SizeClass, TraceDescription, describe_
 from shunter.workloads.formats.registry import format_names
 from shunter.workloads.generators.catalogue import (
     Arrivals,
+    Choices,
     EndShares,
     generate_trace,
     generator_names,
@@ -16,6 +17,7 @@ from shunter.workloads.writing import WRITTEN_FORMATS, write_trace
 __all__ = [
     "WRITTEN_FORMATS",
     "Arrivals",
+    "Choices",
     "EndShares",
     "Fault",
     "Finding",

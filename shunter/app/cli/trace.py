@@ -69,6 +69,9 @@ def describe(
 
 @app.command()
 def generate(
+    kind: Annotated[str, typer.Option(help="philly-like, tiresias-like or gavel-like.")] = (
+        "philly-like"
+    ),
     jobs: Annotated[int, typer.Option(min=1, help="How many.")] = 2000,
     gpus: Annotated[int, typer.Option(min=1, help="GPUs the load refers to.")] = 64,
     load: Annotated[float, typer.Option(help="Offered over available GPU time.")] = 1.0,
@@ -77,11 +80,11 @@ def generate(
     to: To = "canonical-csv",
     out: Out = None,
 ) -> None:
-    """Make a trace up after the statistics of the public Philly trace."""
+    """Make a trace up after the statistics of a public one."""
     from shunter.workloads import generate_trace
 
     made = generate_trace(
-        "philly-like",
+        kind,
         jobs=jobs,
         load=load,
         cluster_gpus=gpus,

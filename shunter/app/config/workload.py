@@ -1,6 +1,6 @@
 """`[workload]`: the jobs of a run, read from a trace or generated."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -37,12 +37,15 @@ class EndsSection(Section):
 class GenerateSection(Section):
     """Jobs made up from a seed, after the statistics of a public trace."""
 
-    kind: Literal["philly-like", "tiresias-like"] = Field(
+    kind: Literal["philly-like", "tiresias-like", "gavel-like"] = Field(
         default="philly-like", description="whose statistics"
     )
     jobs: Positive = Field(default=2000, description="how many")
     load: Share = Field(
         default=1.0, description="offered GPU time over the cluster's; 1 is just full"
+    )
+    jobs_per_hour: Share | None = Field(
+        default=None, description="the rate of submissions, instead of the load"
     )
     arrivals: Literal["poisson", "diurnal"] = Field(
         default="poisson", description="rhythm of submissions"
@@ -53,6 +56,29 @@ class GenerateSection(Section):
     ends: EndsSection = Field(
         default=EndsSection(), description="shares of jobs that do not finish"
     )
+    weights: bool = Field(default=False, description="gavel-like: a fifth of the jobs weigh 5")
+    deadlines: bool = Field(
+        default=False,
+        description="gavel-like: jobs are due after 1.2, 2 or 10 times their duration",
+    )
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if self.jobs_per_hour is not None and "load" in self.model_fields_set:
+            raise ValueError("load and jobs_per_hour are both given: expected one of them")
+        if self.kind != "gavel-like" and (self.weights or self.deadlines):
+            raise ValueError(f"kind = {self.kind!r} has no weights and no deadlines")
+        return self
+
+    def recorded(self) -> dict[str, Any]:
+        """Return what the log records: later keys only where they are used."""
+        document = self.model_dump(mode="json")
+        for name in ("jobs_per_hour", "weights", "deadlines"):
+            if not document[name]:
+                del document[name]
+        if self.jobs_per_hour is not None:
+            del document["load"]
+        return document
 
 
 class WorkloadSection(Section):

@@ -19,7 +19,7 @@ from shunter.events.facts.cluster import NodeAdded, QuotaChanged
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.values.ids import GpuType, NodeName, QueueName
-from shunter.workloads import EndShares, Trace, TraceJob, generate_trace, load_trace
+from shunter.workloads import Choices, EndShares, Trace, TraceJob, generate_trace, load_trace
 from shunter.workloads.throughputs import compact_form
 
 _NAMED_MOST = 5
@@ -107,7 +107,13 @@ def load_jobs(loaded: LoadedConfig) -> Trace:
         seed=config.seed,
         arrivals=made.arrivals,
         gpus_max=made.gpus_max,
-        ends=EndShares(made.ends.failed, made.ends.cancelled),
+        choices=Choices(
+            EndShares(made.ends.failed, made.ends.cancelled),
+            made.jobs_per_hour,
+            made.weights,
+            made.deadlines,
+            loaded.throughputs,
+        ),
     )
 
 
@@ -187,7 +193,7 @@ def _workload_record(setup: Setup) -> dict[str, Any]:
     made = setup.loaded.config.workload.generate
     record: dict[str, Any] = {"format": setup.trace.format, "jobs": len(setup.trace.jobs)}
     if made is not None:
-        record["generate"] = made.model_dump(mode="json")
+        record["generate"] = made.recorded()
     if setup.loaded.throughputs is not None:
         record["throughputs"] = compact_form(setup.loaded.throughputs)
     return record

@@ -7,19 +7,22 @@ a Philly job scatter by ten times their mean, so 2,000 jobs offer load ± 20 %.
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
+from itertools import chain
 from math import inf
 from typing import Final, Literal, Protocol, get_args
 
+from shunter.core.throughputs import ThroughputTable
 from shunter.errors import ConfigError
-from shunter.workloads.generators import philly_like, tiresias_like
+from shunter.workloads.generators import gavel_like, philly_like, tiresias_like
 from shunter.workloads.generators.arrivals import Rhythm, diurnal_arrivals_us, poisson_arrivals_us
 from shunter.workloads.generators.draws import EndShares, stream
 from shunter.workloads.quality import QualityReport
+from shunter.workloads.throughputs import builtin_throughputs, compact_form
 from shunter.workloads.trace import Trace, TraceJob
 
-__all__ = ["Arrivals", "EndShares", "generate_trace", "generator_names"]
+__all__ = ["Arrivals", "Choices", "EndShares", "generate_trace", "generator_names"]
 
 Arrivals = Literal["poisson", "diurnal"]
 ARRIVALS: Final[tuple[str, ...]] = get_args(Arrivals)
@@ -43,11 +46,53 @@ class Statistics(Protocol):
         """Yield so many jobs in order of their submission."""
 
 
-KINDS: Final[dict[str, tuple[Callable[[], bytes], Callable[[bytes, int], Statistics]]]] = {
-    "philly-like": (philly_like.table_bytes, philly_like.PhillyTable),
-    "tiresias-like": (tiresias_like.table_bytes, tiresias_like.TiresiasTable),
+@dataclass(frozen=True)
+class Choices:
+    """What else can be chosen of generated jobs.
+
+    Attributes:
+        ends: shares of jobs that fail or are cancelled.
+        jobs_per_hour: the rate of arrivals, instead of what the load makes it.
+        weights: whether some jobs weigh more (gavel-like).
+        deadlines: whether jobs have them (gavel-like).
+        throughputs: where the steps of gavel-like jobs are from; None is the built-in table.
+    """
+
+    ends: EndShares = field(default_factory=EndShares)
+    jobs_per_hour: float | None = None
+    weights: bool = False
+    deadlines: bool = False
+    throughputs: ThroughputTable | None = None
+
+
+Made = tuple[Statistics, bytes]
+"""Statistics, and the bytes they were made from."""
+
+
+def _philly(gpus_max: int, choices: Choices) -> Made:
+    content = philly_like.table_bytes()
+    return philly_like.PhillyTable(content, gpus_max), content
+
+
+def _tiresias(gpus_max: int, choices: Choices) -> Made:
+    content = tiresias_like.table_bytes()
+    return tiresias_like.TiresiasTable(content, gpus_max), content
+
+
+def _gavel(gpus_max: int, choices: Choices) -> Made:
+    table = (choices.throughputs or builtin_throughputs().table).narrowed(())
+    made = gavel_like.GavelTable(
+        table, gpus_max, weights=choices.weights, deadlines=choices.deadlines
+    )
+    return made, json.dumps(compact_form(table)["alone"]).encode()
+
+
+KINDS: Final[dict[str, Callable[[int, Choices], Made]]] = {
+    "philly-like": _philly,
+    "tiresias-like": _tiresias,
+    "gavel-like": _gavel,
 }
-"""By kind, its table's bytes, and the statistics of those for gangs of at most so many GPUs."""
+"""By kind, what makes its statistics for gangs of at most so many GPUs."""
 
 
 def generator_names() -> tuple[str, ...]:
@@ -64,7 +109,7 @@ def generate_trace(
     seed: int,
     arrivals: Arrivals = "poisson",
     gpus_max: int | None = None,
-    ends: EndShares | None = None,
+    choices: Choices | None = None,
 ) -> Trace:
     """Return a generated trace: equal arguments give equal jobs, on any machine.
 
@@ -72,25 +117,25 @@ def generate_trace(
         kind: one of `generator_names()`.
         jobs: how many; a longer trace begins like a shorter one.
         load: offered GPU-seconds per second over `cluster_gpus`, in expectation; 1 is just full.
+            It counts for nothing where `choices` have a rate.
         cluster_gpus: GPUs of the cluster the load refers to.
         seed: any whole number.
         arrivals: constant rate, or a daily and weekly rhythm around it, where the kind has one
             (time zero is a Monday).
         gpus_max: the widest gang; None is the cluster.
-        ends: shares of jobs that fail or are cancelled; None is none.
+        choices: what else is chosen; None is nothing.
     Raises:
         ConfigError: an argument is out of range; one line for each.
     """
-    shares = ends or EndShares()
-    _check(kind, jobs, load, cluster_gpus, arrivals, gpus_max, shares)
+    chosen = choices or Choices()
+    _check(kind, jobs, load, cluster_gpus, arrivals, gpus_max, chosen)
     widest = cluster_gpus if gpus_max is None else min(gpus_max, cluster_gpus)
-    table_bytes, statistics = KINDS[kind]
-    content = table_bytes()
-    table = statistics(content, widest)
+    table, content = KINDS[kind](widest, chosen)
     rhythm = table.rhythm() if arrivals == "diurnal" else None
     if rhythm is None and arrivals == "diurnal":
         raise ConfigError(f"arrivals = 'diurnal': {kind} has no rhythm; expected 'poisson'")
-    gap_s_mean = table.gpu_s_mean() / (load * cluster_gpus)
+    rate = chosen.jobs_per_hour
+    gap_s_mean = 3600 / rate if rate else table.gpu_s_mean() / (load * cluster_gpus)
     parameters = {
         "kind": kind,
         "version": VERSION,
@@ -100,13 +145,14 @@ def generate_trace(
         "seed": seed,
         "arrivals": arrivals,
         "gpus_max": widest,
-        "ends": asdict(shares),
+        "ends": asdict(chosen.ends),
+        **_later_choices(chosen),
     }
-    instants_us = _instants_us(stream(seed, "arrival"), gap_s_mean, rhythm)
+    instants_us = _instants_us(kind, seed, gap_s_mean, rhythm)
     return Trace(
         source=kind,
         format="generated",
-        jobs=tuple(table.jobs(jobs, instants_us, seed, shares)),
+        jobs=tuple(table.jobs(jobs, instants_us, seed, chosen.ends)),
         digest=_digest(parameters, content),
         report=QualityReport(rows_read=jobs, rows_kept=jobs, rows_selected=jobs),
     )
@@ -119,9 +165,10 @@ def _check(
     cluster_gpus: int,
     arrivals: str,
     gpus_max: int | None,
-    ends: EndShares,
+    choices: Choices,
 ) -> None:
-    kinds = generator_names()
+    kinds, ends, rate = generator_names(), choices.ends, choices.jobs_per_hour
+    is_gavel = kind == "gavel-like"
     well_shared = min(ends.failed, ends.cancelled) >= 0 and ends.failed + ends.cancelled <= 1
     faults = [
         message
@@ -133,6 +180,12 @@ def _check(
             (arrivals in ARRIVALS, f"arrivals = {arrivals!r}: expected one of {_LISTED}"),
             (gpus_max is None or gpus_max > 0, f"gpus_max = {gpus_max}: expected 1 or more"),
             (well_shared, f"ends = {ends}: expected shares from 0 to 1, together at most 1"),
+            (
+                rate is None or 0 < rate < inf,
+                f"jobs_per_hour = {rate}: expected a number above 0, such as 2",
+            ),
+            (is_gavel or not choices.weights, f"weights: {kind} has none; expected gavel-like"),
+            (is_gavel or not choices.deadlines, f"deadlines: {kind} has none; expected gavel-like"),
         )
         if not is_right
     ]
@@ -140,9 +193,20 @@ def _check(
         raise ConfigError("\n".join(faults))
 
 
-def _instants_us(
-    draw: Callable[[], float], gap_s_mean: float, rhythm: Rhythm | None
-) -> Iterator[int]:
+def _later_choices(choices: Choices) -> dict[str, object]:
+    """Return later choices that are made; digests of others stay as they were."""
+    made = {
+        "jobs_per_hour": choices.jobs_per_hour,
+        "weights": choices.weights,
+        "deadlines": choices.deadlines,
+    }
+    return {name: value for name, value in made.items() if value}
+
+
+def _instants_us(kind: str, seed: int, gap_s_mean: float, rhythm: Rhythm | None) -> Iterator[int]:
+    if kind == "gavel-like":
+        return chain((0,), poisson_arrivals_us(gavel_like.arrival_draw(seed), gap_s_mean))
+    draw = stream(seed, "arrival")
     if rhythm is None:
         return poisson_arrivals_us(draw, gap_s_mean)
     return diurnal_arrivals_us(draw, gap_s_mean, rhythm.hour_weights, rhythm.weekend)

@@ -165,6 +165,13 @@ def test_a_generated_trace_is_read_again(tmp_path: Path) -> None:
     assert json.loads(described.stdout)["jobs"] == 20
 
 
+def test_trace_generate_knows_every_kind() -> None:
+    done = run(app, ["trace", "generate", "--kind", "gavel-like", "--jobs", "3"])
+    assert len(done.stdout.splitlines()) == 4
+    done = run(app, ["trace", "generate", "--kind", "alien", "--jobs", "3"])
+    assert "expected one of philly-like, tiresias-like, gavel-like" in done.stderr
+
+
 def test_a_trace_on_stdout_stands_there_alone() -> None:
     done = run(app, ["trace", "generate", "--jobs", "3", "--to", "canonical-jsonl"])
 

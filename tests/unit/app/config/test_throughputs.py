@@ -132,3 +132,20 @@ def test_the_record_gives_the_same_table_in_the_same_order(write_config: WriteCo
 def test_a_record_that_is_none_is_refused() -> None:
     with pytest.raises(ConfigError, match="recorded in the log cannot be read"):
         recorded_throughputs("[]")
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ("load = 1.0\njobs_per_hour = 2.0", "load and jobs_per_hour are both given"),
+        ("jobs_per_hour = 0", "jobs_per_hour: expected more than 0, not 0"),
+        ("weights = true", "kind = 'philly-like' has no weights and no deadlines"),
+        ("deadlines = true", "kind = 'philly-like' has no weights and no deadlines"),
+        ('kind = "gavel-like"\nweights = 5', "weights: expected true or false, not 5"),
+    ],
+)
+def test_what_is_wrong_with_generated_jobs_is_named(
+    write_config: WriteConfig, table: str, expected: str
+) -> None:
+    config = CONFIG.partition("[workload]")[0] + f"[workload.generate]\n{table}\n"
+    assert expected in fault_of(write_config(config))

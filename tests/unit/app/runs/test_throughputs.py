@@ -41,6 +41,13 @@ throughputs = "rates.json"
 trigger = "event"
 """
 ONLY_K80 = CONFIG.replace('type = "v100"', 'type = "k80"')
+GENERATED = """throughputs = "builtin:gavel"
+[workload.generate]
+kind = "gavel-like"
+jobs = 30
+jobs_per_hour = 2
+gpus_max = 1
+weights = true"""
 HEAD = "job_id,submit_s,gpus,duration_s,model,gpu_type\n"
 
 Load = Callable[..., LoadedConfig]
@@ -150,6 +157,24 @@ def test_a_trace_of_gavel_without_a_table_is_refused(load: Load, tmp_path: Path)
     config = CONFIG.replace('"jobs.csv"', '"t.trace"').replace("throughputs = ", "format = ")
     with pytest.raises(TraceError, match=r"name one as workload\.throughputs"):
         load_jobs(load("", config.replace("rates.json", "gavel-trace")))
+
+
+def test_generated_jobs_take_their_steps_from_the_table(load: Load) -> None:
+    config = CONFIG.replace('trace = "jobs.csv"\nthroughputs = "rates.json"', GENERATED)
+    assert config != CONFIG
+    loaded = load("", config)
+    trace = load_jobs(loaded)
+    opening: Any = set_up(loaded, trace).opening(1)[0]
+    assert {(job.spec.gpus, job.spec.weight) for job in trace.jobs} == {(1, 1.0), (1, 5.0)}
+    assert json.loads(opening.config)["workload"]["generate"] == {
+        "arrivals": "poisson",
+        "ends": {"failed": 0.0, "cancelled": 0.0},
+        "gpus_max": 1,
+        "jobs": 30,
+        "jobs_per_hour": 2.0,
+        "kind": "gavel-like",
+        "weights": True,
+    }
 
 
 def test_the_log_has_the_digest_and_the_table(load: Load, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from shunter.errors import ConfigError
-from shunter.workloads import EndShares, JobEnd, Trace, describe_trace, generate_trace
+from shunter.workloads import Choices, EndShares, JobEnd, Trace, describe_trace, generate_trace
 
 
 def generated(jobs: int = 500, load: float = 1.2, cluster_gpus: int = 64, seed: int = 7) -> Trace:
@@ -72,7 +72,7 @@ def test_ends_move_nothing_else() -> None:
         load=1.2,
         cluster_gpus=64,
         seed=7,
-        ends=EndShares(failed=0.2, cancelled=0.1),
+        choices=Choices(EndShares(failed=0.2, cancelled=0.1)),
     )
     assert [replace(job, ends=JobEnd.finished) for job in bad.jobs] == list(generated().jobs)
     ends = [job.ends for job in bad.jobs]
