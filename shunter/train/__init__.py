@@ -1,5 +1,6 @@
 """The three lines a training script adds: `import`, `start`, `step`. Standard library only."""
 
 from shunter.train.channel import EXIT_SUSPENDED
+from shunter.train.run import Run, start
 
-__all__ = ["EXIT_SUSPENDED"]
+__all__ = ["EXIT_SUSPENDED", "Run", "start"]

@@ -1,0 +1,143 @@
+"""How the ranks of a job agree on the boundary to stop at.
+
+Boundaries are counted from the start of the attempt (`tick`): a mini-batch of training, or one of
+an evaluation that every rank does. All ranks must stop at the same one, or the next collective
+call waits for ever; so nobody may wait inside a boundary for others that are still computing.
+
+Through the channel (`ChannelAgreement`): a rank that sees the request writes its tick as its vote
+and goes on, with a new vote at each boundary. The first one that sees all votes creates the stop
+file, exactly once, with the highest vote plus one. A rank votes *before* it reads the others, so
+whoever decides has seen the latest vote of every rank that did not yet see his: nobody can be past
+the stop. Ranks that ended need not vote. Alone, a rank stops where it is.
+
+Through torch.distributed (`TorchAgreement`): at each boundary an asynchronous all-reduce (max) of
+the request's number is begun, and read at the next one: the highest rank's boundary plus one, hidden behind
+a mini-batch. It runs in a group of its own on the CPU (gloo), which neither waits for the GPU nor
+mixes with the script's collectives. Every rank must pass the same boundaries.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from shunter.train import channel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WAIT_S = 120.0
+_LOOK_EVERY_S = 0.02
+
+
+class Agreement(Protocol):
+    """What a run asks of the other ranks."""
+
+    def stops(self, tick: int, request: int) -> int:
+        """Return the request to stop for at this boundary, or 0; request: 0 if none was seen."""
+
+    def all_saved(self, request: int, *, saved: bool) -> bool:
+        """Wait for the others, and say whether every rank has saved."""
+
+    def ends(self) -> None:
+        """Tell the others that this rank comes to no further boundary."""
+
+
+class Alone:
+    """The agreement of a job of one rank."""
+
+    def stops(self, tick: int, request: int) -> int:
+        return request
+
+    def all_saved(self, request: int, *, saved: bool) -> bool:
+        return saved
+
+    def ends(self) -> None:
+        return
+
+
+class ChannelAgreement:
+    """Agreement by files in the channel, for ranks of one machine without torch.distributed."""
+
+    def __init__(self, folder: Path, rank: int, world: int, wait_s: float = WAIT_S) -> None:
+        self._folder = folder
+        self._rank = rank
+        self._world = world
+        self._wait_s = wait_s
+
+    def stops(self, tick: int, request: int) -> int:
+        if not request:
+            return 0
+        stop_path = self._folder / f"stop.{request}.json"
+        if not stop_path.exists():
+            own = channel.answer_path(self._folder, "vote", request, self._rank)
+            channel.put(own, {"tick": tick})
+            votes = {**self._ended(), **channel.answers(self._folder, "vote", request)}
+            if len(votes) < self._world:
+                return 0
+            highest = max(int(vote["tick"]) for vote in votes.values())
+            channel.create(stop_path, {"tick": highest + 1})
+        stop = channel.get(stop_path)
+        return request if stop is not None and tick >= int(stop["tick"]) else 0
+
+    def all_saved(self, request: int, *, saved: bool) -> bool:
+        """Wait until each rank has saved, one has failed, or the time is over."""
+        until = time.monotonic() + self._wait_s
+        needed = self._world - len(self._ended())
+        while saved and not channel.answers(self._folder, "failed", request):
+            if len(channel.answers(self._folder, "saved", request)) >= needed:
+                return True
+            if time.monotonic() > until:
+                break
+            time.sleep(_LOOK_EVERY_S)
+        return False
+
+    def ends(self) -> None:
+        channel.put(self._folder / f"vote.ended.{self._rank}.json", {"tick": -1})
+
+    def _ended(self) -> dict[int, Any]:
+        paths = sorted(self._folder.glob("vote.ended.*.json"))
+        return {int(path.name.split(".")[2]): {"tick": -1} for path in paths}
+
+
+class TorchAgreement:
+    """Agreement by torch.distributed, over any number of machines."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._group = torch.distributed.new_group(backend="gloo")
+        self._begun: tuple[Any, Any] | None = None
+
+    def stops(self, tick: int, request: int) -> int:
+        asked = 0
+        if self._begun is not None:
+            work, highest = self._begun
+            work.wait()
+            asked = int(highest.item())
+        self._begun = None if asked else self._reduce(request, blocking=False)
+        return asked
+
+    def all_saved(self, request: int, *, saved: bool) -> bool:
+        _, failures = self._reduce(int(not saved), blocking=True)
+        return not failures.item()
+
+    def ends(self) -> None:
+        self._begun = None
+
+    def _reduce(self, value: int, *, blocking: bool) -> tuple[Any, Any]:
+        number = self._torch.tensor([value], dtype=self._torch.int64)
+        distributed = self._torch.distributed
+        work = distributed.all_reduce(
+            number, op=distributed.ReduceOp.MAX, group=self._group, async_op=not blocking
+        )
+        return work, number
+
+
+def agreement(folder: Path, rank: int, world: int) -> Agreement:
+    """Return how the ranks of this job agree."""
+    torch = sys.modules.get("torch")
+    distributed = getattr(torch, "distributed", None)
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return TorchAgreement(torch) if distributed.get_world_size() > 1 else Alone()
+    return ChannelAgreement(folder, rank, world) if world > 1 else Alone()

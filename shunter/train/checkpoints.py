@@ -1,0 +1,146 @@
+"""Checkpoints on disk: whole or absent, never half, and never of an attempt that was fenced off.
+
+    CHECKPOINTS/attempt-000002/step-000000000420/rank-0.state     what was saved
+                                                 rank-0.json      {step, bytes, world}, last
+
+A file is written under another name, synced, renamed, and its folder is synced. A checkpoint is
+complete once every rank's manifest is there and its size agrees. A reader takes the highest
+attempt, then the highest step: an old attempt that still writes changes nothing for its successors.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shunter.train.channel import get
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+KEPT = 2
+_FOLDER = re.compile(r"attempt-(\d+)/step-(\d+)$")
+
+
+class Checkpoints:
+    """The checkpoints of one job, as one rank of one attempt writes and reads them."""
+
+    def __init__(self, folder: Path, *, attempt: int, rank: int, world: int) -> None:
+        self.folder = folder
+        self._attempt = attempt
+        self._rank = rank
+        self._world = world
+
+    def write(
+        self, step: int, state: Mapping[str, Any], more: Callable[[Path], object] | None = None
+    ) -> tuple[Path, int]:
+        """Save this rank's state of a step durably; return its folder and bytes.
+
+        Args:
+            step: the steps done.
+            state: what torch.save can write, or JSON where torch is not loaded.
+            more: writes the rest into the folder itself.
+        """
+        folder = self.folder / f"attempt-{self._attempt:06}" / f"step-{step:012}"
+        folder.mkdir(parents=True, exist_ok=True)
+        if more is not None:
+            more(folder)
+            _sync_tree(folder)
+        size = _write_synced(folder / f"rank-{self._rank}.state", state)
+        manifest = {"step": step, "bytes": size, "world": self._world}
+        _write_synced(folder / f"rank-{self._rank}.json", manifest, plain=True)
+        for each in (folder.parent, self.folder):
+            _sync(each)
+        return folder, size if more is None else _tree_bytes(folder)
+
+    def latest(self) -> Path | None:
+        """Return the folder of the newest complete checkpoint."""
+        complete = self._complete()
+        return complete[-1] if complete else None
+
+    def read(self, folder: Path, rank: int | None = None) -> Any:
+        """Return the state that a rank has saved, this one by default."""
+        return _read(folder / f"rank-{self._rank if rank is None else rank}.state")
+
+    def prune(self) -> None:
+        """Remove all but the newest complete checkpoints; only rank 0 should."""
+        complete = self._complete()
+        for folder in complete[:-KEPT]:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _complete(self) -> list[Path]:
+        """Return the complete checkpoints, the newest last."""
+        found = []
+        for folder in sorted(self.folder.glob("attempt-*/step-*")):
+            named = _FOLDER.search(folder.as_posix())
+            if named and int(named[1]) <= self._attempt and _is_complete(folder):
+                found.append(((int(named[1]), int(named[2])), folder))
+        return [folder for _, folder in sorted(found)]
+
+
+def _is_complete(folder: Path) -> bool:
+    first = get(folder / "rank-0.json")
+    world = first.get("world", 0) if first else 0
+    return bool(world) and all(_is_whole(folder, rank) for rank in range(world))
+
+
+def _is_whole(folder: Path, rank: int) -> bool:
+    manifest = get(folder / f"rank-{rank}.json")
+    try:
+        size = (folder / f"rank-{rank}.state").stat().st_size
+    except FileNotFoundError:
+        return False
+    return manifest is not None and manifest.get("bytes") == size
+
+
+def _write_synced(path: Path, state: Mapping[str, Any], *, plain: bool = False) -> int:
+    """Write a file whole and durable; with torch's own format where torch is loaded."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            torch = None if plain else sys.modules.get("torch")
+            if hasattr(torch, "save"):
+                torch.save(state, file)  # type: ignore[union-attr]  # it has what we asked for
+            else:
+                file.write(json.dumps(state).encode())
+            file.flush()
+            os.fsync(file.fileno())
+            size = file.tell()
+        os.replace(temporary, path)  # noqa: PTH105  the same call
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync(path.parent)
+    return size
+
+
+def _read(path: Path) -> Any:
+    with path.open("rb") as file:
+        if file.read(1) == b"{":
+            return json.loads(path.read_bytes())
+        file.seek(0)
+        import torch  # type: ignore[import-not-found, unused-ignore]  # only torch wrote this
+
+        return torch.load(file, map_location="cpu", weights_only=True)
+
+
+def _sync(path: Path) -> None:
+    """Make a file or the names in a folder durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_tree(folder: Path) -> None:
+    for path in sorted(folder.rglob("*")):
+        _sync(path)
+
+
+def _tree_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file())

@@ -1,0 +1,333 @@
+"""A training run as Shunter sees it: it counts steps, tells of them, and stops when asked.
+
+    from shunter import train
+
+    run = train.start(model=model, optimizer=optimizer)     # loads the last checkpoint, if any
+    for epoch in run.epochs(10):
+        for batch in run.batches(loader):
+            ...
+            run.step()                                      # may save, and exit with 75
+
+Outside Shunter nothing is written or read, unless `checkpoints` names a folder.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import pickle
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from shunter.train import channel, state
+from shunter.train.agreement import Agreement, Alone, agreement
+from shunter.train.batches import Batches
+from shunter.train.checkpoints import Checkpoints
+from shunter.train.pace import Pace
+from shunter.train.parts import Parts
+from shunter.train.requests import Requests
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from shunter.train.parts import Whole
+
+# What saving raises on a full disk, without memory, or for a part that cannot be written.
+SAVE_ERRORS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    MemoryError,
+    pickle.PicklingError,
+)
+
+
+def start(
+    *,
+    save: Whole | None = None,
+    load: Whole | None = None,
+    replicated: Collection[str] = (),
+    save_every: int = 0,
+    checkpoints: str | os.PathLike[str] | None = None,
+    leave: Callable[[], NoReturn] | None = None,
+    **parts: Any,
+) -> Run:
+    """Begin or resume a run, and return it.
+
+    Args:
+        save: writes what is no part into a folder; called on every rank.
+        load: reads it again.
+        replicated: names of parts that are equal on all ranks; rank 0 alone saves them.
+        save_every: also save each so many steps, without stopping.
+        checkpoints: the folder; under Shunter the environment's is the default.
+        leave: ends the process; `os._exit(75)` after a flush by default.
+        parts: what the checkpoint holds, by name (see `shunter.train.state`).
+    """
+    environment = os.environ
+    folder = checkpoints or environment.get(channel.CHECKPOINTS) or None
+    rank = channel.first_number(environment, channel.RANK, 0)
+    world = channel.first_number(environment, channel.WORLD, 1)
+    attempt = channel.first_number(environment, (channel.ATTEMPT,), 0)
+    line = environment.get(channel.CHANNEL) or None
+    run = Run(
+        Path(line) if line else None,
+        Checkpoints(Path(folder), attempt=attempt, rank=rank, world=world) if folder else None,
+        rank=rank,
+        world=world,
+        parts=Parts(parts, replicated, save, load),
+        leave=leave or leave_at_once,
+    )
+    run.save_every = save_every
+    run.resume()
+    atexit.register(run.finish)
+    return run
+
+
+def leave_at_once() -> NoReturn:
+    """Exit with 75 now: tearing an interpreter with torch down takes seconds."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    logging.shutdown()
+    os._exit(channel.EXIT_SUSPENDED)
+
+
+class Run:
+    """A run of one rank; made by `start`."""
+
+    def __init__(
+        self,
+        folder: Path | None,
+        checkpoints: Checkpoints | None,
+        *,
+        rank: int = 0,
+        world: int = 1,
+        parts: Parts | None = None,
+        leave: Callable[[], NoReturn] = leave_at_once,
+    ) -> None:
+        self.steps_done = 0
+        self.epoch = 0
+        self.save_every = 0
+        self.resumed_from: Path | None = None
+        self.is_evaluation_due = False
+        self._folder = folder
+        self._checkpoints = checkpoints
+        self._rank = rank
+        self._world = world
+        self._parts = parts or Parts({})
+        self._leave = leave
+        self._requests = Requests(folder) if folder else None
+        self._agreement: Agreement | None = None
+        self._agreed = 0
+        self._tick = 0
+        self._batches: dict[str, Batches] = {}
+        self._pending: dict[str, Any] = {}
+        self._chance: dict[str, Any] = {}
+        self._evaluation_chance: dict[str, Any] | None = None
+        self._pace = Pace()
+
+    def step(self) -> None:
+        """Tell that a mini-batch is done; saves and exits if the run is to be suspended."""
+        if self.boundary():
+            self.suspend()
+        elif self.save_every and self.steps_done % self.save_every == 0:
+            self.save()
+
+    def boundary(self) -> bool:
+        """Count a mini-batch and say whether to save and leave now; for own ways of saving."""
+        self.steps_done += 1
+        if self._requests is None:
+            return False
+        if self._pace.passes(time.monotonic()):
+            self._tell("training")
+        return self._is_stop()
+
+    def epochs(self, count: int) -> Iterator[int]:
+        """Yield the numbers of the epochs from the one the checkpoint was in."""
+        while self.epoch < count:
+            yield self.epoch
+            self.epoch += 1
+            self._pending.clear()
+            for batches in self._batches.values():
+                batches.next_pass()
+
+    def batches(self, source: Iterable[Any], name: str = "batches") -> Batches:
+        """Return a loader whose position is saved; resumed, it goes on where it was."""
+        known = self._batches.get(name)
+        if known is None:
+            known = self._batches[name] = Batches(source)
+            known.resumed_chance = self._chance
+            if name in self._pending:
+                known.load_state_dict(self._pending.pop(name))
+        known.source = source
+        return known
+
+    def evaluate(self, source: Iterable[Any], *, alone: bool = False) -> Iterator[Any]:
+        """Yield the batches of an evaluation that can be interrupted; resumed, it starts over.
+
+        Args:
+            source: the loader.
+            alone: this rank evaluates while the others wait; then it cannot be interrupted.
+        """
+        self.is_evaluation_due = False
+        is_watched = self._requests is not None and not (alone and self._world > 1)
+        if is_watched:
+            self._evaluation_chance = state.chance()
+            self._tell("evaluating")
+        for batch in source:
+            yield batch
+            if is_watched and self._is_stop():
+                self.suspend()
+        self._evaluation_chance = None
+        self._pace.rest(time.monotonic())
+
+    def suspend(self) -> None:
+        """Save, and leave if every rank could; else tell so and go on."""
+        self._tell("saving")
+        begun = time.monotonic()
+        try:
+            path, size = self._write()
+        except SAVE_ERRORS as error:
+            self._not_saved(f"{type(error).__name__}: {error}")
+        else:
+            self.saved(path, size, time.monotonic() - begun)
+
+    def saved(self, path: Path, size: int, save_s: float) -> None:
+        """Tell that this rank has saved, and leave once all have."""
+        self._answer("saved", path=str(path), bytes=size, save_s=round(save_s, 6))
+        assert self._agreement is not None
+        if self._agreement.all_saved(self._agreed, saved=True):
+            self._leave()
+        self._go_on()
+
+    def save(self) -> None:
+        """Save without leaving; a failure is told and the run goes on."""
+        if self._checkpoints is None:
+            return
+        try:
+            self._write()
+        except SAVE_ERRORS as error:
+            print(f"shunter: checkpoint failed: {error}", file=sys.stderr)  # noqa: T201  the user's
+        self._pace.rest(time.monotonic())
+
+    def resume(self) -> None:
+        """Load the newest complete checkpoint, if there is one."""
+        folder = self._checkpoints.latest() if self._checkpoints else None
+        if self._checkpoints is None or folder is None:
+            return
+        first = self._checkpoints.read(folder, 0)
+        if first["world"] != self._world:
+            raise ValueError(
+                f"checkpoint {folder} is of {first['world']} ranks, this run has {self._world}: "
+                "run with as many, or name another folder of checkpoints"
+            )
+        saved = self._checkpoints.read(folder) if self._rank else first
+        self._parts.restore(self._rank, saved["parts"], first["parts"])
+        if self._parts.load:
+            self._parts.load(folder)
+        self.steps_done, self.epoch = saved["step"], saved["epoch"]
+        self.is_evaluation_due = saved["evaluating"]
+        self._pending, self._chance = saved["batches"], saved["chance"]
+        self.resumed_from = folder
+        state.set_chance(self._chance)
+
+    def finish(self) -> None:
+        """Tell that no further boundary comes; also done at the end of the process."""
+        if self._requests is None or self._pace.is_over:
+            return
+        self._pace.is_over = True
+        if self._agreement is not None:
+            self._agreement.ends()
+        elif self._world > 1 and self._folder is not None:
+            agreement(self._folder, self._rank, self._world).ends()
+        self._tell("finished")
+
+    def _is_stop(self) -> bool:
+        """Say whether every rank stops at this boundary."""
+        assert self._requests is not None
+        assert self._folder is not None
+        if self._agreement is None:
+            self._agreement = agreement(self._folder, self._rank, self._world)
+        self._tick += 1
+        request = self._requests.open_number()
+        if not request and isinstance(self._agreement, Alone):
+            return False
+        self._acknowledge(request)
+        try:
+            self._agreed = self._agreement.stops(self._tick, request)
+        except OSError:
+            return False  # the channel is full or gone: the supervisor's deadline decides
+        self._acknowledge(self._agreed)
+        return bool(self._agreed)
+
+    def _acknowledge(self, request: int) -> None:
+        """Tell once that a request was seen, here or by another rank."""
+        assert self._requests is not None
+        if self._requests.is_new(request):
+            self._agreed = request
+            self._answer("acknowledged")
+
+    def _write(self) -> tuple[Path, int]:
+        if self._checkpoints is None:
+            raise ValueError(f"no folder of checkpoints: {channel.CHECKPOINTS} is not set")
+        is_evaluating = self._evaluation_chance is not None
+        known = {name: each.state_dict() for name, each in self._batches.items()}
+        written = self._checkpoints.write(
+            self.steps_done,
+            {
+                "step": self.steps_done,
+                "epoch": self.epoch,
+                "world": self._world,
+                "parts": self._parts.captured(self._rank),
+                "batches": {**self._pending, **known},
+                "chance": self._evaluation_chance if is_evaluating else state.chance(),
+                "evaluating": is_evaluating,
+            },
+            self._parts.save,
+        )
+        if not self._rank:
+            self._checkpoints.prune()
+        return written
+
+    def _not_saved(self, error: str) -> None:
+        self._answer("failed", error=error)
+        assert self._agreement is not None
+        self._agreement.all_saved(self._agreed, saved=False)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        assert self._requests is not None
+        self._requests.close(self._agreed)
+        self._tell("training")
+        self._pace.rest(time.monotonic())
+
+    def _answer(self, kind: str, **said: Any) -> None:
+        assert self._folder is not None
+        path = channel.answer_path(self._folder, kind, self._agreed, self._rank)
+        self._put(path, {"step": self.steps_done, "world": self._world, **said})
+
+    def _tell(self, activity: str) -> None:
+        if self._folder is not None:
+            said = {
+                "rank": self._rank,
+                "world": self._world,
+                "pid": os.getpid(),
+                "step": self.steps_done,
+                "epoch": self.epoch,
+                "state": activity,
+                **self._pace.taken(),
+            }
+            self._put(channel.progress_path(self._folder, self._rank), said)
+
+    def _put(self, path: Path, said: dict[str, Any]) -> None:
+        """Tell the supervisor something; a full disk must not stop the training."""
+        try:
+            channel.put(path, {**said, "at_monotonic_s": time.monotonic()})
+        except OSError:
+            return

@@ -1,0 +1,103 @@
+"""What makes two runs equal from here on: the parts of a training run, and all chance.
+
+A part is anything with `state_dict` and `load_state_dict` (models, optimizers, schedulers),
+`get_state` and `set_state` (generators of torch), or `getstate` and `setstate` (random.Random).
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_PAIRS = (
+    ("state_dict", "load_state_dict"),
+    ("get_state", "set_state"),
+    ("getstate", "setstate"),
+)
+
+
+def captured(part: Any) -> Any:
+    """Return the state of a part."""
+    return _method(part, 0)()
+
+
+def restore(part: Any, state: Any) -> None:
+    """Put a part back into a state."""
+    if isinstance(part, random.Random):
+        state = _as_random_state(state)
+    _method(part, 1)(state)
+
+
+def check_parts(parts: Mapping[str, Any]) -> None:
+    """Refuse a part whose state cannot be had, before hours of training depend on it."""
+    for name, part in parts.items():
+        try:
+            _method(part, 0), _method(part, 1)
+        except TypeError as error:
+            raise TypeError(f"part {name!r}: {error}") from error
+
+
+def chance() -> dict[str, Any]:
+    """Return the state of every source of chance that this process has loaded."""
+    state: dict[str, Any] = {"random": random.getstate()}
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        name, keys, *rest = numpy.random.get_state()
+        state["numpy"] = [name, [int(key) for key in keys], *rest]
+    torch = _torch()
+    if torch is not None:
+        state["torch"] = torch.get_rng_state()
+        if torch.cuda.is_available():
+            state["cuda"] = torch.cuda.get_rng_state_all()
+    return state
+
+
+def set_chance(state: Mapping[str, Any]) -> None:
+    """Put every source of chance back; one that is not loaded here is left out."""
+    random.setstate(_as_random_state(state["random"]))
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and "numpy" in state:
+        numpy.random.set_state(tuple(state["numpy"]))
+    torch = _torch()
+    if torch is not None and "torch" in state:
+        torch.set_rng_state(state["torch"])
+        if "cuda" in state and torch.cuda.device_count() == len(state["cuda"]):
+            torch.cuda.set_rng_state_all(state["cuda"])
+
+
+def generators(source: Any) -> list[Any]:
+    """Return the generators a data loader shuffles with, besides the global ones."""
+    holders = (source, getattr(source, "sampler", None), getattr(source, "batch_sampler", None))
+    found: list[Any] = []
+    for holder in holders:
+        generator = getattr(holder, "generator", None)
+        is_known = any(generator is each for each in found)
+        if generator is not None and hasattr(generator, "get_state") and not is_known:
+            found.append(generator)
+    return found
+
+
+def _torch() -> Any:
+    """Return torch if the script has imported it; we never do."""
+    torch = sys.modules.get("torch")
+    return torch if hasattr(torch, "get_rng_state") else None
+
+
+def _method(part: Any, which: int) -> Callable[..., Any]:
+    for pair in _PAIRS:
+        if all(callable(getattr(part, name, None)) for name in pair):
+            return getattr(part, pair[which])  # type: ignore[no-any-return]  # checked right above
+    raise TypeError(
+        f"a {type(part).__name__} has neither state_dict/load_state_dict, nor get_state/set_state, "
+        "nor getstate/setstate"
+    )
+
+
+def _as_random_state(state: Any) -> tuple[Any, ...]:
+    """Return the tuples that JSON has made lists of."""
+    version, keys, gauss = state
+    return (version, tuple(keys), gauss)

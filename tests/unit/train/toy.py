@@ -1,0 +1,71 @@
+"""A model in pure Python with what makes resuming hard: momentum, noise, a shuffled loader."""
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from shunter.train.checkpoints import Checkpoints
+from shunter.train.parts import Parts
+from shunter.train.run import Run
+
+BATCHES = 5
+
+
+class Left(Exception):  # noqa: N818  no error: it stands for the end of the process
+    """The run has left; in a real one, the process is gone."""
+
+
+def leave() -> None:
+    raise Left
+
+
+class Model:
+    def __init__(self) -> None:
+        self.weights = [0.1, -0.2, 0.3]
+        self.momentum = [0.0, 0.0, 0.0]
+
+    def train(self, batch: list[float]) -> float:
+        """Take one step with noise from the global source of chance; return the loss."""
+        noise = random.gauss(0.0, 0.01)
+        error = sum(w * x for w, x in zip(self.weights, batch, strict=True)) - sum(batch) + noise
+        self.momentum = [0.9 * m + error * x for m, x in zip(self.momentum, batch, strict=True)]
+        self.weights = [w - 0.01 * m for w, m in zip(self.weights, self.momentum, strict=True)]
+        return error * error
+
+    def state_dict(self) -> dict[str, list[float]]:
+        return {"weights": self.weights, "momentum": self.momentum}
+
+    def load_state_dict(self, state: dict[str, list[float]]) -> None:
+        self.weights, self.momentum = list(state["weights"]), list(state["momentum"])
+
+
+class Loader:
+    """Batches in an order that the global source of chance decides at the start of a pass."""
+
+    def __iter__(self) -> Iterator[list[float]]:
+        order = list(range(BATCHES))
+        random.shuffle(order)
+        return iter([[float(n), n * 0.5, 1.0] for n in order])
+
+
+def run_of(channel: Path | None, checkpoints: Path | None, model: Model, attempt: int = 1) -> Run:
+    store = Checkpoints(checkpoints, attempt=attempt, rank=0, world=1) if checkpoints else None
+    run = Run(channel, store, parts=Parts({"model": model}), leave=leave)  # type: ignore[arg-type]  # a test returns
+    run.resume()
+    return run
+
+
+def trained(
+    run: Run, model: Model, losses: list[float], before_step: Callable[[int], None], epochs: int = 4
+) -> None:
+    """Train, with an evaluation after each epoch; the losses go into the list."""
+    for _ in run.epochs(epochs):
+        for batch in run.batches(Loader()):
+            losses.append(model.train(batch))
+            before_step(len(losses))
+            run.step()
+        marks = []
+        for batch in run.evaluate(Loader()):
+            marks.append(sum(batch) * model.weights[0] + random.random())
+            before_step(-len(marks))
+        losses.append(sum(marks))
