@@ -1,0 +1,3 @@
+"""Gavel: policies as optimisation problems (Narayanan et al., OSDI 2020)."""
+
+__all__: list[str] = []

@@ -1,0 +1,138 @@
+"""The form without space sharing: a 2×2 system for each group, one small matrix for all.
+
+A fraction belongs to one group and one GPU type, so the Newton system is the 2×2 blocks of
+throughput and time, bordered by a row for each GPU type and one for the level. The blocks are
+solved in closed form, and the border by elimination (a Schur complement). Differences of large
+sums are written as sums of products of differences, which stay exact where fractions are all but
+fixed; the work is O(groups · types²) a step.
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from shunter.policies.gavel.solving.interior import Floats, Rows, Terms
+
+__all__ = ["BlockFactor", "Blocks"]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """A program over fractions of shape (GPU types, groups).
+
+    `rate` is a and `share` is s. Where `usable` is 0, so are they: the fraction has no part.
+    """
+
+    rate: Floats
+    share: Floats
+    usable: Floats
+    terms: Terms
+
+    def rows(self, x: Floats) -> Rows:
+        """Return throughput, time and GPUs taken by fractions."""
+        gpus = (self.terms.counts * self.share * x).sum(axis=1)
+        return Rows((self.rate * x).sum(axis=0), (self.usable * x).sum(axis=0), gpus)
+
+    def columns(self, dual: Rows) -> Floats:
+        """Return what the duals make of each fraction."""
+        return self.usable * dual.time + self.share * dual.gpus[:, None] - self.rate * dual.rate
+
+    def factor(self, scale: Floats, ratio: Rows) -> "BlockFactor":
+        """Factorise the Newton system."""
+        return BlockFactor(self, scale * self.usable, ratio)
+
+
+class BlockFactor:
+    """The inverse blocks, and what they leave for the GPU types and the level.
+
+    With B = (a, −1) of a group and M = B D B' + diag(U, V), `free` is D − D B' M⁻¹ B D, how
+    fractions answer to costs, and `lift` and `drop` are the columns of D B' M⁻¹.
+    """
+
+    def __init__(self, form: Blocks, scale: Floats, ratio: Rows) -> None:
+        rate, terms = form.rate, form.terms
+        self.form, self.scale = form, scale
+        self.used = terms.counts * form.share
+        weighted = rate * scale
+        ones, mixed = scale.sum(axis=0), weighted.sum(axis=0)
+        squares = (rate * weighted).sum(axis=0)
+        inverse = self._invert(ones, squares, ratio)
+        self.rate_rate = (ones + ratio.time) * inverse
+        self.rate_time = mixed * inverse
+        self.time_time = (squares + ratio.rate) * inverse
+        self.pull = (self.used * self.lift * terms.slope).sum(axis=1)
+        self.give = float((terms.counts * terms.slope * terms.slope * self.rate_rate).sum())
+        border = np.diag(ratio.gpus)
+        for j in range(len(rate)):
+            for k in range(j, len(rate)):
+                border[j, k] += (self.used[j] * form.share[k] * self.free[j, k]).sum()
+                border[k, j] = border[j, k]
+        self.border = border
+        if self.give > 0:
+            self.border = border + self.pull[:, None] * self.pull / self.give
+
+    def _invert(self, ones: Floats, squares: Floats, ratio: Rows) -> Floats:
+        """Set how fractions answer; return the inverse of the determinants of the blocks."""
+        rate, scale = self.form.rate, self.scale
+        types = range(len(rate))
+        pairs = list(combinations(types, 2))
+        apart = {(j, k): rate[j] - rate[k] for j in types for k in types if j != k}
+        spread = {(j, k): scale[j] * scale[k] * apart[j, k] ** 2 for j, k in pairs}
+        both = ratio.rate * ratio.time
+        determinant = ratio.rate * ones + ratio.time * squares + both
+        for value in spread.values():
+            determinant += value
+        inverse: Floats = 1.0 / determinant
+        unit = scale * inverse
+        alone = scale * (ratio.rate + ratio.time * rate * rate)
+        lift, drop = ratio.time * rate, np.repeat(-ratio.rate[None], len(rate), axis=0)
+        self.free = np.empty((len(rate), *scale.shape))
+        for j in types:
+            rest = both
+            for k in types:
+                if k != j:
+                    rest = rest + alone[k]
+                    lift[j] += scale[k] * apart[j, k]
+                    drop[j] += scale[k] * rate[k] * apart[j, k]
+            for pair, value in spread.items():
+                if j not in pair:
+                    rest = rest + value
+            self.free[j, j] = unit[j] * rest
+        for j, k in pairs:
+            off = ratio.rate + ratio.time * rate[j] * rate[k]
+            for other in types:
+                if other not in {j, k}:
+                    off = off + scale[other] * apart[other, j] * apart[other, k]
+            self.free[j, k] = self.free[k, j] = -unit[j] * scale[k] * off
+        self.lift, self.drop = unit * lift, unit * drop
+        return inverse
+
+    def solve(self, cost: Floats, rows: Rows, level: float) -> tuple[Floats, Rows, float]:
+        """Return the changes of the fractions, of the duals and of the level."""
+        terms, pull, give = self.form.terms, self.pull, self.give
+        held = self._fractions(cost, rows.rate, rows.time)
+        y, _ = self._duals(cost, rows.rate, rows.time)
+        right = (self.used * held).sum(axis=1) - rows.gpus
+        if give > 0:
+            short = level - float((terms.counts * terms.slope * y).sum())
+            gpus = np.linalg.solve(self.border, right + pull * (short / give))
+            t = (short - float((pull * gpus).sum())) / give
+        else:
+            gpus, t = np.linalg.solve(self.border, right), 0.0
+        cost = cost - self.form.share * gpus[:, None]
+        rate = rows.rate + terms.slope * t
+        y, q = self._duals(cost, rate, rows.time)
+        return self._fractions(cost, rate, rows.time), Rows(y, q, gpus), t
+
+    def _fractions(self, cost: Floats, rate: Floats, time: Floats) -> Floats:
+        answer: Floats = (self.free * cost).sum(axis=1) + self.lift * rate - self.drop * time
+        return answer
+
+    def _duals(self, cost: Floats, rate: Floats, time: Floats) -> tuple[Floats, Floats]:
+        moved = self.scale * cost
+        rate = rate - (self.form.rate * moved).sum(axis=0)
+        time = moved.sum(axis=0) - time
+        y = self.rate_rate * rate + self.rate_time * time
+        q = self.rate_time * rate + self.time_time * time
+        return y, q

@@ -1,0 +1,153 @@
+"""Water filling and hierarchical fairness: lexicographic max-min (OSDI 2020, section 4.3).
+
+Deviation: the paper solves a program for each bottleneck and a mixed-integer one to find who can
+still improve. Two facts make few programs enough. At the end of the central path strict
+complementarity tells who is held, and which GPU types are used up at a price: whoever is not held
+has no part in these. So there are at most as many bottlenecks as GPU types, and between two of
+them groups only stop at their caps, which is known beforehand. Each bottleneck is then a root of
+one variable: how far the level can rise until demands, cut at the caps, no longer fit.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shunter.policies.gavel.solving.answers import (
+    ACCURACY,
+    Level,
+    concluded,
+    finished,
+    largest_level,
+)
+from shunter.policies.gavel.solving.basins import Basin, Entities, Flat, Queues, Water
+from shunter.policies.gavel.solving.groups import Groups, Shares, Status, proportional_rates
+from shunter.policies.gavel.solving.interior import Floats
+from shunter.policies.gavel.solving.roots import root
+
+__all__ = ["hierarchical", "water_filling"]
+
+# By how much demands of the held are eased, so that they are not what limits the others.
+_EASE = 1e-7
+_LITTLE = 1e-6  # of a cap: a demand this small waits, its row would have no scale
+_FULL = 1e-9  # of a cap: a group this close has reached it
+
+
+def water_filling(groups: Groups, weights: Floats) -> Shares:
+    """Maximise the least s T·x / (w p), then the least of all others, and so on.
+
+    Objective: the level of 1 that the demands of all groups reach; throughputs are the result.
+
+    Args:
+        groups: who shares what.
+        weights: shape (groups,), w, above 0.
+    """
+    if bool((weights > 0).all()):
+        return _fill(groups, Flat(weights, groups.gangs))
+    return Shares.none(groups, groups.fault() or Status.invalid)
+
+
+def hierarchical(
+    groups: Groups,
+    entity: NDArray[np.intp],
+    entity_weights: Floats,
+    weights: Floats | None,
+) -> Shares:
+    """Fill entities by weight; inside, jobs by weight, or first in first out.
+
+    Objective: as for `water_filling`.
+
+    Args:
+        groups: who shares what; in the order of arrival where there are no weights.
+        entity: shape (groups,), an index of `entity_weights`.
+        entity_weights: shape (entities,), above 0.
+        weights: shape (groups,), above 0, or None.
+    """
+    known = entity.shape == groups.counts.shape and bool((entity_weights > 0).all())
+    known = known and bool(((entity >= 0) & (entity < len(entity_weights))).all())
+    if not known or (weights is not None and not bool((weights > 0).all())):
+        return Shares.none(groups, groups.fault() or Status.invalid)
+    if weights is None:
+        return _fill(groups, Queues(entity, entity_weights, groups.gangs, groups.counts))
+    inside = Entities(entity, entity_weights, weights, groups.gangs, groups.counts)
+    return _fill(groups, inside)
+
+
+def _fill(groups: Groups, basin: Basin) -> Shares:
+    fault = groups.fault()
+    if fault is not None:
+        return Shares.none(groups, fault)
+    filling = _Filling(groups, basin, proportional_rates(groups))
+    while filling.active.any():
+        filling.rise()
+    level = filling.level(filling.base)
+    shares = finished(level.program, level.point)
+    wants = filling.base > 0
+    reached = shares.throughputs[wants] / (filling.base * filling.unit)[wants]
+    return concluded(shares, float(reached.min()), level.bound, filling.solves)
+
+
+@dataclass(slots=True)
+class _Filling:
+    """Groups fill until each is held by a bottleneck or full."""
+
+    groups: Groups
+    basin: Basin
+    unit: Floats
+    base: Floats = field(init=False)
+    active: NDArray[np.bool_] = field(init=False)
+    types: NDArray[np.bool_] = field(init=False)
+    solves: int = 0
+
+    def __post_init__(self) -> None:
+        self.base = np.zeros(len(self.groups.counts))
+        self.active = np.ones(len(self.groups.counts), np.bool_)
+        self.types = self.groups.capacity > 0
+
+    def level(self, demand: Floats, accuracy: float = ACCURACY) -> Level:
+        """Return the level at which the demands fit; at 1 they just do."""
+        self.solves += 1
+        return largest_level(self.groups, demand * self.unit, accuracy)
+
+    def rise(self) -> None:
+        """Let the active groups rise to their caps, or to the next bottleneck."""
+        cap = np.maximum(self.groups.fastest(self.types) / self.unit, self.base)
+        eased = np.where(self.active, 1.0, 1.0 - _EASE)
+        water = Water(self.base, np.maximum(cap * (1.0 - _EASE), self.base), self.active)
+        top = np.where(self.active, cap, self.base)
+        last = self.level(top * eased)
+        if last.value >= 1.0 - 0.5 * _EASE:
+            self.base, self.active = top, np.zeros_like(self.active)
+            return
+
+        def miss(rise: float) -> tuple[float, float]:
+            nonlocal last
+            demand, slope = self.basin.at(water, rise)
+            last = self.level(np.where(demand < _LITTLE * cap, 0.0, demand) * eased)
+            steep = np.where(demand > 0, slope / np.maximum(demand, 1e-300), 0.0)
+            gauge = 1.0 / last.value
+            growth = (self.groups.counts * last.weight * steep).sum()
+            return gauge - 1.0, gauge * float(growth)
+
+        found = root(miss, self._first(water), 0.0, (-0.5 * _EASE, 0.1 * _EASE))
+        base, _ = self.basin.at(water, found)
+        full = base >= water.cap * (1.0 - _FULL)
+        self.base = np.where(full, cap, base)
+        self._hold(last, full)
+
+    def _first(self, water: Water) -> float:
+        """Return a rise to begin with: what would use up all GPUs at proportional rates."""
+        _, slope = self.basin.at(water, 0.0)
+        groups = self.groups
+        pace = float((groups.counts * groups.gangs * slope).sum())
+        return max(float(groups.capacity.sum()) / max(pace, 1e-300), 1e-300)
+
+    def _hold(self, level: Level, full: NDArray[np.bool_]) -> None:
+        """Take out who is held or full, and the GPU types that are used up."""
+        held = self.active & (level.held | full)
+        if not held.any():  # rounding hides who: take who weighs most
+            held = self.active & (level.weight >= level.weight[self.active].max())
+        self.active = self.active & ~held
+        self.types = self.types & ~level.scarce
+        alive = self.groups.fastest(self.types) > 0
+        self.active = self.active & alive

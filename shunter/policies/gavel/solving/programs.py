@@ -1,0 +1,192 @@
+"""Programs over groups: built, started from a point inside, and bounded by their duals.
+
+A program asks for the largest level t at which the throughputs of all groups are t times a
+demand, or for the largest sum of values at which they are at least the demand.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shunter.policies.gavel.solving.blocks import Blocks
+from shunter.policies.gavel.solving.couples import Couples, Ends, Places
+from shunter.policies.gavel.solving.groups import Groups, Pairs
+from shunter.policies.gavel.solving.interior import Floats, Point, Rows, Terms
+
+__all__ = ["Program"]
+
+_LEAST = 1e-300
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The rows of throughput: demands for a step a second, the rest as `Terms`."""
+
+    per_step: Floats
+    slope: Floats
+    floor: Floats
+    price: float
+    value: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A form, and how its fractions are those of groups and pairs.
+
+    `single` and `paired` say where a flat array of fractions belongs: flat places in arrays of
+    shapes (groups, types) and (pairs, types). Without pairs there is no need to say.
+    """
+
+    groups: Groups
+    form: Blocks | Couples
+    single: Places
+    paired: Places
+
+    @classmethod
+    def for_level(cls, groups: Groups, demand: Floats, *, flat: bool = False) -> "Program":
+        """Ask for the largest level of throughputs over demands; 0 demands nothing."""
+        wants = demand > 0
+        per_step = np.where(wants, 1.0 / np.where(wants, demand, 1.0), 0.0)
+        none = np.zeros(len(groups.capacity))
+        floor = np.where(wants, 0.0, -1.0)  # a row that says 0 ≥ −1 asks for nothing
+        return cls._build(
+            groups, _Asked(per_step, wants.astype(np.float64), floor, 1.0, none), flat=flat
+        )
+
+    @classmethod
+    def for_sum(
+        cls, groups: Groups, value: Floats, demand: Floats, *, flat: bool = False
+    ) -> "Program":
+        """Ask for the largest sum of steps times the value of a step on a GPU type."""
+        wants = demand > 0
+        per_step = np.where(wants, 1.0 / np.where(wants, demand, 1.0), 0.0)
+        floor = np.where(wants, 1.0, -1.0)
+        return cls._build(
+            groups, _Asked(per_step, np.zeros(len(wants)), floor, 0.0, value), flat=flat
+        )
+
+    @classmethod
+    def _build(cls, groups: Groups, asked: _Asked, *, flat: bool) -> "Program":
+        if flat or (groups.pairs is not None and len(groups.pairs.first)):
+            return cls._couples(groups, groups.pairs or Pairs.none(groups), asked)
+        counts = groups.counts.astype(np.float64)
+        rates = np.ascontiguousarray(groups.rates.T)
+        usable = _usable(groups, groups.rates).T.astype(np.float64)
+        gain = rates * asked.value[:, None] * usable
+        terms = Terms(counts, counts * usable, gain, asked.slope, asked.floor, asked.price)
+        share = usable * groups.gangs / np.maximum(groups.capacity, _LEAST)[:, None]
+        nowhere = np.zeros(0, np.intp)
+        form = Blocks(rates * asked.per_step * usable, share, usable, terms)
+        return cls(groups, form, nowhere, nowhere)
+
+    @classmethod
+    def _couples(cls, groups: Groups, pairs: Pairs, asked: _Asked) -> "Program":
+        counts, types = groups.counts.astype(np.float64), len(groups.capacity)
+        single = np.flatnonzero(_usable(groups, groups.rates))
+        both = _usable(groups, pairs.first_rates) & _usable(groups, pairs.second_rates)
+        both &= (pairs.weights(counts) > 0)[:, None]
+        paired = np.flatnonzero(both)
+        alone, pair = single // types, paired // types
+        first = np.concatenate([alone, pairs.first[pair]])
+        second = np.concatenate([alone, pairs.second[pair]])
+        kind = np.concatenate([single % types, paired % types])
+        nothing = np.zeros(len(single))
+        rates = np.concatenate(
+            [groups.rates.reshape(-1)[single], pairs.first_rates.reshape(-1)[paired]]
+        )
+        beside = np.concatenate([nothing, pairs.second_rates.reshape(-1)[paired]])
+        weights = np.concatenate([counts[alone], pairs.weights(counts)[pair]])
+        terms = Terms(
+            counts,
+            weights,
+            (rates + beside) * asked.value[kind],
+            asked.slope,
+            asked.floor,
+            asked.price,
+            np.minimum(counts[first], counts[second]) / weights,
+        )
+        form = Couples(
+            Ends(first, second, kind),
+            rates * asked.per_step[first],
+            beside * asked.per_step[second],
+            np.concatenate([nothing, np.ones(len(paired))]),
+            groups.gangs[first] / groups.capacity[kind],
+            types,
+            terms,
+        )
+        return cls(groups, form, single, paired)
+
+    @property
+    def flat(self) -> Couples:
+        """The form over a flat array of fractions, which was asked for or has pairs."""
+        assert isinstance(self.form, Couples)
+        return self.form
+
+    def split(self, x: Floats) -> tuple[Floats, Floats]:
+        """Return fractions of shapes (groups, types) and (pairs, types)."""
+        types = len(self.groups.capacity)
+        pairs = len(self.groups.pairs.first) if self.groups.pairs else 0
+        pair_fractions = np.zeros(pairs * types)
+        if isinstance(self.form, Blocks):
+            single = np.ascontiguousarray((x * self.form.usable).T)
+            return single, pair_fractions.reshape(pairs, types)
+        fractions = np.zeros(self.groups.rates.size)
+        fractions[self.single] = x[: len(self.single)]
+        pair_fractions[self.paired] = x[len(self.single) :]
+        return fractions.reshape(-1, types), pair_fractions.reshape(pairs, types)
+
+    def spread(self) -> Floats:
+        """Return fractions that keep every limit and leave something of each."""
+        form, terms = self.form, self.form.terms
+        if isinstance(form, Blocks):
+            load = (terms.counts * form.share).sum(axis=1)
+            even = 0.5 / np.maximum(load, len(load))
+            return np.where(form.usable > 0, even[:, None], 1.0)
+        x: Floats = np.minimum(terms.counts[form.ends.first], terms.counts[form.ends.second])
+        x = x / terms.weights
+        rows = form.rows(x)
+        most = 2.0 + float(terms.weights.sum() / terms.counts.sum())
+        return x * ((1.0 - 1.0 / most) / max(float(rows.time.max()), float(rows.gpus.max())))
+
+    def start(self, x: Floats, scale: float) -> Point:
+        """Return a point on which all equations hold.
+
+        Products of slacks and duals are about `scale` or, for a level, what its price makes them.
+        """
+        form, terms = self.form, self.form.terms
+        rows, level, mean = form.rows(x), 0.0, scale
+        if terms.price > 0:
+            level = 0.5 * float(rows.rate[terms.slope > 0].min())
+        rate = rows.rate - terms.slope * level - terms.floor
+        slack = Rows(rate, 1.0 - rows.time, 1.0 - rows.gpus)
+        if terms.price > 0:
+            mean = terms.price / float((terms.counts * terms.slope / rate).sum())
+        dual = Rows(mean / slack.rate, mean / slack.time, mean / slack.gpus)
+        cost = form.columns(dual) - terms.gain
+        dual.time = dual.time + max(0.0, -float(cost.min())) + 0.3 * mean / float(np.median(x))
+        cost = form.columns(dual) - terms.gain
+        if isinstance(form, Blocks):
+            cost = np.where(form.usable > 0, cost, 1.0)
+        return Point(x, level, slack, dual, cost)
+
+    def bound(self, dual: Rows) -> float:
+        """Return what no fractions can beat: weak duality, whatever the duals are worth."""
+        form, terms = self.form, self.form.terms
+        y = np.where(terms.floor < 0, 0.0, dual.rate)
+        if terms.price > 0:
+            y = y * (terms.price / float((terms.counts * terms.slope * y).sum()))
+        short = terms.gain - form.columns(Rows(y, dual.time, dual.gpus))
+        q = dual.time.copy()
+        if isinstance(form, Blocks):
+            q += np.maximum(np.where(form.usable > 0, short, -q), -q).max(axis=0)
+        else:
+            np.maximum.at(q, form.ends.first, dual.time[form.ends.first] + short)
+        floors = float((terms.counts * np.maximum(terms.floor, 0.0) * y).sum())
+        return float(dual.gpus.sum() + (terms.counts * q).sum()) - floors
+
+
+def _usable(groups: Groups, rates: Floats) -> NDArray[np.bool_]:
+    """Say which fractions take part at all."""
+    usable: NDArray[np.bool_] = ((rates > 0) | groups.idle) & (groups.capacity > 0)
+    return usable
