@@ -11,9 +11,9 @@ whoever decides has seen the latest vote of every rank that did not yet see his:
 the stop. Ranks that ended need not vote. Alone, a rank stops where it is.
 
 Through torch.distributed (`TorchAgreement`): at each boundary an asynchronous all-reduce (max) of
-the request's number is begun, and read at the next one: the highest rank's boundary plus one, hidden behind
-a mini-batch. It runs in a group of its own on the CPU (gloo), which neither waits for the GPU nor
-mixes with the script's collectives. Every rank must pass the same boundaries.
+the request's number is begun, and read at the next one: the highest rank's boundary plus one,
+hidden behind a mini-batch. It runs in a group of its own on the CPU (gloo), which neither waits
+for the GPU nor mixes with the script's collectives. Every rank must pass the same boundaries.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Agreement(Protocol):
     """What a run asks of the other ranks."""
 
     def stops(self, tick: int, request: int) -> int:
-        """Return the request to stop for at this boundary, or 0; request: 0 if none was seen."""
+        """Return the request to stop for here, or 0; `request` is 0 if none was seen."""
 
     def all_saved(self, request: int, *, saved: bool) -> bool:
         """Wait for the others, and say whether every rank has saved."""
@@ -58,7 +58,7 @@ class Alone:
 
 
 class ChannelAgreement:
-    """Agreement by files in the channel, for ranks of one machine without torch.distributed."""
+    """Agreement by files in the channel, for ranks of one machine."""
 
     def __init__(self, folder: Path, rank: int, world: int, wait_s: float = WAIT_S) -> None:
         self._folder = folder

@@ -140,7 +140,7 @@ class Run:
             self.save()
 
     def boundary(self) -> bool:
-        """Count a mini-batch and say whether to save and leave now; for own ways of saving."""
+        """Count a mini-batch and say whether to stop; for own ways of saving."""
         self.steps_done += 1
         if self._requests is None:
             return False
@@ -169,7 +169,7 @@ class Run:
         return known
 
     def evaluate(self, source: Iterable[Any], *, alone: bool = False) -> Iterator[Any]:
-        """Yield the batches of an evaluation that can be interrupted; resumed, it starts over.
+        """Yield the batches of an evaluation that may be interrupted and done again.
 
         Args:
             source: the loader.

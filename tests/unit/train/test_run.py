@@ -61,7 +61,8 @@ def test_resumed_losses_are_bit_identical(folders: tuple[Path, Path], stops: lis
     for attempt in range(1, len(stops) + 2):
         model = Model()
         run = run_of(line, store, model, attempt)
-        run._requests.close(attempt - 1)  # type: ignore[union-attr]  # each attempt has a new folder
+        assert run._requests is not None
+        run._requests.close(attempt - 1)  # a real attempt has a folder of its own
         try:
             trained(run, model, losses, ask)
         except Left:
@@ -178,7 +179,7 @@ def test_part_without_state_is_refused_at_the_start(folders: tuple[Path, Path]) 
 
 def test_checkpoint_of_another_world_is_refused(folders: tuple[Path, Path]) -> None:
     run_of(None, folders[1], Model()).save()
-    run = Run(None, run_of(None, folders[1], Model())._checkpoints, world=2, leave=leave)  # type: ignore[arg-type]  # a test returns
+    run = Run(None, run_of(None, folders[1], Model())._checkpoints, world=2, leave=leave)
     with pytest.raises(ValueError, match="is of 1 ranks, this run has 2"):
         run.resume()
 
