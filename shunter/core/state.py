@@ -14,6 +14,7 @@ from shunter.core.progress import worked_us
 from shunter.events.facts.decisions import Target
 from shunter.events.rows import DERIVED
 from shunter.events.values.allocation import NOTHING, Allocation
+from shunter.events.values.fact import record
 from shunter.events.values.ids import JobId, QueueName
 from shunter.events.values.job_spec import Demand, JobSpec
 from shunter.events.values.reasons import Wait
@@ -55,7 +56,7 @@ class Outcome(StrEnum):
     timeout = "timeout"
 
 
-@dataclass(slots=True)
+@record
 class Job:
     """A job that has not ended.
 

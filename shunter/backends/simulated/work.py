@@ -3,7 +3,6 @@
 The world keeps its own books. What the scheduler knows comes to it as observations only.
 """
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from shunter.backends.simulated.costs import Costs
@@ -12,6 +11,7 @@ from shunter.backends.simulated.pace import Pace
 from shunter.core.effects import Launch, Resume
 from shunter.core.performance import SpeedModel
 from shunter.events.values.allocation import Allocation
+from shunter.events.values.fact import fact, record
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
 
@@ -34,7 +34,7 @@ class Arrival(Protocol):
         """How it ends: finished, failed or cancelled."""
 
 
-@dataclass(slots=True)
+@record
 class Task:
     """One job of the world, `left` units from its end; `pace` is at base speed.
 
@@ -51,7 +51,7 @@ class Task:
     moves_from: tuple[NodeName, ...] = ()
 
 
-@dataclass(slots=True)
+@record
 class Run:
     """One attempt of a task.
 
@@ -76,7 +76,7 @@ class Run:
         return tuple([share.node for share in self.allocation.shares])
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Leaving:
     """What comes of an order to leave.
 

@@ -5,8 +5,6 @@ that does not fit is refused alone, with its reason; a suspension whose every be
 refused is dropped with them, so nobody makes room in vain.
 """
 
-from dataclasses import dataclass
-
 from shunter.core.cluster import Health
 from shunter.core.performance import level_of
 from shunter.core.planning.guards import Guards
@@ -14,6 +12,7 @@ from shunter.core.planning.plan import Change, Move, Plan, Start, Suspend
 from shunter.core.state import ENDING, Job, State
 from shunter.events.facts.decisions import PlanRejected
 from shunter.events.values.allocation import Allocation, Share, Sharing
+from shunter.events.values.fact import record
 from shunter.events.values.ids import JobId, NodeName, QueueName
 from shunter.events.values.job_spec import Demand, Level, SuspendMode
 from shunter.events.values.reasons import Reason
@@ -25,7 +24,7 @@ _LEVELS = list(Level)  # the nearest first
 _UP, _EXCLUSIVE, _NEVER = Health.up, Sharing.exclusive, SuspendMode.never
 
 
-@dataclass(slots=True)
+@record
 class Approval:
     """What may be done of a plan, and what may not."""
 

@@ -7,10 +7,11 @@ jobs used that have finished.
 
 from dataclasses import dataclass, field
 
+from shunter.events.values.fact import record
 from shunter.events.values.ids import JobId
 
 
-@dataclass(slots=True)
+@record
 class Note:
     """A job in a feedback queue.
 

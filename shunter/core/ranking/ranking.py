@@ -21,6 +21,7 @@ from shunter.core.ranking.waiting import WaitingClass
 from shunter.core.state import WAITING, Job
 from shunter.core.view import View
 from shunter.events.rows import DERIVED
+from shunter.events.values.fact import record
 from shunter.events.values.ids import JobId, QueueName
 from shunter.events.values.job_spec import Demand, SuspendMode
 from shunter.events.values.reasons import ClassWait, Reason, Wait
@@ -35,7 +36,7 @@ _UNPLACED = (
 _NORMAL, _NEVER = int(Band.normal), SuspendMode.never
 
 
-@dataclass(slots=True)
+@record
 class Entry:
     """One job in the ranking.
 

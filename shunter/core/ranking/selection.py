@@ -7,7 +7,7 @@ What a job finds free at its turn is what is free now, plus what running jobs ra
 hold. Going on, that only falls; so a class of equal jobs whose first member does not fit is out.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heapify, heappop, heapreplace
 
 from shunter.core.cluster import CPU_POOL
@@ -17,13 +17,14 @@ from shunter.core.ranking.keys import FIRST, LAST, ORDINAL_MASK
 from shunter.core.ranking.ranking import Entry, Ranking
 from shunter.core.ranking.waiting import WaitingClass
 from shunter.core.view import View
+from shunter.events.values.fact import record
 from shunter.events.values.reasons import Reason
 
 _SKIPPED = Misfit.skipped  # members are slow to look up
 Bars = dict[tuple[int, str], tuple[int, Reason]]
 
 
-@dataclass(slots=True)
+@record
 class Selection:
     """The outcome of one walk: who starts where, who must leave, who found no room.
 

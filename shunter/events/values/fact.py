@@ -1,17 +1,18 @@
-"""The decorator of everything that is written down once and never changed.
+"""The decorators of everything that is made by the million.
 
-A fact is frozen to every type checker, and really frozen under pytest. At run time it is a
-plain slotted dataclass: a frozen one costs three times as much to build, and the simulator
-builds half a million of them in a few seconds.
+A simulation makes a dozen records for each job. A slotted dataclass takes 0.4 us to make, a struct
+of msgspec, which does it in C, a quarter of that or less; and a struct is really frozen at no cost.
+To everybody else such a class is a dataclass: `dataclasses.fields`, `replace` and the type checker
+see its fields as they are written down.
 """
 
-import sys
-from dataclasses import dataclass
-from typing import TypeVar, dataclass_transform
+import dataclasses
+from typing import Any, TypeVar, dataclass_transform
+
+from msgspec import Struct
+from msgspec import field as struct_field
 
 T = TypeVar("T")
-
-REALLY_FROZEN = "pytest" in sys.modules
 
 
 @dataclass_transform(frozen_default=True)
@@ -20,6 +21,26 @@ def fact(cls: type[T]) -> type[T]:
 
     A class that is a key in hot dictionaries may bring a cheaper `__hash__` of its own.
     """
-    if REALLY_FROZEN:
-        return dataclass(slots=True, frozen=True)(cls)
-    return dataclass(slots=True, unsafe_hash="__hash__" not in cls.__dict__)(cls)
+    return _struct(cls, frozen=True)
+
+
+@dataclass_transform(field_specifiers=(dataclasses.field,))
+def record(cls: type[T]) -> type[T]:
+    """Turn a class into a comparable record with slots that may be changed."""
+    return _struct(cls, frozen=False)
+
+
+def _struct(cls: type[T], *, frozen: bool) -> type[T]:
+    """Return the struct that has a class's fields, defaults and methods."""
+    described = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
+    namespace: dict[str, Any] = dict(described.__dict__)
+    for name in ("__dict__", "__weakref__", "__match_args__"):
+        namespace.pop(name, None)
+    for field in dataclasses.fields(described):  # type: ignore[arg-type]  # it was made one above
+        if field.default_factory is not dataclasses.MISSING:
+            namespace[field.name] = struct_field(default_factory=field.default_factory)
+    # Never part of a reference cycle: the collector need not look at them.
+    make: Any = type(Struct)
+    made = make(cls.__name__, (Struct,), namespace, frozen=frozen, gc=False)
+    found: type[T] = made
+    return found
