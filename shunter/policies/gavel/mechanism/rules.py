@@ -1,0 +1,36 @@
+"""Where the paper's intent and the public simulator differ in the mechanism.
+
+The corrected rules compute new fractions at the first round after anything changed, count what a
+gang received from nothing, and let nobody take room who cannot be placed. The peer's wait at least
+1920 seconds, take an instant of 0 for "never", begin each count with half a round, and let jobs
+without fractions take room in which nobody runs then.
+"""
+
+from typing import Final
+
+from shunter.events.values.fact import fact
+
+__all__ = ["CORRECTED", "PEER", "Rules"]
+
+
+@fact
+class Rules:
+    """How the mechanism counts.
+
+    Attributes:
+        reset_s: the least time between two computations of the fractions.
+        seed_s: what each gang has received of each type right after a computation.
+        pair_seed_s: what a pair has received when its second job comes.
+        zero_is_never: take a computation at 0 s for none, so that the next may come at once.
+        unplanned_take_room: choose jobs without fractions too, and then place them nowhere.
+    """
+
+    reset_s: float = 0.0
+    seed_s: float = 0.0
+    pair_seed_s: float = 0.0
+    zero_is_never: bool = False
+    unplanned_take_room: bool = False
+
+
+CORRECTED: Final = Rules()
+PEER: Final = Rules(1920.0, 180.0, 0.0, zero_is_never=True, unplanned_take_room=True)

@@ -1,0 +1,65 @@
+"""The jobs of the played simulator: what each has left to do, and how fast it is where.
+
+A gang is given its rates once, when its last job comes: jobs never change their kind here.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from shunter.core.throughputs import JobKind, ThroughputTable
+from shunter.events.values.ids import GpuType, JobId
+from shunter.policies.gavel.mechanism import Gang
+
+__all__ = ["Jobs", "PeerJob"]
+
+
+@dataclass(slots=True)
+class PeerJob:
+    """A job that has arrived and not ended; `failures` in a row, `left` in steps."""
+
+    job_id: JobId
+    ordinal: int
+    kind: JobKind
+    left: int
+    arrival_s: float
+    weight: float = 1.0
+    failures: int = 0
+
+
+@dataclass(slots=True)
+class Jobs:
+    """All jobs by id in the order of arrival, and the rates of all gangs of them."""
+
+    known: dict[JobId, PeerJob] = field(default_factory=dict)
+    rates: dict[Gang, dict[GpuType, tuple[float, ...]]] = field(default_factory=dict)
+
+    def add(
+        self, job: PeerJob, table: ThroughputTable, types: Iterable[GpuType], *, pairs_too: bool
+    ) -> list[Gang]:
+        """Add a job; return the new gangs: the job alone, then with each other one."""
+        alone, types = (job.job_id,), tuple(types)
+        self.rates[alone] = {name: (table.rate(name, job.kind) or 0.0,) for name in types}
+        found: list[Gang] = [alone]
+        for other in self.known.values() if pairs_too else ():
+            pair = other.job_id, job.job_id
+            self.rates[pair] = {
+                name: table.pair_rates(name, other.kind, job.kind) or (0.0, 0.0) for name in types
+            }
+            found.append(pair)
+        self.known[job.job_id] = job
+        return found
+
+    def remove(self, job_id: JobId) -> None:
+        """Forget a job and its pairs."""
+        del self.known[job_id]
+        for gang in [gang for gang in self.rates if job_id in gang]:
+            del self.rates[gang]
+
+    def gpus(self, gang: Gang) -> int:
+        """Return how many GPUs a gang needs; 0 for a pair of unequal jobs."""
+        sizes = {self.known[job_id].kind.gpus for job_id in gang}
+        return sizes.pop() if len(sizes) == 1 else 0
+
+    def can_run(self, gang: Gang, gpu_type: GpuType) -> bool:
+        """Say whether all jobs of a gang get on there."""
+        return min(self.rates[gang][gpu_type]) > 0

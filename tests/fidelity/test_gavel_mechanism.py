@@ -1,0 +1,120 @@
+"""The mechanism, fed with recorded fractions: the same GPUs in every round, the same ends.
+
+The recorded results and traces are not part of Shunter; they are looked for in ../shared.
+"""
+
+import json
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shunter.core.throughputs import JobKind, ThroughputTable
+from shunter.events.values.ids import GpuType, JobId
+from shunter.policies.gavel.mechanism import Fractions, Gang, Twister
+from shunter.policies.gavel.peer import PeerJob, PeerRounds
+from tests.fidelity.test_gavel_literal import (
+    INPUTS,
+    NONE,
+    REPLAY_CASES,
+    gang_of,
+    times_s,
+    trace_of,
+)
+from tests.peers.gavel_inputs import GavelJob, GavelTable, read_table, read_trace, servers_of
+
+pytestmark = pytest.mark.fidelity
+
+SHUFFLED = ("isolated", "max_min_fairness")
+
+
+def kind_of(text: str) -> JobKind:
+    model, gpus = text[2:-1].rsplit("', ", 1)
+    return JobKind(model, int(gpus))
+
+
+def table_of(table: GavelTable, names: list[str]) -> ThroughputTable:
+    """Return a throughput file as the core knows tables."""
+    alone: dict[GpuType, dict[JobKind, float]] = {}
+    paired: dict[GpuType, Any] = {}
+    for name in names:
+        there, pairs = alone.setdefault(GpuType(name), {}), paired.setdefault(GpuType(name), {})
+        for one, row in table.rows[name].items():
+            there[kind_of(one)] = row["null"]
+            for other, rates in row.items():
+                if other != "null":
+                    pairs[kind_of(one), kind_of(other)] = tuple(rates)
+    return ThroughputTable(alone, paired)
+
+
+def named(gang: tuple[int, ...]) -> Gang:
+    return tuple(JobId(str(number)) for number in gang)
+
+
+def fractions_of(recorded: Any) -> Fractions:
+    return {
+        named(gang_of(gang)): {GpuType(name): part for name, part in row.items()}
+        for gang, row in recorded.items()
+    }
+
+
+def as_peer_job(job: GavelJob) -> PeerJob:
+    kind = JobKind(job.model, job.gpus)
+    return PeerJob(JobId(str(job.number)), job.number, kind, job.steps, job.arrival_s)
+
+
+class Played:
+    """A trace played with recorded fractions: every round, and when each job ended."""
+
+    def __init__(self, replay: Any) -> None:
+        config = replay["config"]
+        self.jobs = read_trace(trace_of(config))
+        self.answers = iter(replay["allocations"])
+        servers = servers_of(config["cluster"], config["gpus_per_server"])
+        self.table = table_of(read_table(INPUTS / config["throughputs"]), list(servers))
+        name = config["policy"]
+        self.rounds = PeerRounds.of(
+            {GpuType(at): [*chain(*where)] for at, where in servers.items()},
+            pairs_too=name == "gandiva",
+            needs_claim=name.startswith("fifo"),
+        )
+        self.rounds.shuffler = Twister.seeded(5) if name in SHUFFLED else None
+        self.seen: list[tuple[float, dict[Gang, tuple[int, ...]]]] = []
+        self.jct_s: dict[int, float | None] = {}
+
+    def run(self) -> "Played":
+        """Play to the end."""
+        rounds, queued, idle = self.rounds, list(self.jobs), False
+        while queued or rounds.jobs.known:
+            if not queued and idle:
+                rounds.ledger.forget_reset()
+            if not rounds.stints and queued:
+                rounds.now_s = queued[0].arrival_s
+            rounds.finish()
+            for job_id, end_s in rounds.ended_s.items():
+                arrival_s = self.jobs[int(job_id)].arrival_s
+                self.jct_s[int(job_id)] = None if end_s is None else end_s - arrival_s
+            while queued and queued[0].arrival_s <= rounds.now_s:
+                rounds.arrive(as_peer_job(queued.pop(0)), self.table)
+            if rounds.ledger.is_due(rounds.now_s):
+                at_s, recorded = next(self.answers)
+                assert at_s == rounds.now_s
+                rounds.ledger.reset(fractions_of(recorded), rounds.now_s)
+            seats = rounds.plan()
+            self.seen.append((rounds.now_s, {gang: at.gpus for gang, at in seats.items()}))
+            idle = not seats
+        return self
+
+
+@pytest.mark.parametrize("path", REPLAY_CASES or NONE)
+def test_mechanism_seats_every_gang_of_every_round_where_the_peer_did(path: Path) -> None:
+    replay = json.loads(path.read_text(encoding="utf-8"))
+
+    played = Played(replay).run()
+
+    assert played.seen == [
+        (at_s, {named(gang_of(gang)): tuple(gpus) for gang, gpus in there.items()})
+        for at_s, there in replay["rounds"]
+    ]
+    assert played.jct_s == pytest.approx(times_s(path.name.split(".")[0]), rel=1e-6)
