@@ -1,0 +1,70 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from shunter.train.checkpoints import KEPT, Checkpoints
+
+
+def store(folder: Path, attempt: int = 1) -> Checkpoints:
+    return Checkpoints(folder, attempt=attempt, rank=0, world=1)
+
+
+def test_state_comes_back_bit_for_bit(tmp_path: Path) -> None:
+    state = {"floats": [0.1, 1e-308, 2.0**0.5], "name": "ü"}
+    folder, size = store(tmp_path).write(7, state)
+    assert store(tmp_path).latest() == folder
+    assert store(tmp_path).read(folder) == state
+    assert (folder / "rank-0.state").stat().st_size == size
+
+
+def test_state_that_is_cut_off_is_not_complete(tmp_path: Path) -> None:
+    old, _ = store(tmp_path).write(7, {"a": 1})
+    new, size = store(tmp_path).write(8, {"a": 2})
+    os.truncate(new / "rank-0.state", size - 1)
+    assert store(tmp_path).latest() == old
+
+
+def test_failure_in_mid_write_leaves_the_old_one_and_no_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, _ = store(tmp_path).write(7, {"a": 1})
+    with monkeypatch.context() as patched:
+
+        def full(_: int) -> None:
+            raise OSError(28, "no space left on device")
+
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="no space left"):
+            store(tmp_path).write(8, {"a": 2})
+    assert store(tmp_path).latest() == old
+    assert not sorted((tmp_path / "attempt-000001" / "step-000000000008").iterdir())
+
+
+def test_fenced_attempt_changes_nothing_for_its_successor(tmp_path: Path) -> None:
+    store(tmp_path, 1).write(10, {})
+    second, _ = store(tmp_path, 2).write(11, {})
+    store(tmp_path, 1).write(99, {})
+    assert store(tmp_path, 3).latest() == second
+
+
+def test_attempt_does_not_read_its_successors(tmp_path: Path) -> None:
+    first, _ = store(tmp_path, 1).write(10, {})
+    store(tmp_path, 2).write(11, {})
+    assert store(tmp_path, 1).latest() == first
+
+
+def test_only_the_newest_are_kept(tmp_path: Path) -> None:
+    for step in range(5):
+        store(tmp_path).write(step, {})
+        store(tmp_path).prune()
+    assert len(sorted(tmp_path.glob("attempt-*/step-*"))) == KEPT
+
+
+def test_what_the_script_writes_itself_counts(tmp_path: Path) -> None:
+    def more(folder: Path) -> None:
+        (folder / "own.bin").write_bytes(b"x" * 1000)
+
+    folder, size = store(tmp_path).write(1, {}, more)
+    assert size > 1000
+    assert store(tmp_path).latest() == folder
