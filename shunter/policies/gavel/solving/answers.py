@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shunter.policies.gavel.solving.groups import Groups, Shares, Status
-from shunter.policies.gavel.solving.interior import Floats, Point, follow
+from shunter.policies.gavel.solving.interior import Floats, Point, centred, follow
 from shunter.policies.gavel.solving.programs import Program
 
 __all__ = ["ACCURACY", "CERTIFIED", "Level", "concluded", "finished", "largest_level", "shares_of"]
@@ -54,9 +54,9 @@ def largest_level(groups: Groups, demand: Floats, accuracy: float = ACCURACY) ->
 
 
 def finished(program: Program, point: Point) -> Shares:
-    """Return the fractions of a point, with all limits kept exactly."""
+    """Return the fractions of a point, centred, with all limits kept exactly."""
     groups = program.groups
-    single, paired = program.split(point.x)
+    single, paired = program.split(centred(program.form, point).x)
     time = _time(groups, single, paired)
     single = np.where(single < _TINY * time[:, None], 0.0, single)
     pairs = groups.pairs

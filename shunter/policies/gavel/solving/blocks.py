@@ -53,6 +53,7 @@ class BlockFactor:
     def __init__(self, form: Blocks, scale: Floats, ratio: Rows) -> None:
         rate, terms = form.rate, form.terms
         self.form, self.scale = form, scale
+        self.freest, self.every = scale.argmax(axis=0), np.arange(scale.shape[1])
         self.used = terms.counts * form.share
         weighted = rate * scale
         ones, mixed = scale.sum(axis=0), weighted.sum(axis=0)
@@ -122,8 +123,14 @@ class BlockFactor:
             gpus, t = np.linalg.solve(self.border, right), 0.0
         cost = cost - self.form.share * gpus[:, None]
         rate = rows.rate + terms.slope * t
-        y, q = self._duals(cost, rate, rows.time)
-        return self._fractions(cost, rate, rows.time), Rows(y, q, gpus), t
+        moved = self._fractions(cost, rate, rows.time)
+        y, _ = self._duals(cost, rate, rows.time)
+        # Where fractions are free, y and q are large numbers with a small difference, the reduced
+        # cost. So q is what the freest fraction of the group makes it.
+        q = (cost - moved / np.maximum(self.scale, 1e-300) + self.form.rate * y)[
+            self.freest, self.every
+        ]
+        return moved, Rows(y, q, gpus), t
 
     def _fractions(self, cost: Floats, rate: Floats, time: Floats) -> Floats:
         answer: Floats = (self.free * cost).sum(axis=1) + self.lift * rate - self.drop * time

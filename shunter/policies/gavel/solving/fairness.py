@@ -1,12 +1,27 @@
-"""Max-min fairness and makespan: one largest level each (OSDI 2020, sections 4.1 and 4.2)."""
+"""Max-min fairness and makespan, one largest level each, and shares that need no program.
+
+OSDI 2020, sections 4.1 and 4.2; isolated shares are the yardstick of section 5.
+"""
 
 import numpy as np
 
-from shunter.policies.gavel.solving.answers import concluded, finished, largest_level
+from shunter.policies.gavel.solving.answers import (
+    concluded,
+    finished,
+    largest_level,
+    shares_of,
+)
 from shunter.policies.gavel.solving.groups import Groups, Shares, Status, proportional_rates
 from shunter.policies.gavel.solving.interior import Floats
 
-__all__ = ["least_total_duration", "level_shares", "max_min_fairness"]
+__all__ = [
+    "isolated",
+    "isolated_fractions",
+    "least_total_duration",
+    "level_shares",
+    "max_min_fairness",
+    "proportional",
+]
 
 
 def max_min_fairness(groups: Groups, weights: Floats) -> Shares:
@@ -47,3 +62,40 @@ def level_shares(groups: Groups, demand: Floats) -> Shares:
     wants = demand > 0
     objective = float((shares.throughputs[wants] / demand[wants]).min())
     return concluded(shares, objective, level.bound / scale, 1)
+
+
+def isolated(groups: Groups) -> Shares:
+    """Give each job the same part of every GPU type, as a cluster of its own.
+
+    Objective: 0, as nothing is optimised.
+    """
+    fault = groups.fault()
+    if fault is not None:
+        return Shares.none(groups, fault)
+    return shares_of(groups, isolated_fractions(groups), _no_pairs(groups))
+
+
+def proportional(groups: Groups) -> Shares:
+    """Give each job time on every type in proportion to its GPUs.
+
+    Where that is more than there is, all get less. Objective: 0.
+    """
+    fault = groups.fault()
+    if fault is not None:
+        return Shares.none(groups, fault)
+    part = groups.capacity / max(float(groups.capacity.sum()), 1e-300)
+    return shares_of(groups, np.tile(part, (len(groups.counts), 1)), _no_pairs(groups))
+
+
+def isolated_fractions(groups: Groups) -> Floats:
+    """Return N_j / (m s), divided by its sum over types where that is above 1.
+
+    Shape (groups, types); finish-time fairness measures against the throughput it gives.
+    """
+    fractions = groups.capacity / (groups.counts.sum() * groups.gangs[:, None])
+    whole: Floats = fractions / np.maximum(fractions.sum(axis=1, keepdims=True), 1.0)
+    return whole
+
+
+def _no_pairs(groups: Groups) -> Floats:
+    return np.zeros((len(groups.pairs.first) if groups.pairs else 0, len(groups.capacity)))

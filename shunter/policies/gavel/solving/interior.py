@@ -23,7 +23,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Factor", "Floats", "Form", "Point", "Rows", "Terms", "follow"]
+__all__ = ["Factor", "Floats", "Form", "Point", "Rows", "Terms", "centred", "follow"]
 
 Floats = NDArray[np.float64]
 
@@ -31,6 +31,8 @@ _ROUNDS_MAX = 100
 _STEP = 0.995  # of the way to the nearest bound
 _BEND = 100.0  # mean products: the most that is believed of the second order
 _WIDE = 0.01  # of the value: a gap above is a wide one
+_CENTRINGS_MAX = 12
+_CENTRED = 0.01  # of the mean product: how far the worst may be from it
 _STALLED = 8  # rounds without a smaller gap: rounding has taken over
 
 
@@ -159,20 +161,61 @@ def follow(form: Form, point: Point, accuracy: float, scale: float = 0.0) -> Poi
             break
         ease = terms.ease if gap > _WIDE * value else 1.0
         mean = gap / (rows + float((terms.weights * ease).sum()))
-        point = _advance(form, point, mean, ease)
+        least = 0.3 * mean * accuracy * value / gap  # below, rounding would blur the centre
+        point = _advance(form, point, (mean, least), ease)
     return best
 
 
-def _advance(form: Form, point: Point, mean: float, ease: Floats | float) -> Point:
-    """Take one step of Mehrotra's method, from a mean product towards a smaller one."""
+def centred(form: Form, point: Point) -> Point:
+    """Return the point of the central path with the gap of another one near it."""
+    terms = form.terms
+    barrier = float(2.0 * terms.counts.sum() + terms.weights.sum()) + len(point.slack.gpus)
+    mean = point.gap(form) / barrier
+    best, least = point, _spread(form, point, mean)
+    for _ in range(_CENTRINGS_MAX):
+        if least <= _CENTRED:
+            break
+        slack, dual = point.slack, point.dual
+        ratio = Rows(slack.rate / dual.rate, slack.time / dual.time, slack.gpus / dual.gpus)
+        newton = _Newton(form, point, form.factor(point.x / point.cost, ratio))
+        wanted = Rows(
+            mean - slack.rate * dual.rate,
+            mean - slack.time * dual.time,
+            mean - slack.gpus * dual.gpus,
+        )
+        step = newton.step(_Products(mean - point.x * point.cost, wanted))
+        primal, both = _lengths(point, step)
+        point = _moved(point, step, min(1.0, _STEP * primal), min(1.0, _STEP * both))
+        spread = _spread(form, point, mean)
+        if not np.isfinite(spread):
+            break
+        best, least = (point, spread) if spread < least else (best, least)
+    return best
+
+
+def _spread(form: Form, point: Point, mean: float) -> float:
+    """Return how far the worst product is from the mean, as a part of it."""
+    slack, dual, terms = point.slack, point.dual, form.terms
+    parts = (
+        np.where(terms.weights > 0, point.x * point.cost, mean),
+        slack.rate * dual.rate,
+        slack.time * dual.time,
+        slack.gpus * dual.gpus,
+    )
+    return max(float(np.abs(part / mean - 1.0).max()) for part in parts)
+
+
+def _advance(form: Form, point: Point, means: tuple[float, float], ease: Floats | float) -> Point:
+    """Take one step of Mehrotra's method, from a mean product towards the least one."""
+    mean, least = means
     x, slack, dual, cost = point.x, point.slack, point.dual, point.cost
     ratio = Rows(slack.rate / dual.rate, slack.time / dual.time, slack.gpus / dual.gpus)
     newton = _Newton(form, point, form.factor(x / cost, ratio))
     rate, time, gpus = slack.rate * dual.rate, slack.time * dual.time, slack.gpus * dual.gpus
     guess = newton.step(_Products(-x * cost, Rows(-rate, -time, -gpus)))
     primal, both = _lengths(point, guess)
-    reached = _moved(point, guess, primal, both).gap(form) / point.gap(form)
-    aim, most = mean * min(max(reached, 0.0), 1.0) ** 3, _BEND * mean
+    reached = _moved(point, guess, min(1.0, primal), min(1.0, both)).gap(form) / point.gap(form)
+    aim, most = max(least, mean * min(max(reached, 0.0), 1.0) ** 3), _BEND * mean
 
     def wanted(now: Floats, left: Floats, right: Floats, weight: Floats | float = 1.0) -> Floats:
         bend = np.minimum(np.maximum(left * right, -most), most)
@@ -191,7 +234,7 @@ def _advance(form: Form, point: Point, mean: float, ease: Floats | float) -> Poi
         )
     )
     primal, both = _lengths(point, step)
-    return _moved(point, step, _STEP * primal, _STEP * both)
+    return _moved(point, step, min(1.0, _STEP * primal), min(1.0, _STEP * both))
 
 
 class _Newton:
@@ -257,9 +300,9 @@ def _lengths(point: Point, step: _Step) -> tuple[float, float]:
 
 
 def _length(values: Floats, change: Floats) -> float:
-    """Return the part of a change, at most all, that leaves values positive."""
-    worst = float((change / values).min(initial=-1.0))
-    return 1.0 / -worst if worst < -1.0 else 1.0
+    """Return how many times a change leaves the values positive."""
+    worst = float((change / values).min(initial=0.0))
+    return -1.0 / worst if worst < 0 else np.inf
 
 
 def _moved(point: Point, step: _Step, primal: float, dual: float) -> Point:

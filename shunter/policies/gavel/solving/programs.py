@@ -73,7 +73,8 @@ class Program:
         counts = groups.counts.astype(np.float64)
         rates = np.ascontiguousarray(groups.rates.T)
         usable = _usable(groups, groups.rates).T.astype(np.float64)
-        gain = rates * asked.value[:, None] * usable
+        # A gain of −1 gives what has no part a cost of 1, and no weight.
+        gain = np.where(usable > 0, rates * asked.value[:, None], -1.0)
         terms = Terms(counts, counts * usable, gain, asked.slope, asked.floor, asked.price)
         share = usable * groups.gangs / np.maximum(groups.capacity, _LEAST)[:, None]
         nowhere = np.zeros(0, np.intp)
@@ -166,8 +167,6 @@ class Program:
         cost = form.columns(dual) - terms.gain
         dual.time = dual.time + max(0.0, -float(cost.min())) + 0.3 * mean / float(np.median(x))
         cost = form.columns(dual) - terms.gain
-        if isinstance(form, Blocks):
-            cost = np.where(form.usable > 0, cost, 1.0)
         return Point(x, level, slack, dual, cost)
 
     def bound(self, dual: Rows) -> float:
