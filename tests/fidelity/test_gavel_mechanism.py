@@ -4,6 +4,7 @@ The recorded results and traces are not part of Shunter; they are looked for in 
 """
 
 import json
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,15 @@ import pytest
 
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
-from shunter.policies.gavel.mechanism import Fractions, Gang, Twister
+from shunter.policies.gavel.mechanism import Fractions, Gang, Targets, Twister
+from shunter.policies.gavel.objectives import Allox, FastestFirst, Isolated, StaleFifo
 from shunter.policies.gavel.peer import PeerJob, PeerRounds
 from tests.fidelity.test_gavel_literal import (
+    ALONE_CASES,
     INPUTS,
     NONE,
     REPLAY_CASES,
+    RUNS,
     gang_of,
     times_s,
     trace_of,
@@ -26,7 +30,13 @@ from tests.peers.gavel_inputs import GavelJob, GavelTable, read_table, read_trac
 
 pytestmark = pytest.mark.fidelity
 
-SHUFFLED = ("isolated", "max_min_fairness")
+SHUFFLED = ("fifo", "isolated", "max_min_fairness")
+ALONE: dict[str, Callable[[], Targets]] = {
+    "allox": Allox,
+    "fifo": StaleFifo,
+    "fifo_perf": FastestFirst,
+    "isolated": Isolated,
+}
 
 
 def kind_of(text: str) -> JobKind:
@@ -67,10 +77,9 @@ def as_peer_job(job: GavelJob) -> PeerJob:
 class Played:
     """A trace played with recorded fractions: every round, and when each job ended."""
 
-    def __init__(self, replay: Any) -> None:
-        config = replay["config"]
+    def __init__(self, config: Any, answer: Callable[[PeerRounds, ThroughputTable], Fractions]):
         self.jobs = read_trace(trace_of(config))
-        self.answers = iter(replay["allocations"])
+        self.answer = answer
         servers = servers_of(config["cluster"], config["gpus_per_server"])
         self.table = table_of(read_table(INPUTS / config["throughputs"]), list(servers))
         name = config["policy"]
@@ -98,9 +107,7 @@ class Played:
             while queued and queued[0].arrival_s <= rounds.now_s:
                 rounds.arrive(as_peer_job(queued.pop(0)), self.table)
             if rounds.ledger.is_due(rounds.now_s):
-                at_s, recorded = next(self.answers)
-                assert at_s == rounds.now_s
-                rounds.ledger.reset(fractions_of(recorded), rounds.now_s)
+                rounds.ledger.reset(self.answer(rounds, self.table), rounds.now_s)
             seats = rounds.plan()
             self.seen.append((rounds.now_s, {gang: at.gpus for gang, at in seats.items()}))
             idle = not seats
@@ -111,10 +118,27 @@ class Played:
 def test_mechanism_seats_every_gang_of_every_round_where_the_peer_did(path: Path) -> None:
     replay = json.loads(path.read_text(encoding="utf-8"))
 
-    played = Played(replay).run()
+    recorded = iter(replay["allocations"])
+
+    def repeat(rounds: PeerRounds, _: ThroughputTable) -> Fractions:
+        at_s, fractions = next(recorded)
+        assert at_s == rounds.now_s
+        return fractions_of(fractions)
+
+    played = Played(replay["config"], repeat).run()
 
     assert played.seen == [
         (at_s, {named(gang_of(gang)): tuple(gpus) for gang, gpus in there.items()})
         for at_s, there in replay["rounds"]
     ]
     assert played.jct_s == pytest.approx(times_s(path.name.split(".")[0]), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ALONE_CASES or NONE)
+def test_objective_without_a_solver_ends_every_job_when_the_peer_did(name: str) -> None:
+    config = RUNS[name]["config"]
+    objective = ALONE[config["policy"]]()
+
+    played = Played(config, lambda rounds, table: objective.fractions(rounds.wanted(table))).run()
+
+    assert played.jct_s == pytest.approx(times_s(name), rel=1e-6)

@@ -7,13 +7,14 @@ from shunter.policies.gavel.mechanism.ledger import Ledger, priority
 from shunter.policies.gavel.mechanism.rules import CORRECTED, PEER, Rules
 from shunter.policies.gavel.mechanism.seating import Seat, seat
 from shunter.policies.gavel.mechanism.selection import Chosen, Gangs, select
-from shunter.policies.gavel.mechanism.targets import Fractions, Gang, Targets
+from shunter.policies.gavel.mechanism.targets import Claim, Fractions, Gang, Targets, Wanted
 from shunter.policies.gavel.mechanism.twister import Twister
 
 __all__ = [
     "CORRECTED",
     "PEER",
     "Chosen",
+    "Claim",
     "Fractions",
     "Gang",
     "Gangs",
@@ -22,6 +23,7 @@ __all__ = [
     "Seat",
     "Targets",
     "Twister",
+    "Wanted",
     "priority",
     "seat",
     "select",

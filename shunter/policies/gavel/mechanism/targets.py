@@ -5,29 +5,47 @@ of its GPUs or not at all.
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
-from shunter.core.throughputs import ThroughputTable
-from shunter.core.view import View
+from shunter.core.throughputs import JobKind, ThroughputTable
+from shunter.events.values.fact import fact
 from shunter.events.values.ids import GpuType, JobId
 
-__all__ = ["Fractions", "Gang", "Targets"]
+__all__ = ["Claim", "Fractions", "Gang", "Targets", "Wanted"]
 
 Gang = tuple[JobId, ...]
 Fractions = Mapping[Gang, Mapping[GpuType, float]]
 
 
+@fact
+class Claim:
+    """A job that wants GPUs: its kind, its steps left, and since when."""
+
+    job_id: JobId
+    kind: JobKind
+    left: int
+    age_s: float = 0.0
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """All claims in the order of arrival, and what there is: whole GPUs of each type."""
+
+    claims: tuple[Claim, ...]
+    gpus: Mapping[GpuType, int]
+    table: ThroughputTable
+
+    def rate(self, claim: Claim, gpu_type: GpuType) -> float:
+        """Return the steps a second of a job alone; 0 where it cannot run."""
+        return self.table.rate(gpu_type, claim.kind) or 0.0
+
+
 class Targets(Protocol):
-    """An objective, solved: from jobs, throughputs and cluster to fractions."""
+    """An objective with what it remembers: a plain dataclass."""
 
-    @property
-    def name(self) -> str:
-        """Its name in configuration and log."""
-
-    def start(self) -> Any:
-        """Return what it remembers from one computation to the next, before the first."""
-
-    def fractions(self, view: View, table: ThroughputTable, memory: Any) -> Fractions:
+    def fractions(self, wanted: Wanted) -> Fractions:
         """Return the fraction of time each gang should have on each GPU type.
 
         A gang without a row is not to run until the next computation.

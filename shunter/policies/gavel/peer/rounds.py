@@ -13,7 +13,17 @@ from typing import Final
 
 from shunter.core.throughputs import ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
-from shunter.policies.gavel.mechanism import PEER, Gang, Ledger, Seat, Twister, seat, select
+from shunter.policies.gavel.mechanism import (
+    PEER,
+    Claim,
+    Gang,
+    Ledger,
+    Seat,
+    Twister,
+    Wanted,
+    seat,
+    select,
+)
 from shunter.policies.gavel.peer.jobs import Jobs, PeerJob
 
 __all__ = ["PeerRounds"]
@@ -93,6 +103,16 @@ class PeerRounds:
         stints, self.stints = self.stints, []
         for stint in sorted(stints, key=lambda s: (-s.finish_s, len(s.gang), order[s.gang])):
             self._complete(stint)
+
+    def wanted(self, table: ThroughputTable) -> Wanted:
+        """Return what an objective is to divide."""
+        known = self.jobs.known.values()
+        claims = [
+            Claim(job.job_id, job.kind, job.left, self.now_s - job.arrival_s, job.weight)
+            for job in known
+        ]
+        room = {name: len(gpus) for name, gpus in self.numbers.items()}
+        return Wanted(tuple(claims), room, table)
 
     def plan(self) -> dict[Gang, Seat]:
         """Choose and seat the gangs of the next round, and begin it."""

@@ -1,0 +1,80 @@
+"""First in, first out: by the speed of each job, and as the public simulator has it."""
+
+from dataclasses import dataclass, field
+
+from shunter.events.values.ids import GpuType, JobId
+from shunter.policies.gavel.mechanism.targets import Claim, Fractions, Gang, Wanted
+from shunter.policies.gavel.mechanism.twister import Twister
+
+__all__ = ["FastestFirst", "StaleFifo"]
+
+
+@dataclass(slots=True)
+class FastestFirst:
+    """Each job in turn takes all of the fastest type with room.
+
+    The first that finds no room ends it. A job whose types with room are all too small for it
+    (a rate of 0) gets nothing and holds
+    nobody up.
+    """
+
+    def fractions(self, wanted: Wanted) -> Fractions:
+        """Return ones and zeros."""
+        free = dict(wanted.gpus)
+        found: dict[Gang, dict[GpuType, float]] = {
+            (claim.job_id,): dict.fromkeys(free, 0.0) for claim in wanted.claims
+        }
+        for claim in wanted.claims:
+            rooms = [name for name in free if free[name] >= claim.kind.gpus]
+            if not rooms:
+                break
+            rates = {name: wanted.rate(claim, name) for name in rooms}
+            best = max(rooms, key=rates.__getitem__)
+            if rates[best] > 0:
+                free[best] -= claim.kind.gpus
+                found[(claim.job_id,)][best] = 1.0
+        return found
+
+
+@dataclass(slots=True)
+class StaleFifo:
+    """The simulator's `fifo`: the type named last of those with room.
+
+    However full it gets meanwhile. A random draw was to choose the type. What it does choose
+    is which type is struck off when the
+    last one has exactly no GPU left. New jobs inherit the types of ended ones first.
+    """
+
+    draws: Twister = field(default_factory=lambda: Twister.seeded(0))
+    given: dict[JobId, GpuType] = field(default_factory=dict)
+    order: list[JobId] = field(default_factory=list)
+
+    def fractions(self, wanted: Wanted) -> Fractions:
+        """Return a one for each job that was given a type."""
+        free = dict(wanted.gpus)
+        known = {claim.job_id: claim for claim in wanted.claims}
+        queue = [claim for claim in wanted.claims if claim.job_id not in self.given]
+        places = {job_id: place for place, job_id in enumerate(self.order)}
+        for job_id in sorted(self.given, key=places.__getitem__):
+            name = self.given[job_id]
+            if job_id in known:
+                free[name] -= known[job_id].kind.gpus
+                continue
+            del self.given[job_id]
+            if queue:
+                self._give(queue.pop(0), name, free)
+        names = [name for name in free if free[name] > 0]
+        while queue and names:
+            drawn, name = self.draws.below(len(names)), names[-1]
+            self._give(queue.pop(0), name, free)
+            if free[name] == 0:
+                names.pop(drawn)
+        self.order = list(known)
+        return {
+            (job_id,): {name: float(self.given.get(job_id) == name) for name in free}
+            for job_id in known
+        }
+
+    def _give(self, claim: Claim, name: GpuType, free: dict[GpuType, int]) -> None:
+        self.given[claim.job_id] = name
+        free[name] -= claim.kind.gpus
