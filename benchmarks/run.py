@@ -68,6 +68,14 @@ BENCHMARKS = (
         (Measure("verify_events_per_s", "budget_verify_events_per_s", "events/s", is_rate=True),),
     ),
     Benchmark("live_append", ("--seconds", "2"), (Measure("p99_s", "budget_p99_s", "s, p99"),)),
+    Benchmark(
+        "sdk_step",
+        ("--steps", "2000", "--best-of", "2"),
+        (
+            Measure("step_us", "budget_step_us", "µs a step"),
+            Measure("rank_us", "budget_step_us", "µs a step, one of four ranks"),
+        ),
+    ),
 )
 
 

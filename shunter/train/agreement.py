@@ -8,7 +8,8 @@ Through the channel (`ChannelAgreement`): a rank that sees the request writes it
 and goes on, with a new vote at each boundary. The first one that sees all votes creates the stop
 file, exactly once, with the highest vote plus one. A rank votes *before* it reads the others, so
 whoever decides has seen the latest vote of every rank that did not yet see his: nobody can be past
-the stop. Ranks that ended need not vote. Alone, a rank stops where it is.
+the stop. Once a rank has ended no checkpoint can be whole, and the others train to their end too.
+Alone, a rank stops where it is.
 
 Through torch.distributed (`TorchAgreement`): at each boundary an asynchronous all-reduce (max) of
 the request's number is begun, and read at the next one: the highest rank's boundary plus one,
@@ -73,10 +74,9 @@ class ChannelAgreement:
         if not stop_path.exists():
             own = channel.answer_path(self._folder, "vote", request, self._rank)
             channel.put(own, {"tick": tick})
-            votes = {**self._ended(), **channel.answers(self._folder, "vote", request)}
-            if len(votes) < self._world:
+            highest = self._highest(request)
+            if highest is None:
                 return 0
-            highest = max(int(vote["tick"]) for vote in votes.values())
             channel.create(stop_path, {"tick": highest + 1})
         stop = channel.get(stop_path)
         return request if stop is not None and tick >= int(stop["tick"]) else 0
@@ -84,21 +84,29 @@ class ChannelAgreement:
     def all_saved(self, request: int, *, saved: bool) -> bool:
         """Wait until each rank has saved, one has failed, or the time is over."""
         until = time.monotonic() + self._wait_s
-        needed = self._world - len(self._ended())
         while saved and not channel.answers(self._folder, "failed", request):
-            if len(channel.answers(self._folder, "saved", request)) >= needed:
+            if len(channel.answers(self._folder, "saved", request)) >= self._world:
                 return True
-            if time.monotonic() > until:
+            if self._is_one_ended() or time.monotonic() > until:
                 break
             time.sleep(_LOOK_EVERY_S)
         return False
 
-    def ends(self) -> None:
-        channel.put(self._folder / f"vote.ended.{self._rank}.json", {"tick": -1})
+    def _highest(self, request: int) -> int | None:
+        """Return the highest vote, or None while one is missing: then no more are read."""
+        highest = 0
+        for rank in range(self._world):
+            vote = channel.get(channel.answer_path(self._folder, "vote", request, rank))
+            if vote is None:
+                return None
+            highest = max(highest, int(vote["tick"]))
+        return highest
 
-    def _ended(self) -> dict[int, Any]:
-        paths = sorted(self._folder.glob("vote.ended.*.json"))
-        return {int(path.name.split(".")[2]): {"tick": -1} for path in paths}
+    def ends(self) -> None:
+        channel.put(self._folder / f"ended.{self._rank}.json", {})
+
+    def _is_one_ended(self) -> bool:
+        return bool(sorted(self._folder.glob("ended.*.json")))
 
 
 class TorchAgreement:

@@ -18,6 +18,7 @@ Files; RANK counts from 0, and REQUEST is the number of a request, from 1::
     progress.RANK.json            job: {rank, world, pid, step, batch_s, batches, state, ...}
     acknowledged.REQUEST.RANK.json    job: seen {step}; it will stop at its next boundary
     vote.REQUEST.RANK.json        job: internal, how ranks agree on where to stop
+    ended.RANK.json               job: internal, this rank comes to no further boundary
     stop.REQUEST.json             job: internal, the boundary agreed on, created exactly once
     saved.REQUEST.RANK.json       job: the checkpoint is complete {step, path, bytes, save_s}
     failed.REQUEST.RANK.json      job: it could not be saved {step, error}; the job goes on
@@ -71,8 +72,9 @@ def put(path: Path, document: Document) -> None:
     try:
         temporary.write_text(json.dumps(document))
         os.replace(temporary, path)  # noqa: PTH105  Path.replace is the same call, and slower
-    finally:
+    except OSError:
         temporary.unlink(missing_ok=True)
+        raise
 
 
 def create(path: Path, document: Document) -> bool:

@@ -56,7 +56,7 @@ class Checkpoints:
         _write_synced(folder / f"rank-{self._rank}.json", manifest, plain=True)
         for each in (folder.parent, self.folder):
             _sync(each)
-        return folder, size if more is None else _tree_bytes(folder)
+        return folder, size if more is None else tree_bytes(folder)
 
     def latest(self) -> Path | None:
         """Return the folder of the newest complete checkpoint."""
@@ -81,6 +81,11 @@ class Checkpoints:
             if named and int(named[1]) <= self._attempt and _is_complete(folder):
                 found.append(((int(named[1]), int(named[2])), folder))
         return [folder for _, folder in sorted(found)]
+
+
+def tree_bytes(folder: Path) -> int:
+    """Return the bytes of all files in a folder and below."""
+    return sum(path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file())
 
 
 def _is_complete(folder: Path) -> bool:
@@ -140,7 +145,3 @@ def _sync(path: Path) -> None:
 def _sync_tree(folder: Path) -> None:
     for path in sorted(folder.rglob("*")):
         _sync(path)
-
-
-def _tree_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file())

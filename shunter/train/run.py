@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from shunter.train import channel, state
 from shunter.train.agreement import Agreement, Alone, agreement
 from shunter.train.batches import Batches
-from shunter.train.checkpoints import Checkpoints
+from shunter.train.checkpoints import Checkpoints, tree_bytes
 from shunter.train.pace import Pace
 from shunter.train.parts import Parts
 from shunter.train.requests import Requests
@@ -206,6 +206,10 @@ class Run:
             self._leave()
         self._go_on()
 
+    def saved_by_script(self, path: Path, save_s: float) -> None:
+        """As `saved`, for a folder that the script has written in its own way."""
+        self.saved(path, tree_bytes(path), save_s)
+
     def save(self) -> None:
         """Save without leaving; a failure is told and the run goes on."""
         if self._checkpoints is None:
@@ -242,10 +246,11 @@ class Run:
         if self._requests is None or self._pace.is_over:
             return
         self._pace.is_over = True
-        if self._agreement is not None:
-            self._agreement.ends()
-        elif self._world > 1 and self._folder is not None:
-            agreement(self._folder, self._rank, self._world).ends()
+        try:
+            if self._agreement is not None:
+                self._agreement.ends()
+        except OSError:
+            return  # the channel is gone, and with it whoever would have read this
         self._tell("finished")
 
     def _is_stop(self) -> bool:

@@ -51,13 +51,13 @@ def test_stop_is_one_past_the_highest_rank(tmp_path: Path) -> None:
     assert first.stops(7, 1) == second.stops(7, 1) == 1
 
 
-def test_rank_that_ended_is_not_waited_for(tmp_path: Path) -> None:
+def test_ranks_go_on_at_once_where_one_has_ended(tmp_path: Path) -> None:
     first, second = (ChannelAgreement(tmp_path, rank, 2) for rank in (0, 1))
     second.ends()
     assert not first.stops(3, 1)
-    assert first.stops(4, 1)
+    assert not first.stops(4, 1)
     channel.put(channel.answer_path(tmp_path, "saved", 1, 0), {})
-    assert first.all_saved(1, saved=True)
+    assert not first.all_saved(1, saved=True)
 
 
 def test_ranks_go_on_where_one_cannot_save(tmp_path: Path) -> None:

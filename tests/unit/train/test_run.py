@@ -169,7 +169,16 @@ def test_channel_that_vanished_does_not_stop_the_training(folders: tuple[Path, P
     folders[0].rmdir()
     run = run_of(folders[0], None, Model())
     run.step()
+    run.finish()
     assert run.steps_done == 1
+
+
+def test_rank_ends_quietly_where_the_channel_vanished(folders: tuple[Path, Path]) -> None:
+    run = Run(folders[0], None, world=2)
+    run.step()
+    folders[0].joinpath("progress.0.json").unlink()
+    folders[0].rmdir()
+    run.finish()
 
 
 def test_part_without_state_is_refused_at_the_start(folders: tuple[Path, Path]) -> None:

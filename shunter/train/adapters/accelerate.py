@@ -1,0 +1,28 @@
+"""Accelerate: `run = started(accelerator)` after `prepare`, and `run.step()` in the loop.
+
+`accelerator.save_state` and `load_state` carry the prepared models, optimizers, schedulers,
+scalers and what was registered; ours are step, epoch, chance and the loader's position.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from shunter.train.run import Run, start
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FOLDER = "accelerate"
+
+
+def started(accelerator: Any, **options: Any) -> Run:
+    """Begin or resume a run whose state an Accelerator keeps; options as of `start`."""
+
+    def save(folder: Path) -> None:
+        accelerator.save_state(str(folder / FOLDER))
+
+    def load(folder: Path) -> None:
+        accelerator.load_state(str(folder / FOLDER))
+
+    return start(save=save, load=load, **options)
