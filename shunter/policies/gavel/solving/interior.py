@@ -162,7 +162,10 @@ def follow(form: Form, point: Point, accuracy: float, scale: float = 0.0) -> Poi
         ease = terms.ease if gap > _WIDE * value else 1.0
         mean = gap / (rows + float((terms.weights * ease).sum()))
         least = 0.3 * mean * accuracy * value / gap  # below, rounding would blur the centre
-        point = _advance(form, point, (mean, least), ease)
+        following = _stepped(form, point, (mean, least), ease)
+        if following is None:
+            break
+        point = following
     return best
 
 
@@ -175,22 +178,39 @@ def centred(form: Form, point: Point) -> Point:
     for _ in range(_CENTRINGS_MAX):
         if least <= _CENTRED:
             break
-        slack, dual = point.slack, point.dual
-        ratio = Rows(slack.rate / dual.rate, slack.time / dual.time, slack.gpus / dual.gpus)
-        newton = _Newton(form, point, form.factor(point.x / point.cost, ratio))
-        wanted = Rows(
-            mean - slack.rate * dual.rate,
-            mean - slack.time * dual.time,
-            mean - slack.gpus * dual.gpus,
-        )
-        step = newton.step(_Products(mean - point.x * point.cost, wanted))
-        primal, both = _lengths(point, step)
-        point = _moved(point, step, min(1.0, _STEP * primal), min(1.0, _STEP * both))
+        try:
+            with np.errstate(all="ignore"):
+                point = _towards(form, point, mean)
+        except np.linalg.LinAlgError:
+            break
         spread = _spread(form, point, mean)
         if not np.isfinite(spread):
             break
         best, least = (point, spread) if spread < least else (best, least)
     return best
+
+
+def _stepped(
+    form: Form, point: Point, means: tuple[float, float], ease: Floats | float
+) -> Point | None:
+    """Take a step; None where rounding has made the Newton system singular."""
+    try:
+        with np.errstate(all="ignore"):
+            return _advance(form, point, means, ease)
+    except np.linalg.LinAlgError:
+        return None
+
+
+def _towards(form: Form, point: Point, mean: float) -> Point:
+    """Take one Newton step to where all products are the mean."""
+    slack, dual = point.slack, point.dual
+    ratio = Rows(slack.rate / dual.rate, slack.time / dual.time, slack.gpus / dual.gpus)
+    newton = _Newton(form, point, form.factor(point.x / point.cost, ratio))
+    rate, time, gpus = slack.rate * dual.rate, slack.time * dual.time, slack.gpus * dual.gpus
+    wanted = Rows(mean - rate, mean - time, mean - gpus)
+    step = newton.step(_Products(mean - point.x * point.cost, wanted))
+    primal, both = _lengths(point, step)
+    return _moved(point, step, min(1.0, _STEP * primal), min(1.0, _STEP * both))
 
 
 def _spread(form: Form, point: Point, mean: float) -> float:
