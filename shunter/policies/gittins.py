@@ -49,6 +49,11 @@ class ServiceSteps:
     wanders: bool = False
     misfit: Misfit = Misfit.skipped
 
+    def numbers(self, rank: int) -> tuple[int, ...]:
+        """Return the queue, and the value of the curve."""
+        queue, value = rank >> _QUEUE_SHIFT, rank & ((1 << _QUEUE_SHIFT) - 1)
+        return queue, INDEX_ONE - value if self.highest else value
+
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
         """Return the rank by attained service, and when the next step of it is reached."""
         now_us, gpus, bounds = view.now_us, job.gpus, self.bounds_gpu_us

@@ -53,6 +53,10 @@ class FeedbackQueues:
         """Return how a job stands of which nothing is known but its state."""
         return QueueRanks(self, {}).standing(job, view)
 
+    def numbers(self, rank: int) -> tuple[int, ...]:
+        """Return the queue, and the instant of entry in microseconds."""
+        return rank >> _QUEUE_SHIFT, rank & ((1 << _QUEUE_SHIFT) - 1)
+
     def ranks(self, notes: Notes) -> NotedRanks:
         """Return the ranks by notes of entries and promotions."""
         return QueueRanks(self, notes.jobs)

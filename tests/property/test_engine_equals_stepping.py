@@ -19,7 +19,6 @@ from tests.property.worlds import HORIZON_US, Scene, scenes
 from tests.stepping.feedback import Feedback
 from tests.stepping.policy import Stepping
 from tests.stepping.ranks import (
-    aged,
     by_chance,
     by_duration,
     by_expected_rest,
@@ -30,6 +29,7 @@ from tests.stepping.ranks import (
     by_submission,
     by_unfairness,
 )
+from tests.stepping.rising import Rising
 
 BOUNDS_GPU_US = (20, 60)
 HISTORY_GPU_US = (3, 9, 9, 20, 21, 40, 70, 100, 160)
@@ -102,11 +102,11 @@ PAIRS: dict[str, tuple[Build, Build]] = {
     ),
     "las-aged": (
         ranked(Aged(las.AttainedService(BOUNDS_GPU_US), 9, 3)),
-        literal("las", aged(by_service(BOUNDS_GPU_US), 9, 3), preemptive=True),
+        lambda placement: Rising("las", by_service(BOUNDS_GPU_US), placement, 9, 3),
     ),
     "srtf-aged": (
         ranked(Aged(srtf.RemainingTime(), 11, 2)),
-        literal("srtf", aged(by_remaining_time, 11, 2), oracle=True, preemptive=True),
+        lambda placement: Rising("srtf", by_remaining_time, placement, 11, 2, oracle=True),
     ),
     "las-continuous": (las_engine(()), literal("las", by_service(()), preemptive=True)),
 }

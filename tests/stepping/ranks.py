@@ -96,17 +96,3 @@ def by_expected_rest(history: Sequence[int]) -> Rank:
         return sum(longer) // len(longer) - passed if longer else 1 << 50
 
     return rank
-
-
-def aged(rank: Rank, every_us: int, levels: int) -> Rank:
-    """Any rank, raised one level for each `every_us` waited; on the last one in order of time."""
-
-    def raised(job: Job, view: View) -> int:
-        if job.allocation.shares or job.waiting_since_us is None:
-            return rank(job, view)
-        level = (view.now_us - job.waiting_since_us) // every_us
-        if level >= levels:
-            return job.waiting_since_us - (levels << 64)
-        return rank(job, view) - (level << 64)
-
-    return raised

@@ -82,3 +82,11 @@ class Remembering(Protocol):
 
     def ranks(self, notes: Notes) -> NotedRanks:
         """Return the ranks by these notes, which it keeps up to date from then on."""
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """An index whose ranks stand for several numbers."""
+
+    def numbers(self, rank: int) -> tuple[int, ...]:
+        """Return what a rank says, most important first; each of 64 bits."""

@@ -45,13 +45,6 @@ def rank_of(key: int) -> int:
     return rank if rank <= RANK_MOST else rank - (1 << RANK_BITS)
 
 
-def evidence_of(rank: int) -> tuple[int, ...]:
-    """Return a rank as numbers of 64 bits: the index's own, and its level if any."""
-    level, rest = divmod(rank + LEVEL // 2, LEVEL)
-    rest -= LEVEL // 2
-    return (rest, -level) if level else (rest,)
-
-
 def drift(now_us: int) -> int:
     """Return what to add to a waiting job's key to compare it with running ones."""
     return now_us << _RANK_SHIFT

@@ -3,7 +3,6 @@
 from typing import Any
 
 from shunter.core.ports import Observers
-from shunter.core.ranking.aging import Aged
 from shunter.core.ranking.index import Index, Misfit, Remembering
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.view import View
@@ -106,7 +105,7 @@ def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
 
 def _of_jobs(memory: Ranking, index: Index, ranks: Any) -> Observers:
     """Return who hears of what happens to one job before its end."""
-    raises, preemptive = isinstance(index, Aged), index.preemptive
+    preemptive = index.preemptive
     looks_at_limits = index.misfit is Misfit.reserved
 
     def touched(event: Any, view: View) -> None:
@@ -124,12 +123,12 @@ def _of_jobs(memory: Ranking, index: Index, ranks: Any) -> Observers:
             memory.sync(job, ranks, view)
 
     def allocated(event: AllocationChanged, view: View) -> None:
-        lifted = (view.is_guarded or raises) and memory.is_lifted(event.job_id)
+        starved = view.is_guarded and memory.is_starved(event.job_id)
         memory.sync(view.jobs[event.job_id], ranks, view)
-        # Once it runs it stands lower; who had to leave one pool may fit another; and who found
-        # no place may now make others leave, and find one.
+        # Once it runs it is starved no more; who had to leave one pool may fit another; and who
+        # found no place may now make others leave, and find one.
         moved_on = not event.allocation.shares and len(view.pools) > 1
-        if lifted or moved_on or (memory.unplaced and preemptive):
+        if starved or moved_on or (memory.unplaced and preemptive):
             memory.dirty = memory.again = True
 
     told: dict[type[Event], Any] = dict.fromkeys(_TOUCHED, touched)

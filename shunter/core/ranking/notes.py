@@ -32,10 +32,12 @@ class Note:
 class Notes:
     """The notes of all jobs that have not ended.
 
+    `levels` are those of the jobs that have risen by waiting, and of those on their turn.
     `finished` is the service of each job that finished, in GPU-microseconds and in the order of
     their ends; the first `learned` of them are in use.
     """
 
     jobs: dict[JobId, Note] = field(default_factory=dict)
+    levels: dict[JobId, int] = field(default_factory=dict)
     finished: list[int] = field(default_factory=list)
     learned: int = 0

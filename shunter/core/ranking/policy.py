@@ -8,8 +8,8 @@ from shunter.core.planning.plan import EMPTY_PLAN, Change, Plan, Reservation, St
 from shunter.core.ports import Observers, Rng
 from shunter.core.ranking.classing import classes_of
 from shunter.core.ranking.easy import backfill
-from shunter.core.ranking.index import Index, Misfit, Ranks, Remembering
-from shunter.core.ranking.keys import drift, evidence_of, rank_of
+from shunter.core.ranking.index import Index, Misfit, Ranks, Remembering, Telling
+from shunter.core.ranking.keys import drift, rank_of
 from shunter.core.ranking.listening import listeners
 from shunter.core.ranking.placing import Placed, place_starts
 from shunter.core.ranking.ranking import Ranking
@@ -142,6 +142,7 @@ class RankedPolicy:
         """Return the suspensions and then the starts, each with its rule and rank."""
         changes: list[Change] = []
         reasons: dict[int, Because] = {}
+        numbers = self.index.numbers if isinstance(self.index, Telling) else _alone
         if picked.victims:
             zero = now_us if self.index.drifts else 0
             gainers = tuple([entry.job_id for entry, _ in picked.starts[:4]])
@@ -149,15 +150,18 @@ class RankedPolicy:
                 rank = rank_of(victim.key)
                 because = reasons.get(rank)
                 if because is None:
-                    because = reasons[rank] = Because(
-                        "outranked", evidence_of(rank - zero), gainers
-                    )
+                    because = reasons[rank] = Because("outranked", numbers(rank - zero), gainers)
                 changes.append(Suspend(victim.job_id, because))
             reasons = {}
         for entry, _ in picked.starts:
             rank, job_id = rank_of(entry.key), entry.job_id
             because = reasons.get(rank)
             if because is None:
-                because = reasons[rank] = Because(self.name, evidence_of(rank))
+                because = reasons[rank] = Because(self.name, numbers(rank))
             changes.append(Start(job_id, Allocation(placed[job_id]), because))
         return tuple(changes)
+
+
+def _alone(rank: int) -> tuple[int, ...]:
+    """Return a rank that says one thing only."""
+    return (rank,)

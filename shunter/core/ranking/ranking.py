@@ -15,7 +15,7 @@ from shunter.core.planning.guards import Band
 from shunter.core.ranking.budgets import Budget
 from shunter.core.ranking.classing import Classes
 from shunter.core.ranking.index import Ranks
-from shunter.core.ranking.keys import LEVEL, band_of, ordinal_of, pack, rank_of
+from shunter.core.ranking.keys import band_of, ordinal_of, pack
 from shunter.core.ranking.notes import Notes
 from shunter.core.ranking.waiting import WaitingClass
 from shunter.core.state import WAITING, Job
@@ -153,12 +153,10 @@ class Ranking:
         waiting = self.classes[entry.number]
         return waiting.told is not None and waiting.keys[waiting.first] < entry.key
 
-    def is_lifted(self, job_id: JobId) -> bool:
-        """Say whether a job stands higher than its rank because it has waited."""
+    def is_starved(self, job_id: JobId) -> bool:
+        """Say whether a job stands at the head because it has waited too long."""
         entry = self.entries.get(job_id)
-        return entry is not None and (
-            band_of(entry.key) == Band.starved or rank_of(entry.key) < -(LEVEL // 2)
-        )
+        return entry is not None and band_of(entry.key) == Band.starved
 
     def remove(self, job_id: JobId) -> None:
         """Forget a job that has ended."""
