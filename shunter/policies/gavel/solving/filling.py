@@ -36,7 +36,8 @@ _FULL = 1e-9  # of a cap: a group this close has reached it
 def water_filling(groups: Groups, weights: Floats) -> Shares:
     """Maximise the least s T·x / (w p), then the least of all others, and so on.
 
-    Objective: the level of 1 that the demands of all groups reach; throughputs are the result.
+    Objective: the part of the levels that the fractions reach, 1 but for rounding; the levels
+    themselves are the throughputs.
 
     Args:
         groups: who shares what.
@@ -84,7 +85,7 @@ def _fill(groups: Groups, basin: Basin) -> Shares:
     shares = finished(level.program, level.point)
     wants = filling.base > 0
     reached = shares.throughputs[wants] / (filling.base * filling.unit)[wants]
-    return concluded(shares, float(reached.min()), level.bound, filling.solves)
+    return concluded(shares, float(reached.min()), 1.0, filling.solves)
 
 
 @dataclass(slots=True)
