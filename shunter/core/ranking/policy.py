@@ -1,6 +1,8 @@
 """An index policy: any index, on the one incremental engine."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from shunter.core.placement import Placement
@@ -121,6 +123,11 @@ class RankedPolicy:
         reservations: tuple[Reservation, ...] = () if promise is None else (promise,)
         return Plan(changes, waits, (), reservations)
 
+    @cached_property
+    def numbers(self) -> Callable[[int], tuple[int, ...]]:
+        """What a rank says, each number of 64 bits."""
+        return self.index.numbers if isinstance(self.index, Telling) else _alone
+
     def _ranks(self, memory: Ranking) -> Any:
         """Return what tells where jobs stand: the index itself, or with its notes."""
         if memory.ranks is None:
@@ -142,7 +149,7 @@ class RankedPolicy:
         """Return the suspensions and then the starts, each with its rule and rank."""
         changes: list[Change] = []
         reasons: dict[int, Because] = {}
-        numbers = self.index.numbers if isinstance(self.index, Telling) else _alone
+        numbers = self.numbers
         if picked.victims:
             zero = now_us if self.index.drifts else 0
             gainers = tuple([entry.job_id for entry, _ in picked.starts[:4]])

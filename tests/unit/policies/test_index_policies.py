@@ -8,8 +8,9 @@ from pydantic import ValidationError
 from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.guards import Guards
 from shunter.core.ranking import Aged, RankedPolicy
+from shunter.core.ranking.keys import rank_of
 from shunter.events.facts.decisions import AllocationChanged
-from shunter.policies import ftf, gittins, las, smallest, srtf
+from shunter.policies import ftf, gittins, las, smallest, srtf, tiresias
 from tests.factories import Outcome, World, run, servers, trace_job
 
 
@@ -105,3 +106,17 @@ def test_wrong_history_is_refused(history: Any) -> None:
     given = tuple(history) if isinstance(history, list) else history
     with pytest.raises(ValidationError, match="history"):
         gittins.GittinsParams(history=given)
+
+
+def test_numbers_of_ranks_fit_into_json() -> None:
+    jobs = [trace_job(0, lasts=30)]
+    jobs += [trace_job(number, at=5 * number, lasts=5) for number in range(1, 12)]
+    aged = Aged(tiresias.FeedbackQueues((5,)), 10, 2)
+    chosen = RankedPolicy(aged, PLACEMENTS["consolidated"]())
+    outcome = run(World(servers=servers(1), jobs=tuple(jobs), until_us=40), chosen)
+    standing = outcome.core.memory.entries.values()
+    told = [chosen.numbers(rank_of(entry.key)) for entry in standing]
+    told += [event.because.scores for event in outcome.of(AllocationChanged)]
+    # The level is told first, and the queue and the instant of entry below the last one.
+    assert {len(numbers) for numbers in told} == {1, 3}
+    assert all(abs(number) < 2**63 for numbers in told for number in numbers)

@@ -37,7 +37,7 @@ class Place:
 
     position: int
     waiting: int
-    score: int
+    score: tuple[int, ...]
     ahead: tuple[JobId, ...]
 
 
@@ -213,7 +213,9 @@ def _place_of(job: Job, term: Term) -> Place | None:
     keys = sorted(key for waiting in ranking.classes for key in waiting.in_order)
     ahead = [key for key in keys if key < mine.key]
     first = tuple(ranking.entry_at(key).job_id for key in ahead[:AHEAD])
-    return Place(len(ahead) + 1, len(keys), rank_of(mine.key), first)
+    rank = rank_of(mine.key)
+    score = term.policy.numbers(rank) if isinstance(term.policy, RankedPolicy) else (rank,)
+    return Place(len(ahead) + 1, len(keys), score, first)
 
 
 def _pinned(term: Term, at_us: int) -> tuple[tuple[JobId, int], ...]:

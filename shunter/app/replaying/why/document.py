@@ -106,7 +106,7 @@ def _rank(found: Explanation) -> dict[str, Any] | None:
     return {
         "position": place.position,
         "waiting": place.waiting,
-        "score": place.score,
+        "score": place.score[0] if len(place.score) == 1 else list(place.score),
         "ahead": list(place.ahead),
     }
 
