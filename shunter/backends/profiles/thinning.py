@@ -1,0 +1,79 @@
+"""Fewer samples for the log: a job that runs as before says so once a while, not each second.
+
+A sample is kept where something changed by more than a tolerance, or the last one kept is old.
+What is kept waits for the batch, so that the log gets one append for many jobs.
+"""
+
+from shunter.events.facts.profiles import ProfileSampled
+from shunter.events.values.ids import JobId
+
+__all__ = ["Thinning"]
+
+_VALUES = ("batch_s", "gpu_utilisation", "gpu_memory_mb", "cpus", "memory_mb")
+
+
+class Thinning:
+    """Decides which samples go to the log, and gathers them into batches.
+
+    Args:
+        every_us: a sample is kept at least so often.
+        at_least_us: and no two are closer than this.
+        tolerance: the relative change of a value that is worth telling.
+        batch: so many samples are a batch before its time.
+        batch_us: a batch waits for at most this.
+    """
+
+    def __init__(
+        self,
+        *,
+        every_us: int = 60_000_000,
+        at_least_us: int = 5_000_000,
+        tolerance: float = 0.2,
+        batch: int = 100,
+        batch_us: int = 10_000_000,
+    ) -> None:
+        self._every_us = every_us
+        self._at_least_us = at_least_us
+        self._tolerance = tolerance
+        self._batch = batch
+        self._batch_us = batch_us
+        self._kept: dict[JobId, ProfileSampled] = {}
+        self._waiting: list[ProfileSampled] = []
+
+    def offer(self, sample: ProfileSampled) -> bool:
+        """Take a sample in, and say whether it will go to the log."""
+        last = self._kept.get(sample.job_id)
+        if last is not None and last.attempt == sample.attempt and not self._is_news(last, sample):
+            return False
+        self._kept[sample.job_id] = sample
+        self._waiting.append(sample)
+        return True
+
+    def due(self, now_us: int) -> tuple[ProfileSampled, ...]:
+        """Return a batch in the order of its samples, or nothing while it may wait."""
+        oldest = min((each.at_us for each in self._waiting), default=now_us)
+        is_due = len(self._waiting) >= self._batch or now_us - oldest >= self._batch_us
+        return self.flush() if is_due else ()
+
+    def flush(self) -> tuple[ProfileSampled, ...]:
+        """Return everything that waits."""
+        batch, self._waiting = tuple(self._waiting), []
+        return batch
+
+    def forget(self, job_id: JobId) -> None:
+        """Drop what is known of a job that ended; what waits still goes to the log."""
+        self._kept.pop(job_id, None)
+
+    def _is_news(self, last: ProfileSampled, sample: ProfileSampled) -> bool:
+        age_us = sample.at_us - last.at_us
+        if age_us < self._at_least_us:
+            return False
+        return age_us >= self._every_us or any(
+            self._differs(last, sample, name) for name in _VALUES
+        )
+
+    def _differs(self, last: ProfileSampled, sample: ProfileSampled, name: str) -> bool:
+        before, now = getattr(last, name), getattr(sample, name)
+        if before is None or now is None:
+            return before is not now
+        return bool(abs(now - before) > self._tolerance * max(abs(before), abs(now)))
