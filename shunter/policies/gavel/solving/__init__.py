@@ -1,3 +1,45 @@
-"""Gavel: policies as optimisation problems (Narayanan et al., OSDI 2020)."""
+"""The problems of Gavel's policies, in plain arrays: groups of jobs in, fractions of time out.
 
-__all__: list[str] = []
+Nothing here knows of events, jobs or rounds. Importing it imports numpy, so a policy does that
+when it is built, not when it is listed.
+"""
+
+from shunter.policies.gavel.solving.fairness import (
+    isolated,
+    isolated_fractions,
+    least_total_duration,
+    max_min_fairness,
+    proportional,
+    relaxed_total_duration,
+)
+from shunter.policies.gavel.solving.filling import hierarchical, water_filling
+from shunter.policies.gavel.solving.finish_times import finish_time_fairness
+from shunter.policies.gavel.solving.groups import (
+    Groups,
+    Pairs,
+    Shares,
+    Status,
+    alike,
+    proportional_rates,
+)
+from shunter.policies.gavel.solving.sums import max_sum_throughput, min_cost
+
+__all__ = [
+    "Groups",
+    "Pairs",
+    "Shares",
+    "Status",
+    "alike",
+    "finish_time_fairness",
+    "hierarchical",
+    "isolated",
+    "isolated_fractions",
+    "least_total_duration",
+    "max_min_fairness",
+    "max_sum_throughput",
+    "min_cost",
+    "proportional",
+    "proportional_rates",
+    "relaxed_total_duration",
+    "water_filling",
+]
