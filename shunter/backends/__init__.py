@@ -1,3 +1,3 @@
 """Where jobs really run, or seem to."""
 
-__all__: list[str] = []
+__all__ = ()

@@ -1,0 +1,85 @@
+"""The ranks of an attempt: the processes a supervisor starts, and the codes they end with.
+
+Only the standard library of Python 3.8 or later, as in supervisor.py.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+from typing import Any
+
+EXIT_SUSPENDED = 75
+EXIT_NOT_RUN = 127
+MARK = "SHUNTER_FOLDER"
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+def adopt_orphans() -> None:
+    """Become the parent of what forks away below this process."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def spawn(folder: str, order: dict[str, Any], number: int, lock: int) -> int:
+    """Start one rank, whose failure to start is an exit like any other."""
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        return pid
+    rank = order["ranks"][number]
+    try:
+        _become_rank(folder, order, number, lock, parent)
+        os.execvpe(rank["argv"][0], rank["argv"], os.environ)
+    except (OSError, KeyError, IndexError, ValueError) as error:
+        os.write(2, f"shunter: cannot run {rank['argv']}: {error}\n".encode())
+    finally:
+        os._exit(EXIT_NOT_RUN)
+
+
+def exit_code(wait_status: int) -> int:
+    """Return an exit code as shells do: 128 and the number for a signal."""
+    if os.WIFSIGNALED(wait_status):
+        return 128 + os.WTERMSIG(wait_status)
+    return os.WEXITSTATUS(wait_status)
+
+
+def gang_code(codes: list[int]) -> int:
+    """Return the code of all ranks: a failure, or else a suspension, or else 0."""
+    failed = [code for code in codes if code not in (0, EXIT_SUSPENDED)]
+    return failed[0] if failed else max(codes)
+
+
+def _become_rank(folder: str, order: dict[str, Any], number: int, lock: int, parent: int) -> None:
+    """Take the session, files, CPUs, user and environment of a rank."""
+    rank, user = order["ranks"][number], order.get("user")
+    os.setsid()
+    for target, name in ((1, "stdout"), (2, "stderr")):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        os.dup2(os.open(f"{folder}/{name}.{number}", flags, 0o644), target)
+    fcntl.fcntl(lock, fcntl.F_SETFD, 0)  # kept open by exec, and by what the rank starts
+    signal.set_wakeup_fd(-1)
+    for caught in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
+        signal.signal(caught, signal.SIG_DFL)
+    if rank.get("cpus"):
+        os.sched_setaffinity(0, rank["cpus"])
+    if user is not None:
+        os.setgroups(user["groups"])
+        os.setgid(user["gid"])
+        os.setuid(user["uid"])
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # after the change of user, which resets it
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.environ.clear()
+    os.environ.update(rank["env"])
+    os.environ.update({MARK: folder, "SHUNTER_SUSPEND": f"{folder}/suspend"})
+    os.environ.update({"SHUNTER_CHANNEL": f"{folder}/channel", "SHUNTER_JOB": order["job"]})
+    os.environ.update(SHUNTER_ATTEMPT=str(order["attempt"]), SHUNTER_RANK=str(number))
+    os.environ.update(SHUNTER_RANKS=str(len(order["ranks"])))
+    os.chdir(rank["directory"])
+
+
+def _prctl(option: int, value: int) -> None:
+    import ctypes
+
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

@@ -1,0 +1,105 @@
+"""Records, locks, channels and processes: what supervisor and daemon know each other by.
+
+Only the standard library of Python 3.8 or later, as in supervisor.py, which says what lies where.
+"""
+
+# Importing pathlib would cost more than all the rest of the start, so paths are strings here.
+# ruff: noqa: PTH105, PTH108, PTH110, PTH120, PTH123, PTH208
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from typing import Any
+
+LINE_BYTES_MAX = 4096
+
+
+def put(path: str, record: dict[str, Any]) -> None:
+    """Write a record so that it is there whole, or not at all, after any crash."""
+    temporary = f"{path}.{os.getpid()}.{time.monotonic_ns()}"
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
+            json.dump(record, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+        raise
+    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def get(path: str) -> dict[str, Any] | None:
+    """Read a record; None if there is none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            found: dict[str, Any] = json.load(file)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return found
+
+
+def folder_of(root: str, job: str, attempt: int) -> str:
+    """Return where an attempt lives."""
+    return f"{root}/jobs/{job}/{attempt}"
+
+
+def hold(path: str, kind: int) -> int | None:
+    """Return an open file with a flock on it; None if somebody else holds it."""
+    held = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(held, kind)
+    except BlockingIOError:
+        os.close(held)
+        return None
+    return held
+
+
+def tell(fifo: str, line: bytes) -> bool:
+    """Write a line for whoever reads a FIFO; False if nobody does, or it is full."""
+    try:
+        writer = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            return os.write(writer, line) == len(line)
+        finally:
+            os.close(writer)
+    except OSError:
+        return False
+
+
+def kill(pid: int, number: int) -> bool:
+    """Send a signal to a process or, if negative, a group; False if it is gone."""
+    try:
+        os.kill(pid, number)
+    except OSError:
+        return False
+    return True
+
+
+def processes() -> dict[int, int]:
+    """Return the parents of all processes that live; a zombie does not."""
+    parents = {}
+    for name in sorted(os.listdir("/proc")):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    state, parent = file.read().rsplit(b")", 1)[1].split()[:2]
+            except (OSError, IndexError):
+                continue
+            if state not in (b"Z", b"X", b"x"):
+                parents[int(name)] = int(parent)
+    return parents
+
+
+def boot_id() -> str:
+    """Return what tells this boot of the machine from all others."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()

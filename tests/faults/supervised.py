@@ -1,0 +1,115 @@
+"""A machine of its own for tests of the supervisor: real attempts below a temporary folder."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shunter.backends.node import attempts
+from shunter.backends.node.supervisor import command
+
+PATIENCE_S = 20.0
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A root folder with a term in force, and what tests do with it."""
+
+    root: Path
+
+    def order(self, program: str, *, attempt: int = 1, **fields: Any) -> dict[str, Any]:
+        """Return an order for a Python program on each rank."""
+        return self.ordering([sys.executable, "-I", "-S", "-c", program], attempt, **fields)
+
+    def ordering(
+        self, argv: list[str], attempt: int = 1, ranks: int = 1, **fields: Any
+    ) -> dict[str, Any]:
+        """Return an order for a command on each rank."""
+        environment = {"PATH": os.environ["PATH"]}
+        rank = {"argv": argv, "env": environment, "cpus": [], "directory": str(self.root)}
+        suspend = {"mode": "cooperative", "cooperative_s": 0.5, "signal_s": 0.5, "restart_s": 0.5}
+        order = {
+            "job": "j0",
+            "attempt": attempt,
+            "term": 1,
+            "placement": [],
+            "ranks": [rank] * ranks,
+            "suspend": {**suspend, "signal": int(signal.SIGUSR1)},
+            "grace_s": 0.3,
+            "heartbeat": None,
+        }
+        return {**order, **fields}
+
+    def starts(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Start an attempt; return the answer."""
+        ran = subprocess.run(
+            command(str(self.root)),
+            input=json.dumps(order),
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            timeout=PATIENCE_S,
+        )
+        answer: dict[str, Any] = json.loads(ran.stdout)
+        return answer
+
+    def folder(self, attempt: int = 1) -> Path:
+        return self.root / "jobs" / "j0" / str(attempt)
+
+    def state(self, attempt: int = 1) -> str:
+        return str(attempts.probe(str(self.folder(attempt)))["state"])
+
+    def status(self, attempt: int = 1) -> dict[str, Any]:
+        """Wait for the end of an attempt; return how it ended."""
+        found: dict[str, Any] = wait_for(
+            lambda: attempts.probe(str(self.folder(attempt)))["status"], "a status"
+        )
+        return found
+
+    def sends(self, what: str, attempt: int = 1, **fields: Any) -> None:
+        assert attempts.send(str(self.folder(attempt)), {"do": what, "term": 1, **fields})
+
+    def said(self, text: str, attempt: int = 1, rank: int = 0) -> str:
+        """Wait for the first rank to print something; return all it printed."""
+        path = self.folder(attempt) / f"stdout.{rank}"
+        wait_for(lambda: path.exists() and text in path.read_text(), text)
+        return path.read_text()
+
+
+def wait_for(look: Callable[[], Any], what: str) -> Any:
+    """Look again until there is something to see."""
+    until_s = time.monotonic() + PATIENCE_S
+    while not (found := look()):
+        assert time.monotonic() < until_s, f"waited in vain for {what}"
+        time.sleep(0.005)
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Say whether a process lives; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@contextmanager
+def machine_at(root: Path) -> Iterator[Machine]:
+    """Open a machine, and leave nothing running on it."""
+    attempts.raise_term(str(root), 1)
+    yield Machine(root)
+    for known in attempts.inventory(str(root)):
+        _empty(known["folder"])
+
+
+def _empty(folder: str) -> None:
+    attempts.send(folder, {"do": "fence", "term": 1 << 40})
+    wait_for(lambda: not attempts.is_held(f"{folder}/lock"), "the end of a supervisor")
+    wait_for(lambda: not attempts.sweep(folder), "an empty machine")

@@ -1,0 +1,213 @@
+"""What jobs do to their supervisor, and what is left of them: real processes, real kill -9."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shunter.backends.node import attempts
+from shunter.backends.node.supervisor import command
+from tests.faults.supervised import Machine, is_alive, machine_at, wait_for
+
+pytestmark = pytest.mark.live
+
+SLEEPS = "import time; print('up', flush=True); time.sleep(60)"
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEPS
+FORKS_AWAY = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        print(os.getpid(), "up", flush=True)
+        time.sleep(60)
+    os._exit(0)
+os.wait()
+"""
+LEAVES = """
+import os, sys, time
+print("up", flush=True)
+while not os.path.exists(os.environ["SHUNTER_SUSPEND"]):
+    time.sleep(0.005)
+with open(os.environ["SHUNTER_CHANNEL"], "w") as channel:
+    channel.write('{"what": "acknowledged"}\\n{"what": "saved", "checkpoint": "c", "step": 7}\\n')
+time.sleep(0.05)
+sys.exit(75)
+"""
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    with machine_at(tmp_path) as found:
+        yield found
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_job_that_exits_at_once_leaves_its_code(machine: Machine, code: int) -> None:
+    answer = machine.starts(machine.order(f"raise SystemExit({code})"))
+    assert answer == {"answer": "started"}
+    status = machine.status()
+    assert (status["code"], status["suspended"], status["why"]) == (code, False, "")
+
+
+def test_command_that_is_not_there_is_an_exit_127_that_says_so(machine: Machine) -> None:
+    machine.starts(machine.ordering(["no-such-command-anywhere"]))
+    assert machine.status()["code"] == 127
+    assert "no-such-command-anywhere" in (machine.folder() / "stderr.0").read_text()
+
+
+def test_job_that_ignores_sigterm_is_killed_after_its_grace(machine: Machine) -> None:
+    machine.starts(machine.order(DEAF))
+    machine.said("up")
+    machine.sends("terminate")
+    status = machine.status()
+    assert (status["code"], status["why"]) == (128 + signal.SIGKILL, "terminate")
+
+
+def test_process_that_forked_away_goes_with_its_job(machine: Machine) -> None:
+    machine.starts(machine.order(FORKS_AWAY + "\ntime.sleep(60)"))
+    stray = int(machine.said("up").split()[0])
+    assert is_alive(stray)
+    machine.sends("terminate")
+    machine.status()
+    assert not is_alive(stray)
+
+
+def test_process_that_outlives_its_job_is_killed_before_the_end_is_told(machine: Machine) -> None:
+    machine.starts(machine.order(FORKS_AWAY + "\ntime.sleep(0.3)"))
+    stray = int(machine.said("up").split()[0])
+    status = machine.status()
+    assert (status["code"], status["stragglers"]) == (0, 1)
+    assert not is_alive(stray)
+
+
+def test_job_that_prints_a_lot_is_not_held_up(machine: Machine) -> None:
+    line = "x" * 1023
+    machine.starts(machine.order(f"for _ in range(20_000): print('{line}')"))
+    assert machine.status()["code"] == 0
+    assert (machine.folder() / "stdout.0").stat().st_size == 20_000 * 1024
+
+
+def test_attempt_dies_with_its_supervisor_and_its_strays_are_swept(machine: Machine) -> None:
+    machine.starts(machine.order(FORKS_AWAY + "\ntime.sleep(60)"))
+    stray = int(machine.said("up").split()[0])
+    folder = str(machine.folder())
+    os.kill(attempts.probe(folder)["started"]["pid"], signal.SIGKILL)
+    wait_for(lambda: machine.state() == "lost", "a lost attempt")
+    wait_for(lambda: not attempts.sweep(folder), "an empty machine")
+    assert not is_alive(stray)
+    assert machine.starts(machine.order(SLEEPS)) == {"answer": "known"}
+
+
+def test_silence_of_the_daemon_past_the_deadline_ends_the_job(machine: Machine) -> None:
+    beat = machine.root / "heartbeat"
+    beat.touch()
+    heartbeat = {"path": str(beat), "deadline_s": 0.4}
+    machine.starts(machine.order(SLEEPS, heartbeat=heartbeat))
+    assert machine.status()["why"] == "heartbeat"
+
+
+def test_job_lives_on_while_the_heart_beats(machine: Machine) -> None:
+    beat = machine.root / "heartbeat"
+    beat.touch()
+    program = "import time; time.sleep(2.5)"
+    machine.starts(machine.order(program, heartbeat={"path": str(beat), "deadline_s": 1.5}))
+
+    def beats() -> bool:
+        beat.touch()
+        return machine.state() == "ended"
+
+    wait_for(beats, "its end")
+    assert machine.status()["code"] == 0
+
+
+def test_fenced_attempt_never_starts_and_the_next_one_does(machine: Machine) -> None:
+    attempts.raise_fence(str(machine.root), "j0", 2)
+    assert [machine.starts(machine.order("", attempt=n))["answer"] for n in (1, 2, 3)] == [
+        "refused",
+        "refused",
+        "started",
+    ]
+    assert machine.state(2) == "absent"
+
+
+def test_replaced_scheduler_starts_and_orders_nothing(machine: Machine) -> None:
+    machine.starts(machine.order(SLEEPS))
+    attempts.raise_term(str(machine.root), 2)
+    assert machine.starts(machine.order("", attempt=2))["answer"] == "refused"
+    machine.sends("terminate")
+    machine.sends("note")
+    assert attempts.raise_term(str(machine.root), 1) == 2
+    assert machine.state() == "running"
+
+
+def test_six_launches_of_one_attempt_start_it_once(machine: Machine) -> None:
+    order = machine.order("print('up', flush=True); import time; time.sleep(1)")
+    answers: list[str] = []
+    callers = [
+        threading.Thread(target=lambda: answers.append(machine.starts(order)["answer"]))
+        for _ in range(6)
+    ]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert sorted(answers) == ["known"] * 5 + ["started"]
+    assert machine.status()["code"] == 0
+    assert machine.said("up") == "up\n"
+
+
+def test_launcher_killed_in_mid_launch_leaves_all_or_nothing(machine: Machine) -> None:
+    """Goal: a launch whose caller dies is repeated safely. Method: kill it, ever later."""
+    for attempt, delay_s in enumerate((0.0, 0.02, 0.04, 0.05, 0.06, 0.08), 1):
+        order = machine.order("print('up', flush=True)", attempt=attempt)
+        with subprocess.Popen(command(str(machine.root)), stdin=subprocess.PIPE) as launcher:
+            assert launcher.stdin is not None
+            launcher.stdin.write(json.dumps(order).encode())
+            launcher.stdin.flush()
+            threading.Timer(delay_s, launcher.kill).start()
+            launcher.communicate()
+        machine.starts(order)
+        assert machine.status(attempt)["code"] == 0
+        assert machine.said("up", attempt) == "up\n"
+
+
+def test_job_asked_to_leave_saves_and_leaves(machine: Machine) -> None:
+    machine.starts(machine.order(LEAVES))
+    machine.said("up")
+    machine.sends("suspend", mode="cooperative")
+    status = machine.status()
+    assert (status["code"], status["suspended"], status["saved"]) == (75, True, True)
+    noted = attempts.journal(str(machine.folder()))
+    assert [note["what"] for note in noted] == ["requested", "acknowledged", "saved"]
+
+
+def test_job_that_does_not_answer_is_asked_in_stronger_modes(machine: Machine) -> None:
+    program = "import signal; signal.signal(signal.SIGUSR1, signal.SIG_IGN); " + DEAF
+    machine.starts(machine.order(program))
+    machine.said("up")
+    machine.sends("suspend", mode="cooperative")
+    status = machine.status()
+    assert (status["code"], status["suspended"], status["saved"]) == (137, True, False)
+    noted = attempts.journal(str(machine.folder()))
+    assert [note["mode"] for note in noted] == ["cooperative", "signal", "restart"]
+
+
+def test_ranks_leave_together(machine: Machine) -> None:
+    machine.starts(machine.ordering([sys.executable, "-I", "-S", "-c", LEAVES], ranks=3))
+    for rank in range(3):
+        machine.said("up", rank=rank)
+    machine.sends("suspend", mode="cooperative")
+    assert machine.status()["codes"] == [75, 75, 75]
+
+
+def test_failure_of_one_rank_ends_the_gang(machine: Machine) -> None:
+    program = f"import os\nif os.environ['SHUNTER_RANK'] == '1': raise SystemExit(4)\n{SLEEPS}"
+    machine.starts(machine.order(program, ranks=2))
+    status = machine.status()
+    assert (status["code"], status["codes"]) == (4, [128 + signal.SIGTERM, 4])
