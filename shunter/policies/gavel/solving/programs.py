@@ -171,10 +171,21 @@ class Program:
 
     def bound(self, dual: Rows) -> float:
         """Return what no fractions can beat: weak duality, whatever the duals are worth."""
-        form, terms = self.form, self.form.terms
+        terms = self.form.terms
         y = np.where(terms.floor < 0, 0.0, dual.rate)
-        if terms.price > 0:
-            y = y * (terms.price / float((terms.counts * terms.slope * y).sum()))
+        if terms.price == 0:
+            return self._bound(y, dual)
+        # The duals of a level sum to its price. What rounding took may be of all, or of the one
+        # that weighs most; both are bounds.
+        weight = terms.counts * terms.slope
+        total, most = float((weight * y).sum()), int((weight * y).argmax())
+        other = y.copy()
+        other[most] = max(0.0, y[most] + (terms.price - total) / weight[most])
+        other *= terms.price / float((weight * other).sum())
+        return min(self._bound(y * (terms.price / total), dual), self._bound(other, dual))
+
+    def _bound(self, y: Floats, dual: Rows) -> float:
+        form, terms = self.form, self.form.terms
         short = terms.gain - form.columns(Rows(y, dual.time, dual.gpus))
         q = dual.time.copy()
         if isinstance(form, Blocks):
