@@ -9,8 +9,10 @@ Environment of the job::
     SHUNTER_CHANNEL         the folder; unset means "not under Shunter", and the SDK does nothing
     SHUNTER_CHECKPOINTS     the job's folder of checkpoints, the same for all its attempts
     SHUNTER_ATTEMPT         the number of the attempt; fences checkpoints (highest wins)
-    SHUNTER_RANK, SHUNTER_WORLD     optional; else RANK and WORLD_SIZE, else 0 of 1
+    SHUNTER_RANK, SHUNTER_RANKS     optional; else RANK and WORLD_SIZE, else 0 of 1
     SHUNTER_SUSPEND_SIGNAL  optional, such as USR2: a signal that asks as the file does
+
+Where `SHUNTER_CHANNEL` names a FIFO, see `shunter.train.pipe`.
 
 Files; RANK counts from 0, and REQUEST is the number of a request, from 1::
 
@@ -58,8 +60,9 @@ CHANNEL = "SHUNTER_CHANNEL"
 CHECKPOINTS = "SHUNTER_CHECKPOINTS"
 ATTEMPT = "SHUNTER_ATTEMPT"
 RANK = ("SHUNTER_RANK", "RANK")
-WORLD = ("SHUNTER_WORLD", "WORLD_SIZE")
+WORLD = ("SHUNTER_RANKS", "WORLD_SIZE")
 SUSPEND_SIGNAL = "SHUNTER_SUSPEND_SIGNAL"
+SUSPEND_FILE = "SHUNTER_SUSPEND"
 
 EXIT_SUSPENDED = 75
 PROGRESS_EVERY_S = 0.5
@@ -107,6 +110,11 @@ def answer_path(folder: Path, kind: str, request: int, rank: int) -> Path:
 def progress_path(folder: Path, rank: int) -> Path:
     """Return where a rank puts its progress."""
     return folder / f"progress.{rank}.json"
+
+
+def pipe_folder(checkpoints: Path, attempt: int) -> Path:
+    """Return where the files of an attempt are whose supervisor reads a FIFO."""
+    return checkpoints / f"attempt-{attempt:06}" / "channel"
 
 
 def ask_suspend(folder: Path, request: int, deadline_s: float) -> None:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class Requests:
     """Which request is open; a signal without a file counts as one more request."""
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / channel.SUSPEND
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._name = os.fspath(self._path)
         self._seen: tuple[int, int] | None = None
         self._asked = 0
@@ -31,7 +31,7 @@ class Requests:
             found = None
         if found is not None and self._seen != (found.st_ino, found.st_mtime_ns):
             document = channel.get(self._path) or {}
-            number = document.get("request", 0)
+            number = document.get("request", 1)
             if isinstance(number, int):
                 self._asked = max(self._asked, number)
             self._seen = (found.st_ino, found.st_mtime_ns)

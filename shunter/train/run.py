@@ -28,6 +28,7 @@ from shunter.train.batches import Batches
 from shunter.train.checkpoints import Checkpoints, tree_bytes
 from shunter.train.pace import Pace
 from shunter.train.parts import Parts
+from shunter.train.pipe import Pipe, is_pipe
 from shunter.train.requests import Requests
 
 if TYPE_CHECKING:
@@ -76,13 +77,23 @@ def start(
     world = channel.first_number(environment, channel.WORLD, 1)
     attempt = channel.first_number(environment, (channel.ATTEMPT,), 0)
     line = environment.get(channel.CHANNEL) or None
+    pipe = Pipe(line) if line and is_pipe(line) else None
+    if pipe is None:
+        files, asks = (Path(line), Path(line) / channel.SUSPEND) if line else (None, None)
+    else:
+        files = channel.pipe_folder(Path(folder), attempt) if folder else None
+        asks = Path(environment.get(channel.SUSPEND_FILE) or os.devnull)
+        if files is not None:
+            files.mkdir(parents=True, exist_ok=True)
     run = Run(
-        Path(line) if line else None,
+        files,
         Checkpoints(Path(folder), attempt=attempt, rank=rank, world=world) if folder else None,
         rank=rank,
         world=world,
         parts=Parts(parts, replicated, save, load),
         leave=leave or leave_at_once,
+        requests=Requests(asks) if asks else None,
+        pipe=pipe,
     )
     run.save_every = save_every
     run.resume()
@@ -110,6 +121,8 @@ class Run:
         world: int = 1,
         parts: Parts | None = None,
         leave: Callable[[], NoReturn] = leave_at_once,
+        requests: Requests | None = None,
+        pipe: Pipe | None = None,
     ) -> None:
         self.steps_done = 0
         self.epoch = 0
@@ -122,7 +135,10 @@ class Run:
         self._world = world
         self._parts = parts or Parts({})
         self._leave = leave
-        self._requests = Requests(folder) if folder else None
+        self._requests = requests
+        if requests is None and folder is not None:
+            self._requests = Requests(folder / channel.SUSPEND)
+        self._pipe = pipe
         self._agreement: Agreement | None = None
         self._agreed = 0
         self._tick = 0
@@ -203,6 +219,7 @@ class Run:
         self._answer("saved", path=str(path), bytes=size, save_s=round(save_s, 6))
         assert self._agreement is not None
         if self._agreement.all_saved(self._agreed, saved=True):
+            self._call("saved", checkpoint=str(path), bytes=size)
             self._leave()
         self._go_on()
 
@@ -256,9 +273,10 @@ class Run:
     def _is_stop(self) -> bool:
         """Say whether every rank stops at this boundary."""
         assert self._requests is not None
-        assert self._folder is not None
         if self._agreement is None:
-            self._agreement = agreement(self._folder, self._rank, self._world)
+            # Without a folder, ranks that need one cannot vote, and so never stop half.
+            folder = self._folder or Path(os.devnull)
+            self._agreement = agreement(folder, self._rank, self._world)
         self._tick += 1
         request = self._requests.open_number()
         if not request and isinstance(self._agreement, Alone):
@@ -277,6 +295,7 @@ class Run:
         if self._requests.is_new(request):
             self._agreed = request
             self._answer("acknowledged")
+            self._call("acknowledged")
 
     def _write(self) -> tuple[Path, int]:
         if self._checkpoints is None:
@@ -302,6 +321,7 @@ class Run:
 
     def _not_saved(self, error: str) -> None:
         self._answer("failed", error=error)
+        self._call("failed", error=error)
         assert self._agreement is not None
         self._agreement.all_saved(self._agreed, saved=False)
         self._go_on()
@@ -312,8 +332,14 @@ class Run:
         self._tell("training")
         self._pace.rest(time.monotonic())
 
+    def _call(self, what: str, **said: Any) -> None:
+        """Tell a supervisor that reads lines, for all ranks."""
+        if self._pipe is not None and not self._rank:
+            self._pipe.tell(what, step=self.steps_done, **said)
+
     def _answer(self, kind: str, **said: Any) -> None:
-        assert self._folder is not None
+        if self._folder is None:
+            return
         path = channel.answer_path(self._folder, kind, self._agreed, self._rank)
         self._put(path, {"step": self.steps_done, "world": self._world, **said})
 

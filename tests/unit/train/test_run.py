@@ -1,3 +1,4 @@
+import json
 import os
 import random
 import signal
@@ -230,6 +231,28 @@ def test_signal_asks_as_the_file_does(folders: tuple[Path, Path]) -> None:
         process.communicate("\n")
     assert process.returncode == channel.EXIT_SUSPENDED
     assert channel.is_saved(folders[0], 1)
+
+
+def test_supervisor_that_reads_lines_is_told(tmp_path: Path) -> None:
+    """The channel is a FIFO, and the request an empty file: what the node's supervisor makes."""
+    fifo, asks = tmp_path / "channel", tmp_path / "suspend"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        folders = (fifo, tmp_path / "checkpoints")
+        with job(folders, 6, SHUNTER_SUSPEND=str(asks), SHUNTER_ATTEMPT="3") as process:
+            lines(process, 2)
+            asks.touch()
+            process.communicate("\n")
+        told = [json.loads(line) for line in os.read(reader, 1 << 16).splitlines()]
+    finally:
+        os.close(reader)
+    assert process.returncode == channel.EXIT_SUSPENDED
+    assert [(each["what"], each["step"]) for each in told] == [("acknowledged", 4), ("saved", 4)]
+    assert Path(told[1]["checkpoint"]).is_dir()
+    assert told[1]["bytes"] > 0
+    files = channel.pipe_folder(tmp_path / "checkpoints", 3)
+    assert channel.progress(files)[0]["step"] == 4
 
 
 def test_sdk_loads_neither_torch_nor_anything_of_ours() -> None:
