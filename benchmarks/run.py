@@ -49,6 +49,11 @@ BENCHMARKS = (
         ),
     ),
     Benchmark(
+        "gavel_solve",
+        ("--small", "--best-of", "1"),
+        (Measure("wall_s", "budget_wall_s", "s"),),
+    ),
+    Benchmark(
         "million",
         ("--jobs", "40000", "--small", "20000"),
         (
