@@ -78,6 +78,8 @@ class Scheduler:
         self.view.close()
         events, effects = self._events, self._effects
         self._events, self._effects = [], []
+        if effects:
+            self.world_ended = False  # what they do is still to come
         return events, effects
 
     def deadline_us(self, now_us: int) -> int | None:

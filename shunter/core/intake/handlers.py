@@ -141,8 +141,10 @@ def node_lost(core: "Scheduler", seen: NodeLost) -> None:
 
 
 def world_ended(core: "Scheduler", seen: WorldEnded) -> None:
-    """Note that nothing more will come."""
+    """Note that nothing more will come; whoever waits gets a last round."""
     core.world_ended = True
+    if core.rules.backend_rounds and core.state.jobs:
+        core.round_ended = True
 
 
 def round_ended(core: "Scheduler", seen: RoundEnded) -> None:

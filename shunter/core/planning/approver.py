@@ -87,15 +87,19 @@ class Check:
 
     def run(self, plan: Plan, dropped: set[JobId]) -> Approval:
         """Check every change in order, leaving out the suspensions in `dropped`."""
-        approval, seen = Approval([], []), set[JobId]()
+        approval, seen, left = Approval([], []), set[JobId](), set[JobId]()
         jobs, granted = self.state.jobs, approval.granted
         for change in plan.changes:
             job_id = change.job_id
             job = jobs.get(job_id)
             if job is None or job_id in dropped:
                 continue  # there is nobody to tell, or it would make room in vain
-            if job_id in seen:
-                refusal: Refusal | None = (Reason.refused, "a plan may change a job only once")
+            if job_id in left and type(change) is Start:
+                # It has given its GPUs back and takes others: gangs may move in a circle.
+                refusal: Refusal | None = self._take(job, change.allocation)
+                left.discard(job_id)
+            elif job_id in seen:
+                refusal = Reason.refused, "a plan may change a job only once"
             elif type(change) is not Start:
                 refusal = self._leave(job, change)
             elif job.is_eligible:
@@ -105,6 +109,8 @@ class Check:
             seen.add(job_id)
             if refusal is None:
                 granted.append(change)
+                if type(change) is Suspend:
+                    left.add(job_id)
             else:
                 reason, detail = refusal
                 rule = change.because.rule

@@ -184,6 +184,26 @@ def test_gpus_given_back_in_a_plan_are_given_on_once() -> None:
     assert refusals(approval) == [("j2", Reason.no_capacity)]
 
 
+def test_jobs_may_change_places_in_a_circle() -> None:
+    """Each is suspended first; moves could not be put in an order."""
+    state = cluster(granted(1, n1=0b11, instant=True))
+    changes = (suspend(0), suspend(1), start(0, n1=0b11), start(1, n0=0b11))
+    assert approved(state, *changes).granted == [*changes]
+
+
+def test_suspended_job_is_started_elsewhere_only_once() -> None:
+    approval = approved(cluster(), suspend(0), start(0, n1=0b11), start(0, n0=0b11))
+    assert approval.granted == [suspend(0), start(0, n1=0b11)]
+    assert refusals(approval) == [("j0", Reason.refused)]
+
+
+def test_suspended_job_does_not_get_gpus_that_others_hold() -> None:
+    state = cluster(granted(1, n1=0b11, instant=True))
+    approval = approved(state, suspend(0), start(0, n1=0b11))
+    assert approval.granted == [suspend(0)]
+    assert refusals(approval) == [("j0", Reason.no_capacity)]
+
+
 def test_gpus_cannot_be_taken_before_they_are_given_back() -> None:
     approval = approved(cluster(), start(1, n0=0b11), suspend(0, 2), start(2, n0=0b11))
     assert [change.job_id for change in approval.granted] == ["j0", "j2"]
