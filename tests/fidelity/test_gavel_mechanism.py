@@ -70,8 +70,8 @@ def fractions_of(recorded: Any) -> Fractions:
 
 
 def as_peer_job(job: GavelJob) -> PeerJob:
-    kind = JobKind(job.model, job.gpus)
-    return PeerJob(JobId(str(job.number)), job.number, kind, job.steps, job.arrival_s)
+    job_id = JobId(str(job.number))
+    return PeerJob(job_id, job.number, job.model, job.gpus, job.steps, job.arrival_s)
 
 
 class Played:

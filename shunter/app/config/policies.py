@@ -2,14 +2,15 @@
 
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from shunter.core.placement import Placement
 from shunter.core.ports import Policy
+from shunter.core.throughputs import ThroughputTable
 from shunter.errors import ConfigError, NotFoundError
 from shunter.policies.params import PolicyParams
 
-__all__ = ["PolicyPlugin", "find_policy", "policy_names"]
+__all__ = ["NeedsThroughputs", "PolicyPlugin", "find_policy", "informed", "policy_names"]
 
 GROUP = "shunter.policies"
 
@@ -23,6 +24,27 @@ class PolicyPlugin(Protocol):
 
     def build(self, params: Any, placement: Placement) -> Policy[Any]:
         """Return the policy."""
+
+
+@runtime_checkable
+class NeedsThroughputs(Protocol):
+    """A policy that must be told how fast jobs are where."""
+
+    def knowing(self, table: ThroughputTable) -> Policy[Any]:
+        """Return the policy with a table."""
+
+
+def informed(policy: Policy[Any], table: ThroughputTable | None) -> Policy[Any]:
+    """Return the policy with the table of throughputs, if it needs one.
+
+    Raises:
+        ConfigError: it does, and there is none.
+    """
+    if not isinstance(policy, NeedsThroughputs):
+        return policy
+    if table is None:
+        raise ConfigError(f"policy {policy.name} needs a table; name it as workload.throughputs")
+    return policy.knowing(table)
 
 
 def policy_names() -> tuple[str, ...]:

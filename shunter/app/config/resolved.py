@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shunter.app.config.loading import LoadedConfig
-from shunter.app.config.policies import find_policy
+from shunter.app.config.policies import find_policy, informed
 from shunter.app.config.policy import PolicySection
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ports import Policy
@@ -77,6 +77,7 @@ def decider_of(loaded: LoadedConfig, *, instant: bool) -> Decider:
     plugin = find_policy(section.name)
     placement = section.placement_strategy(loaded.skews)
     policy = section.aged(plugin.build(loaded.chosen_params, placement))
+    policy = informed(policy, loaded.throughputs)
     rules = RoundRules(
         round_us=section.round_us,
         seed=config.seed,
@@ -112,7 +113,8 @@ def recorded_decider(record: str) -> Decider:
         raise ConfigError(f"the config recorded in the log cannot be read: {error}") from error
     # The record holds the whole table, whatever was read then.
     placement = section.placement_strategy(section.skew.models)
-    return Decider(section.aged(plugin.build(params, placement)), rules)
+    policy = section.aged(plugin.build(params, placement))
+    return Decider(informed(policy, recorded_throughputs(record)), rules)
 
 
 def recorded_throughputs(record: str) -> ThroughputTable | None:

@@ -5,7 +5,6 @@ whoever is furthest behind its target comes first. A deficit, carried over from 
 the next, decides between equal priorities.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shunter.events.values.ids import GpuType, JobId
@@ -15,7 +14,7 @@ from shunter.policies.gavel.mechanism.targets import Fractions, Gang
 __all__ = ["Ledger", "priority"]
 
 UNSERVED = 1e9  # over a fraction, for who has received nothing yet
-_NO_ROW: Mapping[GpuType, float] = {}
+_NO_ROW: dict[GpuType, float] = {}
 
 
 def priority(target: float, received_s: float, whole_s: float) -> float:

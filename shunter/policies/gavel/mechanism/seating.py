@@ -6,8 +6,8 @@ and the place up to which it is filled never goes back.
 """
 
 from collections.abc import Container, Mapping, Sequence
-from typing import NamedTuple
 
+from shunter.events.values.fact import fact
 from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.mechanism.selection import Chosen, Gangs
 from shunter.policies.gavel.mechanism.targets import Gang
@@ -15,7 +15,8 @@ from shunter.policies.gavel.mechanism.targets import Gang
 __all__ = ["Seat", "Seated", "seat"]
 
 
-class Seat(NamedTuple):
+@fact
+class Seat:
     """The GPUs of one gang in one round, by their numbers in the cluster."""
 
     gpu_type: GpuType

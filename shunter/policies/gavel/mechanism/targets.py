@@ -15,7 +15,7 @@ from shunter.events.values.ids import GpuType, JobId
 __all__ = ["Claim", "Fractions", "Gang", "Targets", "Wanted"]
 
 Gang = tuple[JobId, ...]
-Fractions = Mapping[Gang, Mapping[GpuType, float]]
+Fractions = dict[Gang, dict[GpuType, float]]
 
 
 @fact

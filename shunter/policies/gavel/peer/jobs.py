@@ -19,11 +19,17 @@ class PeerJob:
 
     job_id: JobId
     ordinal: int
-    kind: JobKind
+    model: str
+    gpus: int
     left: int
     arrival_s: float
     weight: float = 1.0
     failures: int = 0
+
+    @property
+    def kind(self) -> JobKind:
+        """What the table knows it by."""
+        return JobKind(self.model, self.gpus)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,196 @@
+"""The port between Shunter's events and the rounds of the public Gavel simulator.
+
+Jobs that come wait for the end of the round; then the round is played to its end, fractions are
+computed if they are due, and the next round is begun. A gang that moves is suspended and started
+in one plan, because gangs may change places in a circle. Needs rounds that end with the last gang,
+whole steps, a table of throughputs, and servers that stay.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from shunter.core.planning.plan import EMPTY_PLAN, Change, Plan, Start, Suspend
+from shunter.core.ports import Observers, Rng
+from shunter.core.state import Job
+from shunter.core.throughputs import ThroughputTable
+from shunter.core.view import View
+from shunter.errors import ConfigError
+from shunter.events.facts.decisions import Target
+from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobSubmitted
+from shunter.events.values.allocation import Allocation, Share
+from shunter.events.values.ids import GpuType, JobId, NodeName
+from shunter.events.values.reasons import Because
+from shunter.policies.gavel.mechanism import Fractions, Seat, Targets, Twister
+from shunter.policies.gavel.objectives import Allox, StaleFifo
+from shunter.policies.gavel.peer.jobs import PeerJob
+from shunter.policies.gavel.peer.rounds import PeerRounds
+
+__all__ = ["PeerMemory", "PeerRoundsPolicy"]
+
+SECOND_US = 1_000_000
+_ENDED = (JobFinished, JobFailed, JobCancelled)
+
+
+@dataclass(slots=True)
+class PeerMemory:
+    """The simulator, and what has happened since its round began.
+
+    An objective stands here where it remembers anything. `places` are the server and GPU behind
+    each number of the simulator.
+    """
+
+    fifo: StaleFifo | None = None
+    allox: Allox | None = None
+    rounds: PeerRounds = field(default_factory=lambda: PeerRounds.of({}))
+    places: list[tuple[NodeName, int]] = field(default_factory=list)
+    queued: list[PeerJob] = field(default_factory=list)
+    gone: list[JobId] = field(default_factory=list)
+    planned_us: int = 0
+    fresh: bool = False
+
+
+@dataclass(frozen=True)
+class PeerRoundsPolicy:
+    """Plays the simulator with the objective that `make` returns.
+
+    `shuffles` says that types are filled in random order, `needs_claim` that no gang runs without
+    a target.
+    """
+
+    name: str
+    make: Callable[[], Targets]
+    shuffles: bool
+    needs_claim: bool
+    seed: int = 0
+    table: ThroughputTable | None = None
+    version: str = "1"
+    oracle: bool = False
+
+    def knowing(self, table: ThroughputTable) -> "PeerRoundsPolicy":
+        """Return the policy with the table it counts steps by."""
+        return replace(self, table=table)
+
+    def start(self, view: View) -> PeerMemory:
+        """Return the simulator at its beginning, with the jobs that are there."""
+        memory, objective = PeerMemory(), self.make()
+        if isinstance(objective, StaleFifo):
+            memory.fifo = objective
+        elif isinstance(objective, Allox):
+            memory.allox = objective
+        memory.queued = [_peer_job(job, self._known) for job in view.jobs.values()]
+        return memory
+
+    def observers(self, memory: PeerMemory) -> Observers:
+        """Note who comes and who goes; the end of the round looks at them."""
+
+        def submitted(event: JobSubmitted, view: View) -> None:
+            memory.queued.append(_peer_job(view.jobs[event.job_id], self._known))
+
+        def ended(event: Any, view: View) -> None:
+            memory.gone.append(event.job_id)
+
+        return {JobSubmitted: submitted, **dict.fromkeys(_ENDED, ended)}
+
+    def advance(self, memory: PeerMemory, view: View) -> None:
+        """Play the round that is over; compute new fractions if they are due."""
+        memory.fresh = False
+        if not memory.places:
+            self._settle_in(memory, view)
+        elif memory.rounds.stints and view.now_us == memory.planned_us:
+            return  # everybody has left at once, which ends a round of the backend in between
+        memory.planned_us = view.now_us
+        rounds, queued = memory.rounds, memory.queued
+        if not rounds.stints and queued:
+            rounds.now_s = queued[0].arrival_s
+        elif not rounds.stints:
+            rounds.ledger.forget_reset()  # nobody runs and nobody comes: the world's end
+        rounds.finish()
+        while queued and queued[0].arrival_s <= rounds.now_s:
+            rounds.arrive(queued.pop(0), self._known)
+        for job_id in memory.gone:
+            if job_id in rounds.jobs.known:
+                rounds.leave(job_id)
+        memory.gone.clear()
+        memory.fresh = rounds.ledger.is_due(rounds.now_s)
+        if memory.fresh:
+            objective = memory.fifo or memory.allox or self.make()
+            fractions = objective.fractions(rounds.wanted(self._known))
+            rounds.ledger.reset(fractions, rounds.now_s)
+        rounds.plan()
+
+    def target(self, memory: PeerMemory, view: View) -> tuple[Target, ...] | None:
+        """Return the fractions if they are new."""
+        return _targets(memory.rounds.ledger.fractions) if memory.fresh else None
+
+    def plan(self, memory: PeerMemory, view: View, rng: Rng) -> Plan:
+        """Seat everybody as the simulator does."""
+        rounds = memory.rounds
+        wanted: dict[JobId, tuple[Allocation, Because]] = {}
+        for stint in rounds.stints:
+            if len(stint.gang) == 1 and stint.steps[0] >= len(stint.seat.gpus):
+                gpu_type = stint.seat.gpu_type
+                target = rounds.ledger.target(stint.gang, gpu_type)
+                because = Because(self.name, (target, rounds.ledger.share(stint.gang, gpu_type)))
+                wanted[stint.gang[0]] = _allocation(stint.seat, memory.places), because
+        changes: list[Change] = []
+        for job in view.jobs.values():
+            place = wanted.get(job.job_id)
+            if job.allocation.shares:
+                if place is not None and place[0] == job.allocation:
+                    del wanted[job.job_id]
+                else:
+                    changes.append(Suspend(job.job_id, Because("share_met")))
+        changes += [Start(job_id, there, because) for job_id, (there, because) in wanted.items()]
+        return Plan(tuple(changes)) if changes else EMPTY_PLAN
+
+    def wake_at(self, memory: PeerMemory) -> int | None:
+        """The backend's rounds are the only time to decide."""
+        return None
+
+    def settled(self, memory: PeerMemory) -> bool:
+        """Every round may change everything."""
+        return False
+
+    @property
+    def _known(self) -> ThroughputTable:
+        if self.table is None:
+            raise ConfigError(f"policy {self.name} needs a table: set workload.throughputs")
+        return self.table
+
+    def _settle_in(self, memory: PeerMemory, view: View) -> None:
+        """Number the GPUs, type by type in the order of their names."""
+        numbers: dict[GpuType, list[int]] = {}
+        for name, pool in sorted(view.pools.items()):
+            for server in pool.servers:
+                for gpu in range(server.configuration.gpus):
+                    numbers.setdefault(GpuType(name), []).append(len(memory.places))
+                    memory.places.append((server.name, gpu))
+        shuffler = Twister.seeded(self.seed + 5) if self.shuffles else None
+        memory.rounds = PeerRounds.of(numbers, shuffler, needs_claim=self.needs_claim)
+
+
+def _peer_job(job: Job, table: ThroughputTable) -> PeerJob:
+    kind = table.kind_of(job.spec)
+    if kind is None or job.spec.total_steps is None:
+        raise ConfigError(f"job {job.job_id}: its model is not in the table, or it has no steps")
+    arrival_s = job.submitted_us / SECOND_US
+    left, weight = job.spec.total_steps, job.spec.weight
+    return PeerJob(job.job_id, job.ordinal, kind.model, kind.gpus, left, arrival_s, weight)
+
+
+def _targets(fractions: Fractions) -> tuple[Target, ...]:
+    return tuple(
+        Target(gang, name, round(part, 9))
+        for gang, row in fractions.items()
+        for name, part in row.items()
+        if part > 0
+    )
+
+
+def _allocation(seat: Seat, places: list[tuple[NodeName, int]]) -> Allocation:
+    masks: dict[NodeName, int] = {}
+    for number in sorted(seat.gpus):
+        node, gpu = places[number]
+        masks[node] = masks.get(node, 0) | 1 << gpu
+    return Allocation(tuple(Share(node, mask) for node, mask in masks.items()))
