@@ -3,12 +3,17 @@
 import pytest
 
 from tests.contracts.backends import BackendKind
+from tests.contracts.local_backends import LOCAL_KINDS
 from tests.contracts.simulated_backends import SIMULATED_KINDS
 
-BACKEND_KINDS: tuple[BackendKind, ...] = (*SIMULATED_KINDS,)
+LIVE_KINDS: tuple[BackendKind, ...] = (*LOCAL_KINDS,)
+BACKEND_KINDS = (
+    *(pytest.param(kind, id=kind.name) for kind in SIMULATED_KINDS),
+    *(pytest.param(kind, id=kind.name, marks=pytest.mark.live) for kind in LIVE_KINDS),
+)
 
 
-@pytest.fixture(params=BACKEND_KINDS, ids=lambda kind: kind.name)
+@pytest.fixture(params=BACKEND_KINDS)
 def kind(request: pytest.FixtureRequest) -> BackendKind:
     """A backend of each kind, with each of its settings."""
     found: BackendKind = request.param

@@ -18,6 +18,7 @@ from typing import Any
 from shunter.backends.node.ranks import MARK
 from shunter.backends.node.records import (
     LINE_BYTES_MAX,
+    fifo,
     folder_of,
     get,
     hold,
@@ -88,6 +89,17 @@ def send(folder: str, order: dict[str, Any]) -> bool:
     """Hand an order to the supervisor of an attempt; False if nobody takes it."""
     line = json.dumps(order).encode() + b"\n"
     return len(line) <= LINE_BYTES_MAX and tell(f"{folder}/orders", line)
+
+
+def open_notices(root: str) -> int:
+    """Return the FIFO through which supervisors say that there is something to read."""
+    return fifo(f"{root}/notices", 0o600)
+
+
+def write_beat(path: str, beat: bytes) -> None:
+    """Move a heartbeat; not synced, since it means nothing after a crash."""
+    with open(path, "wb") as file:
+        file.write(beat)
 
 
 def sweep(folder: str) -> int:

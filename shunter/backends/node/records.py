@@ -4,7 +4,7 @@ Only the standard library of Python 3.8 or later, as in supervisor.py, which say
 """
 
 # Importing pathlib would cost more than all the rest of the start, so paths are strings here.
-# ruff: noqa: PTH105, PTH108, PTH110, PTH120, PTH123, PTH208
+# ruff: noqa: PTH101, PTH105, PTH108, PTH110, PTH120, PTH123, PTH208
 
 from __future__ import annotations
 
@@ -61,6 +61,14 @@ def hold(path: str, kind: int) -> int | None:
         os.close(held)
         return None
     return held
+
+
+def fifo(path: str, mode: int) -> int:
+    """Return a FIFO to read from that never ends, since we could write to it too."""
+    if not os.path.exists(path):
+        os.mkfifo(path)
+    os.chmod(path, mode)
+    return os.open(path, os.O_RDWR | os.O_NONBLOCK)
 
 
 def tell(fifo: str, line: bytes) -> bool:

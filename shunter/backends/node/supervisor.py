@@ -22,7 +22,7 @@ as long as it keeps its files open. Times are nanoseconds of the monotonic clock
 """
 
 # Importing pathlib would cost more than all the rest of the start, so paths are strings here.
-# ruff: noqa: PTH101, PTH103, PTH110, PTH116, PTH123
+# ruff: noqa: PTH103, PTH110, PTH116, PTH123
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ from shunter.backends.node.ranks import (
 from shunter.backends.node.records import (
     LINE_BYTES_MAX,
     boot_id,
+    fifo,
     folder_of,
     get,
     hold,
@@ -102,7 +103,7 @@ class Supervision:
         signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, lambda *_: self.suspend(order["suspend"]["mode"]))
-        self.inputs = [_fifo(f"{folder}/orders", 0o600), _fifo(f"{folder}/channel", 0o622)]
+        self.inputs = [fifo(f"{folder}/orders", 0o600), fifo(f"{folder}/channel", 0o622)]
 
     def run(self) -> None:
         """Watch over the ranks until no process is left, and say how they ended."""
@@ -213,7 +214,7 @@ class Supervision:
         if order.get("term", 0) < term.get("term", 0):
             return  # from a scheduler that has been replaced
         if order.get("do") == "suspend":
-            self.suspend(str(order.get("mode", "cooperative")))
+            self.suspend(str(order.get("mode", self.order["suspend"]["mode"])))
         elif order.get("do") == "terminate":
             self.terminate("terminate", float(self.order["grace_s"]))
         elif order.get("do") == "fence":
@@ -342,14 +343,6 @@ def _refusal(root: str, order: dict[str, Any]) -> str:
     if order["attempt"] <= fence:
         return f"attempt {order['attempt']} is fenced, as is all up to {fence}"
     return ""
-
-
-def _fifo(path: str, mode: int) -> int:
-    """Return a FIFO to read from that never ends, since we could write to it too."""
-    if not os.path.exists(path):
-        os.mkfifo(path)
-    os.chmod(path, mode)
-    return os.open(path, os.O_RDWR | os.O_NONBLOCK)
 
 
 def _lines(fifo: int) -> list[dict[str, Any]]:

@@ -1,0 +1,58 @@
+"""The inbox of a live backend: what came in, in order, on the wall clock.
+
+An instant is the start plus what the monotonic clock counted since; a step of the wall clock moves
+nothing. Whatever is put in gets the instant at which it is taken out at the earliest, so that
+instants never run backwards, and `observe` ends at its deadline exactly.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import anyio
+from anyio import lowlevel
+
+from shunter.core.intake.inputs import Input
+
+Stamped = Callable[[int], Input]
+
+
+class Inbox:
+    """Inputs that wait for the round loop, and the clock they are stamped with."""
+
+    def __init__(self, start_us: int = 0) -> None:
+        self._begun_ns = time.monotonic_ns() - start_us * 1000
+        self._told_us = start_us
+        self._waiting: deque[Stamped] = deque()
+        self._came = anyio.Event()
+
+    def now_us(self) -> int:
+        """Return the instant it is."""
+        return self.instant_us(time.monotonic_ns())
+
+    def instant_us(self, monotonic_ns: int) -> int:
+        """Return the instant of a reading of the monotonic clock of this boot."""
+        return (monotonic_ns - self._begun_ns) // 1000
+
+    def put(self, stamped: Stamped) -> None:
+        """Add an input, made once its instant is known."""
+        self._waiting.append(stamped)
+        self._came.set()
+
+    async def observe(self, until_us: int | None) -> tuple[int, Sequence[Input]]:
+        """Wait for inputs; return them, or none at the deadline exactly."""
+        await lowlevel.checkpoint()  # others get their turn, and nothing is taken out yet
+        while not self._waiting:
+            left_us = None if until_us is None else until_us - self.now_us()
+            if until_us is not None and left_us is not None and left_us <= 0:
+                self._told_us = max(self._told_us, until_us)
+                return until_us, ()
+            self._came = anyio.Event()
+            with anyio.move_on_after(None if left_us is None else left_us / 1e6):
+                await self._came.wait()
+        at_us = max(self._told_us, self.now_us())
+        at_us = at_us if until_us is None else min(at_us, until_us)
+        self._told_us = at_us
+        inputs = [stamped(at_us) for stamped in self._waiting]
+        self._waiting.clear()
+        return at_us, inputs

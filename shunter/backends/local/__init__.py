@@ -1,0 +1,6 @@
+"""This machine as a cluster of one or more nodes."""
+
+from shunter.backends.local.backend import LocalBackend
+from shunter.backends.local.settings import LocalNode, LocalSettings
+
+__all__ = ["LocalBackend", "LocalNode", "LocalSettings"]

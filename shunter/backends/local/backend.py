@@ -1,0 +1,234 @@
+"""This machine as a cluster: every attempt under a supervisor that outlives the daemon.
+
+Orders of one job are carried out one after the other, those of different jobs side by side. What
+comes of them is read from the supervisors' records, at once where a supervisor says so through the
+FIFO `notices`, and on a patrol over all attempts otherwise. A lost answer is unknown: the attempt
+is fenced, and then its records say whether it began before.
+"""
+
+import json
+import os
+import subprocess
+import time
+from collections import Counter, deque
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup
+
+from shunter.backends.inbox import Inbox, Stamped
+from shunter.backends.local.orders import order_for
+from shunter.backends.local.settings import LocalSettings
+from shunter.backends.local.watch import Watch
+from shunter.backends.node import attempts
+from shunter.backends.node.records import folder_of
+from shunter.backends.node.supervisor import command
+from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
+from shunter.core.intake.inputs import Input
+from shunter.errors import BackendError
+from shunter.events.facts.execution import LaunchFailed
+from shunter.events.values.ids import JobId, NodeName
+
+
+class LocalBackend:
+    """Runs attempts on this machine; use it as an async context."""
+
+    def __init__(self, settings: LocalSettings, start_us: int = 0) -> None:
+        self._settings = settings
+        self._inbox = Inbox(start_us)
+        self._watches: dict[JobId, Watch] = {}
+        self._newest: dict[JobId, int] = {}
+        self._orders: dict[JobId, deque[Effect]] = {}
+        self._moved_from: dict[JobId, tuple[NodeName, ...]] = {}
+        self._noticed = anyio.Event()
+        self._tasks: TaskGroup = anyio.create_task_group()
+        self._notices = -1
+
+    async def __aenter__(self) -> Self:
+        """Take the machine over for this term; a higher one that ruled here refuses it."""
+        root, term = self._settings.root, self._settings.term
+        ruling = await to_thread.run_sync(attempts.raise_term, root, term)
+        if ruling != term:
+            raise BackendError(f"term {term} was replaced by {ruling} on this machine")
+        self._notices = await to_thread.run_sync(attempts.open_notices, root)
+        self._beat()
+        await self._tasks.__aenter__()
+        self._tasks.start_soon(self._keep_beating)
+        self._tasks.start_soon(self._listen)
+        self._tasks.start_soon(self._patrol)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave the machine; what runs on it runs on."""
+        self._tasks.cancel_scope.cancel()
+        try:
+            await self._tasks.__aexit__(kind, error, trace)
+        finally:
+            os.close(self._notices)
+
+    @property
+    def instant(self) -> bool:
+        """Real processes take time."""
+        return False
+
+    def post(self, stamped: Stamped) -> None:
+        """Put a command of somebody into the inbox; it gets its instant there."""
+        self._inbox.put(stamped)
+
+    def now_us(self) -> int:
+        """Return the instant it is."""
+        return self._inbox.now_us()
+
+    async def observe(
+        self, until_us: int | None, gather_us: int = 0
+    ) -> tuple[int, Sequence[Input]]:
+        """Wait for inputs; a live world gathers nothing, it hands over what it sees."""
+        return await self._inbox.observe(until_us)
+
+    async def inventory(self) -> list[dict[str, Any]]:
+        """Return the records of every attempt on this machine, in one probe; complete."""
+        return await to_thread.run_sync(attempts.inventory, self._settings.root)
+
+    def adopt(self, job_id: JobId, attempt: int, *, started: bool, noted: int = 0) -> None:
+        """Watch an attempt of an earlier term, of which some has been told already."""
+        folder = folder_of(self._settings.root, job_id, attempt)
+        self._newest[job_id] = attempt
+        watch = Watch(job_id, attempt, folder, told_start=started, told_notes=noted)
+        self._watches[job_id] = watch
+        self._noticed.set()
+
+    async def perform(self, effects: Sequence[Effect], now_us: int) -> None:
+        """Accept orders; what comes of them is observed."""
+        for effect in effects:
+            waiting = self._orders.get(effect.job_id)
+            if waiting is not None:
+                waiting.append(effect)
+                continue
+            self._orders[effect.job_id] = deque([effect])
+            self._tasks.start_soon(self._carry_out, effect.job_id)
+
+    async def _carry_out(self, job_id: JobId) -> None:
+        waiting = self._orders[job_id]
+        while waiting:
+            effect = waiting.popleft()
+            try:
+                if isinstance(effect, Launch | Resume):
+                    await self._launch(effect)
+                elif isinstance(effect, Fence):
+                    await self._fence(effect.job_id, effect.attempt)
+                else:
+                    await self._send(effect)
+            except OSError as error:
+                what = f"{type(effect).__name__} of {job_id}.{effect.attempt}"
+                raise BackendError(f"{what} was not recorded: {error}", retryable=True) from error
+        del self._orders[job_id]
+
+    async def _launch(self, effect: Launch | Resume) -> None:
+        job_id, attempt = effect.job_id, effect.attempt
+        if attempt <= self._newest.get(job_id, 0):
+            return
+        self._newest[job_id] = attempt
+        try:
+            order = order_for(effect, self._settings, self._cpu_tenants())
+        except BackendError as error:
+            self._fail(effect, str(error), retryable=False)
+            return
+        cause = await self._start(order)
+        folder = folder_of(self._settings.root, job_id, attempt)
+        known = await to_thread.run_sync(attempts.probe, folder)
+        if known["state"] == "absent" or (cause and known["started"] is None):
+            await to_thread.run_sync(attempts.raise_fence, self._settings.root, job_id, attempt)
+            known = await to_thread.run_sync(attempts.probe, folder)
+            if known["started"] is None:  # fenced before it began: it never will
+                self._fail(effect, cause or "its supervisor did not start", retryable=True)
+                return
+        came_from = self._moved_from.pop(job_id, ())
+        self._watches[job_id] = Watch(job_id, attempt, folder, came_from, started=known["started"])
+        self._noticed.set()
+
+    async def _start(self, order: dict[str, Any]) -> str:
+        """Start a supervisor; return why it is not known to have started, or nothing."""
+        try:
+            with anyio.fail_after(self._settings.launch_s):
+                ran = await anyio.run_process(
+                    command(self._settings.root), input=json.dumps(order).encode(), check=False
+                )
+            answer = json.loads(ran.stdout)
+        except TimeoutError:
+            return "its supervisor did not answer in time"
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            return f"its supervisor cannot be started: {error}"
+        return str(answer.get("cause", ""))
+
+    def _fail(self, effect: Launch | Resume, cause: str, *, retryable: bool) -> None:
+        job_id, attempt = effect.job_id, effect.attempt
+        self._inbox.put(lambda at_us: LaunchFailed(at_us, job_id, attempt, cause, retryable))
+
+    async def _fence(self, job_id: JobId, attempt: int) -> None:
+        await to_thread.run_sync(attempts.raise_fence, self._settings.root, job_id, attempt)
+        watch = self._watches.get(job_id)
+        if watch is not None and watch.attempt <= attempt:
+            await self._tell(watch, {"do": "fence"})
+
+    async def _send(self, effect: Suspend | Migrate | Terminate) -> None:
+        job_id, watch = effect.job_id, self._watches.get(effect.job_id)
+        if watch is None:
+            if isinstance(effect, Terminate):
+                attempt = max(effect.attempt, 1)
+                await to_thread.run_sync(attempts.raise_fence, self._settings.root, job_id, attempt)
+                self._newest[job_id] = max(attempt, self._newest.get(job_id, 0))
+        elif watch.attempt != effect.attempt:
+            return
+        elif isinstance(effect, Terminate):
+            await self._tell(watch, {"do": "terminate"})
+        else:
+            if isinstance(effect, Migrate) and watch.started is not None:
+                nodes = [NodeName(node) for node, _ in watch.started["placement"]]
+                self._moved_from[job_id] = tuple(nodes)
+            await self._tell(watch, {"do": "suspend"})
+
+    async def _tell(self, watch: Watch, order: dict[str, Any]) -> None:
+        order["term"] = self._settings.term
+        await to_thread.run_sync(attempts.send, watch.folder, order)
+
+    async def _patrol(self) -> None:
+        """Look at all attempts whenever something was noticed, and from time to time."""
+        while True:
+            with anyio.move_on_after(self._settings.patrol_s):
+                await self._noticed.wait()
+            self._noticed = anyio.Event()
+            for watch in list(self._watches.values()):
+                known, notes = await to_thread.run_sync(watch.look)
+                for stamped in watch.tell(known, notes, self._inbox):
+                    self._inbox.put(stamped)
+                if watch.is_over and self._watches.get(watch.job_id) is watch:
+                    del self._watches[watch.job_id]
+
+    async def _listen(self) -> None:
+        while True:
+            await anyio.wait_readable(self._notices)
+            os.read(self._notices, 1 << 16)
+            self._noticed.set()
+
+    async def _keep_beating(self) -> None:
+        while True:
+            await anyio.sleep(self._settings.beat_s)
+            await to_thread.run_sync(self._beat)
+
+    def _beat(self) -> None:
+        """Move the heartbeat: supervisors look whether it moves, never at what it says."""
+        beat = f"{time.monotonic_ns()}\n".encode()
+        attempts.write_beat(f"{self._settings.root}/heartbeat", beat)
+
+    def _cpu_tenants(self) -> Counter[int]:
+        known = [watch.started for watch in self._watches.values() if watch.started is not None]
+        ranks = [rank for started in known for rank in started["ranks"]]
+        return Counter(cpu for rank in ranks if rank["pinned"] for cpu in rank["cpus"])

@@ -1,0 +1,85 @@
+"""From an effect to the order of a supervisor: ranks, GPUs, CPUs, environment.
+
+A job has one rank for each node of its allocation. CPUs are those with the fewest tenants, the
+lowest number first; a job that asks for none may run on all of its node.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from shunter.backends.local.settings import LocalNode, LocalSettings
+from shunter.core.effects import Launch, Resume
+from shunter.errors import BackendError
+from shunter.events.values.allocation import Share
+from shunter.events.values.ids import NodeName
+
+NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+def order_for(
+    effect: Launch | Resume, settings: LocalSettings, tenants: Counter[int]
+) -> dict[str, Any]:
+    """Return what the supervisor of an attempt is told.
+
+    Raises:
+        BackendError: the attempt cannot run here, and never will.
+    """
+    job_id, spec = effect.job_id, effect.spec
+    if not NAME_CHARACTERS.issuperset(job_id) or job_id.startswith(".") or not job_id:
+        raise BackendError(f"job {job_id!r} cannot name a folder: use letters, digits, . _ -")
+    if not spec.command:
+        raise BackendError(f"job {job_id} has no command to run")
+    nodes = {node.name: node for node in settings.nodes}
+    ranks = [_rank(effect, share, nodes, settings, tenants) for share in effect.allocation.shares]
+    mode = spec.suspend_mode.value
+    limits = {f"{name}_s": getattr(settings, f"{name}_s") for name in _STAGES}
+    return {
+        "job": job_id,
+        "attempt": effect.attempt,
+        "term": settings.term,
+        "placement": [[share.node, share.gpu_mask] for share in effect.allocation.shares],
+        "ranks": ranks,
+        "suspend": {"mode": mode, "signal": settings.suspend_signal, **limits},
+        "grace_s": settings.grace_s,
+        "heartbeat": {
+            "path": f"{settings.root}/heartbeat",
+            "deadline_s": settings.heartbeat_deadline_s,
+        },
+    }
+
+
+_STAGES = ("cooperative", "signal", "restart")
+
+
+def _rank(
+    effect: Launch | Resume,
+    share: Share,
+    nodes: Mapping[NodeName, LocalNode],
+    settings: LocalSettings,
+    tenants: Counter[int],
+) -> dict[str, Any]:
+    node = nodes.get(share.node)
+    if node is None or share.gpu_mask >> len(node.gpus):
+        raise BackendError(f"job {effect.job_id} was given GPUs that {share.node} does not have")
+    gpus = [name for number, name in enumerate(node.gpus) if share.gpu_mask >> number & 1]
+    count = -(-share.cpus_milli // 1000)
+    cpus = quietest(node.cpus, count, tenants) if count else node.cpus
+    environment = {
+        **settings.environment,
+        "CUDA_VISIBLE_DEVICES": ",".join(gpus),
+        "SHUNTER_NODE": share.node,
+        "SHUNTER_JOB_FOLDER": f"{settings.root}/jobs/{effect.job_id}",
+    }
+    return {
+        "argv": list(effect.spec.command),
+        "env": environment,
+        "cpus": list(cpus),
+        "pinned": bool(count),
+        "directory": effect.spec.directory or "/",
+    }
+
+
+def quietest(cpus: Iterable[int], count: int, tenants: Counter[int]) -> list[int]:
+    """Return the CPUs with the fewest tenants."""
+    return sorted(sorted(cpus, key=lambda cpu: (tenants[cpu], cpu))[:count])

@@ -1,0 +1,37 @@
+"""What the local backend is told: its folder, its nodes, and how long it waits for jobs."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from shunter.events.values.ids import NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNode:
+    """A part of this machine: GPUs as CUDA names them (index or UUID), and CPUs."""
+
+    name: NodeName
+    gpus: tuple[str, ...]
+    cpus: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSettings:
+    """Where attempts live, and the limits of their supervisors."""
+
+    root: str
+    nodes: tuple[LocalNode, ...]
+    term: int
+    environment: Mapping[str, str] = field(
+        default_factory=lambda: {"PATH": os.environ.get("PATH", os.defpath)}
+    )
+    cooperative_s: float = 60.0
+    signal_s: float = 60.0
+    restart_s: float = 10.0
+    suspend_signal: int = 10
+    grace_s: float = 10.0
+    launch_s: float = 20.0
+    beat_s: float = 5.0
+    heartbeat_deadline_s: float = 900.0
+    patrol_s: float = 1.0
