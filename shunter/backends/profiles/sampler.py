@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from shunter.backends.profiles.gpus import GpuReader, GpuUse, NoGpus
+from shunter.backends.profiles.printed import printed_speed
 from shunter.backends.profiles.processes import Processes, ProcessUse
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId
@@ -24,6 +25,7 @@ class Sampler:
         gpus: tuple[int, ...] = (),
         is_exclusive: bool = True,
         reader: GpuReader | None = None,
+        printed: Path | None = None,
     ) -> None:
         self.gpu_state: tuple[GpuUse, ...] | NoGpus = ()
         self._job_id = job_id
@@ -32,6 +34,7 @@ class Sampler:
         self._folder = folder
         self._gpus = gpus
         self._is_exclusive = is_exclusive
+        self._printed = printed
         self._reader = reader or GpuReader()
 
     def sample(self, at_us: int, now_s: float) -> ProfileSampled | None:
@@ -45,6 +48,8 @@ class Sampler:
         self.gpu_state = self._reader.read(self._gpus) if self._gpus else ()
         read = () if isinstance(self.gpu_state, NoGpus) else self.gpu_state
         step, batch_s = speed(self._folder) if self._folder else (None, None)
+        if batch_s is None and step is None and self._printed is not None:
+            step, batch_s = printed_speed(self._printed)
         return ProfileSampled(
             at_us=at_us,
             job_id=self._job_id,

@@ -87,6 +87,13 @@ def test_machine_without_gpus_still_gives_samples() -> None:
     assert watched.gpu_state == NoGpus(GpuFault.no_driver)
 
 
+def test_job_without_the_sdk_is_timed_by_what_it_prints(tmp_path: Path) -> None:
+    (tmp_path / "stderr.0").write_text("3/9 [00:01<00:08, 4.00it/s]")
+    printed = Sampler(JOB, 1, processes=Quiet(10), printed=tmp_path / "stderr.0").sample(7, 0.0)
+    assert printed is not None
+    assert (printed.step, printed.batch_s) == (3, 0.25)
+
+
 def test_job_that_is_gone_gives_no_sample() -> None:
     assert sampler(()).sample(7, -1.0) is None
 
