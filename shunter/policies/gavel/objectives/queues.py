@@ -13,9 +13,8 @@ __all__ = ["FastestFirst", "StaleFifo"]
 class FastestFirst:
     """Each job in turn takes all of the fastest type with room.
 
-    The first that finds no room ends it. A job whose types with room are all too small for it
-    (a rate of 0) gets nothing and holds
-    nobody up.
+    The first that finds no room ends it. A job that cannot run on any type with room (a rate of 0)
+    gets nothing and holds nobody up.
     """
 
     def fractions(self, wanted: Wanted) -> Fractions:
@@ -40,9 +39,9 @@ class FastestFirst:
 class StaleFifo:
     """The simulator's `fifo`: the type named last of those with room.
 
-    However full it gets meanwhile. A random draw was to choose the type. What it does choose
-    is which type is struck off when the
-    last one has exactly no GPU left. New jobs inherit the types of ended ones first.
+    However full it gets meanwhile. A random draw was to choose the type. What it does choose is
+    which type is struck off when the last one has exactly no GPU left. New jobs inherit the types
+    of ended ones first.
     """
 
     draws: Twister = field(default_factory=lambda: Twister.seeded(0))
