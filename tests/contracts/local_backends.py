@@ -15,11 +15,12 @@ from shunter.events.values.job_spec import JobSpec
 from tests.contracts.backends import Program, Stage
 
 TICK_US = 200_000
-# Works for so many seconds in all, of which a file beside its attempts says how many are done.
+# Works for so many seconds in all; a checkpoint says how many of them are done.
 PROGRAM = """
 import os, sys, time
 begun, work_s, code = time.monotonic(), float(sys.argv[1]), int(sys.argv[2])
-path = os.environ["SHUNTER_JOB_FOLDER"] + "/done." + os.environ["SHUNTER_RANK"]
+os.makedirs(os.environ["SHUNTER_CHECKPOINTS"], exist_ok=True)
+path = os.environ["SHUNTER_CHECKPOINTS"] + "/done." + os.environ["SHUNTER_RANK"]
 done_s = float(open(path).read()) if os.path.exists(path) else 0.0
 while done_s + time.monotonic() - begun < work_s:
     if os.path.exists(os.environ["SHUNTER_SUSPEND"]):

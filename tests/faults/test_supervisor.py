@@ -187,6 +187,37 @@ def test_job_asked_to_leave_saves_and_leaves(machine: Machine) -> None:
     assert [note["what"] for note in noted] == ["requested", "acknowledged", "saved"]
 
 
+def test_suspension_counts_though_a_launcher_hides_the_code_of_its_ranks(
+    machine: Machine,
+) -> None:
+    machine.starts(machine.order(LEAVES.replace("sys.exit(75)", "sys.exit(1)")))
+    machine.said("up")
+    machine.sends("suspend")
+    status = machine.status()
+    assert (status["code"], status["suspended"], status["saved"]) == (1, True, True)
+
+
+def test_job_that_never_suspends_runs_on(machine: Machine) -> None:
+    order = machine.order("import time; time.sleep(0.8)")
+    order["suspend"]["mode"] = "never"
+    machine.starts(order)
+    machine.sends("suspend")
+    status = machine.status()
+    assert (status["code"], status["suspended"]) == (0, False)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to start a job as somebody else")
+def test_job_runs_as_its_user_and_dies_with_its_supervisor(machine: Machine) -> None:
+    nobody = {"uid": 65534, "gid": 65534, "groups": []}
+    order = machine.ordering(["/bin/sh", "-c", "id -u; exec sleep 60"], user=nobody)
+    order["ranks"][0]["directory"] = "/"
+    machine.starts(order)
+    assert machine.said("\n") == "65534\n"
+    os.kill(attempts.probe(str(machine.folder()))["started"]["pid"], signal.SIGKILL)
+    wait_for(lambda: machine.state() == "lost", "a lost attempt")
+    wait_for(lambda: not attempts.is_held(str(machine.folder() / "ranks.lock")), "its end")
+
+
 def test_job_that_does_not_answer_is_asked_in_stronger_modes(machine: Machine) -> None:
     program = "import signal; signal.signal(signal.SIGUSR1, signal.SIG_IGN); " + DEAF
     machine.starts(machine.order(program))

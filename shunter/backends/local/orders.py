@@ -6,6 +6,7 @@ lowest number first; a job that asks for none may run on all of its node.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from signal import Signals
 from typing import Any
 
 from shunter.backends.local.settings import LocalNode, LocalSettings
@@ -69,7 +70,8 @@ def _rank(
         **settings.environment,
         "CUDA_VISIBLE_DEVICES": ",".join(gpus),
         "SHUNTER_NODE": share.node,
-        "SHUNTER_JOB_FOLDER": f"{settings.root}/jobs/{effect.job_id}",
+        "SHUNTER_CHECKPOINTS": f"{settings.root}/jobs/{effect.job_id}/checkpoints",
+        "SHUNTER_SUSPEND_SIGNAL": Signals(settings.suspend_signal).name,
     }
     return {
         "argv": list(effect.spec.command),

@@ -95,7 +95,7 @@ class Supervision:
         self.codes: list[int | None] = [None] * len(order["ranks"])
         self.stages: list[tuple[str, float]] = []
         self.stage, self.due_s = "", 0.0
-        self.why, self.failed = "", 0
+        self.why, self.failed, self.saved = "", 0, False
         self.beat: tuple[float, int] = (time.monotonic(), 0)
         self.wake, wake_writer = os.pipe()
         for end in (self.wake, wake_writer):
@@ -225,6 +225,7 @@ class Supervision:
         if said.get("what") == "acknowledged":
             self.note("acknowledged")
         elif said.get("what") == "saved":
+            self.saved = self.why == "suspend"
             step, size = said.get("step"), said.get("bytes")
             self.note("saved", checkpoint=str(said.get("checkpoint", "")), step=step, bytes=size)
 
@@ -257,13 +258,15 @@ class Supervision:
         code = self.failed or gang_code([code or 0 for code in self.codes])
         signalled = self.stage == "signal" and code == 128 + self.order["suspend"]["signal"]
         stopped = self.why == "suspend" and (self.stage in ("restart", "kill") or signalled)
-        suspended = self.why in ("", "suspend") and (code == EXIT_SUSPENDED or stopped)
+        # A launcher between us and what saved (torchrun) turns its 75 into a failure of its own.
+        saved = code == EXIT_SUSPENDED or (self.saved and code != 0)
+        suspended = self.why in ("", "suspend") and (saved or stopped)
         status = {
             "code": code,
             "codes": self.codes,
             "suspended": suspended,
             "why": self.why,
-            "saved": code == EXIT_SUSPENDED,
+            "saved": saved,
             "stragglers": stragglers,
             "ended_ns": time.monotonic_ns(),
         }
