@@ -47,6 +47,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -175,8 +176,10 @@ class Bell:
     def listen(self, environment: Mapping[str, str]) -> None:
         """Answer the signal that the environment names, if it names one."""
         name = environment.get(SUSPEND_SIGNAL, "")
-        if name and environment.get(CHANNEL):
-            number = getattr(signal, name if name.startswith("SIG") else f"SIG{name}")
+        number = getattr(signal, name if name.startswith("SIG") else f"SIG{name}", None)
+        # Python takes handlers in the main thread only; imported elsewhere, the file still asks.
+        is_main = threading.current_thread() is threading.main_thread()
+        if number is not None and is_main and environment.get(CHANNEL):
             signal.signal(number, self._ring)
 
     def _ring(self, *_: object) -> None:

@@ -1,3 +1,5 @@
+import signal
+import threading
 from pathlib import Path
 
 from shunter.train import channel
@@ -37,6 +39,19 @@ def test_request_carries_its_number_and_deadline(tmp_path: Path) -> None:
     document = channel.get(tmp_path / channel.SUSPEND)
     assert document is not None
     assert (document["request"], document["deadline_s"]) == (2, 30.0)
+
+
+def test_import_outside_the_main_thread_leaves_signals_alone() -> None:
+    before = signal.getsignal(signal.SIGUSR2)
+    environment = {channel.CHANNEL: "folder", channel.SUSPEND_SIGNAL: "USR2"}
+    thread = threading.Thread(target=channel.Bell().listen, args=[environment])
+    thread.start()
+    thread.join()
+    assert signal.getsignal(signal.SIGUSR2) is before
+
+
+def test_signal_nobody_knows_is_left_alone() -> None:
+    channel.Bell().listen({channel.CHANNEL: "folder", channel.SUSPEND_SIGNAL: "NONE"})
 
 
 def test_rank_is_read_from_our_variable_before_the_launchers() -> None:
