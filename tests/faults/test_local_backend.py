@@ -13,29 +13,48 @@ import pytest
 
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
 from shunter.backends.node import attempts
-from shunter.core.effects import Effect, Launch, Suspend, Terminate
+from shunter.core.effects import Effect, Launch, Resume, Suspend, Terminate
 from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.errors import BackendError
 from shunter.events.facts.execution import (
     AttemptLost,
     AttemptStarted,
     CheckpointSaved,
+    GpusReleased,
     JobSuspended,
     LaunchFailed,
     SuspendAcknowledged,
 )
 from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.ids import NodeName
+from shunter.events.values.ids import NodeName, UserName
 from shunter.events.values.job_spec import JobSpec
 from tests.contracts.local_backends import empty
 from tests.factories import job_id
+from tests.faults.supervised import wait_for
 from tests.faults.test_supervisor import LEAVES, SLEEPS
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]
 
 Seen = TypeVar("Seen", bound=Input)
+ROOT = Path(__file__).resolve().parents[2]
 J0 = job_id(0)
 PATIENCE_US = 20_000_000
+TRAINS = f"""
+import sys, time
+sys.path.insert(0, {str(ROOT)!r})
+from shunter import train
+class Model:
+    steps = 0
+    def state_dict(self): return {{"steps": self.steps}}
+    def load_state_dict(self, saved): self.steps = saved["steps"]
+model = Model()
+run = train.start(model=model)
+while model.steps < 60:
+    time.sleep(0.02)
+    model.steps += 1
+    print(model.steps, end=" ", flush=True)
+    run.step()
+"""
 
 
 @asynccontextmanager
@@ -169,6 +188,39 @@ async def test_suspension_is_told_step_by_step(tmp_path: Path) -> None:
             CheckpointSaved,
             JobSuspended,
         ]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to start a job as somebody else")
+async def test_root_starts_a_job_as_its_user(tmp_path: Path) -> None:
+    async with machine(tmp_path) as backend:
+        command = ("/bin/sh", "-c", "id -un")
+        spec = JobSpec(1, command=command, user=UserName("nobody"))
+        strange = JobSpec(1, command=command, user=UserName("no such user"))
+        allocation = Allocation((Share(NodeName("n0"), 1),))
+        await order(backend, Launch(J0, 1, allocation, spec))
+        await seen_until(backend, AttemptExited)
+        await order(backend, Launch(job_id(1), 1, allocation, strange))
+        await seen_until(backend, LaunchFailed)
+    assert (tmp_path / "jobs/j0/1/stdout.0").read_text() == "nobody\n"
+    assert (tmp_path / "jobs/j0/checkpoints").owner() == "nobody"
+
+
+async def test_training_with_the_sdk_goes_on_where_it_was_suspended(tmp_path: Path) -> None:
+    async with machine(tmp_path) as backend:
+        await order(backend, launching(TRAINS))
+        await seen_until(backend, AttemptStarted)
+        wait_for(lambda: "7 " in (tmp_path / "jobs/j0/1/stdout.0").read_text(), "some steps")
+        await order(backend, Suspend(J0, 1))
+        told = await seen_until(backend, GpusReleased)
+        kinds = [SuspendAcknowledged, CheckpointSaved, JobSuspended, GpusReleased]
+        assert [type(seen) for seen in told] == kinds
+        again = launching(TRAINS)
+        await order(backend, Resume(J0, 2, again.allocation, again.spec))
+        exited = (await seen_until(backend, AttemptExited))[-1]
+        assert isinstance(exited, AttemptExited)
+        assert exited.exit_code == 0
+    printed = [(tmp_path / f"jobs/j0/{attempt}/stdout.0").read_text() for attempt in (1, 2)]
+    assert "".join(printed).split() == [str(step) for step in range(1, 61)]
 
 
 async def test_daemon_of_a_replaced_term_is_refused(tmp_path: Path) -> None:

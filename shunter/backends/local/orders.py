@@ -4,6 +4,8 @@ A job has one rank for each node of its allocation. CPUs are those with the fewe
 lowest number first; a job that asks for none may run on all of its node.
 """
 
+import os
+import pwd
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from signal import Signals
@@ -13,7 +15,7 @@ from shunter.backends.local.settings import LocalNode, LocalSettings
 from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError
 from shunter.events.values.allocation import Share
-from shunter.events.values.ids import NodeName
+from shunter.events.values.ids import NodeName, UserName
 
 NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
@@ -43,6 +45,7 @@ def order_for(
         "ranks": ranks,
         "suspend": {"mode": mode, "signal": settings.suspend_signal, **limits},
         "grace_s": settings.grace_s,
+        "user": user_for(spec.user),
         "heartbeat": {
             "path": f"{settings.root}/heartbeat",
             "deadline_s": settings.heartbeat_deadline_s,
@@ -80,6 +83,22 @@ def _rank(
         "pinned": bool(count),
         "directory": effect.spec.directory or "/",
     }
+
+
+def user_for(name: UserName) -> dict[str, Any] | None:
+    """Return whom a job runs as: its submitter if we are root, else ourselves.
+
+    Raises:
+        BackendError: this machine does not know the user.
+    """
+    if not name or os.geteuid() != 0:
+        return None
+    try:
+        found = pwd.getpwnam(name)
+    except KeyError as error:
+        raise BackendError(f"user {name} is not known on this machine") from error
+    groups = os.getgrouplist(name, found.pw_gid)
+    return {"uid": found.pw_uid, "gid": found.pw_gid, "groups": groups}
 
 
 def quietest(cpus: Iterable[int], count: int, tenants: Counter[int]) -> list[int]:

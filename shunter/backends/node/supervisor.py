@@ -319,6 +319,7 @@ def _become_supervisor(root: str, folder: str, order: dict[str, Any], answer: in
         _reply(answer, {"answer": "refused", "cause": cause})
         return
     supervision = Supervision(root, folder, order)
+    _open_checkpoints(f"{root}/jobs/{order['job']}/checkpoints", order.get("user"))
     lock = hold(f"{folder}/ranks.lock", fcntl.LOCK_EX)
     assert lock is not None, "a lock that waits was refused"
     for number in range(len(order["ranks"])):
@@ -335,6 +336,16 @@ def _reply(answer: int, record: dict[str, Any]) -> None:
         os.write(answer, json.dumps(record).encode())
     except OSError:
         return  # who asked has died meanwhile: the attempt runs on without it
+
+
+def _open_checkpoints(path: str, user: dict[str, Any] | None) -> None:
+    """Make the folder that all attempts of a job share, and give it to its user."""
+    try:
+        os.makedirs(path, 0o700, exist_ok=True)
+        if user is not None:
+            os.chown(path, user["uid"], user["gid"])
+    except OSError:
+        return  # a full disk, say: the job will say so when it saves
 
 
 def _refusal(root: str, order: dict[str, Any]) -> str:
