@@ -15,35 +15,15 @@ from shunter.core.ports import Observers
 from shunter.core.state import Job, Outcome, State
 from shunter.core.view import View
 from shunter.events.facts.cluster import (
-    GpuQuarantined,
-    GpuRestored,
-    NodeAdded,
-    NodeDrained,
-    NodeLost,
-    NodeReachable,
-    NodeRemoved,
-    NodeRestored,
-    NodeUnreachable,
+    CLUSTER_CHANGES,
 )
-from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobRejected
+from shunter.events.facts.jobs import JOB_ENDS, JobFinished
 from shunter.events.kinds import Event
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId
 
 _REJECTED = Outcome.rejected
 SIZE_CLASSES = ((0, "cpu"), (1, "1"), (2, "2-4"), (5, "5-8"), (9, "9-16"), (17, "17+"))
-
-_CLUSTER = (
-    NodeAdded,
-    NodeDrained,
-    NodeLost,
-    NodeReachable,
-    NodeRemoved,
-    NodeRestored,
-    NodeUnreachable,
-    GpuQuarantined,
-    GpuRestored,
-)
 
 
 @fact
@@ -108,10 +88,8 @@ class JobLedger:
 
     def observers(self) -> Observers:
         """Return what the ledger observes."""
-        told: dict[type[Event], object] = dict.fromkeys(
-            (JobFinished, JobFailed, JobCancelled, JobRejected), self._ended
-        )
-        told.update(dict.fromkeys(_CLUSTER, self._cluster_changed))
+        told: dict[type[Event], object] = dict.fromkeys(JOB_ENDS, self._ended)
+        told.update(dict.fromkeys(CLUSTER_CHANGES, self._cluster_changed))
         return told  # type: ignore[return-value]  # each observer takes the kinds it is listed for
 
     def results(self) -> list[JobResult]:

@@ -7,15 +7,7 @@ from shunter.core.ranking.index import Index, Misfit, Remembering
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.view import View
 from shunter.events.facts.cluster import (
-    GpuQuarantined,
-    GpuRestored,
-    NodeAdded,
-    NodeDrained,
-    NodeLost,
-    NodeReachable,
-    NodeRemoved,
-    NodeRestored,
-    NodeUnreachable,
+    CLUSTER_CHANGES,
     QuotaChanged,
 )
 from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned
@@ -28,13 +20,11 @@ from shunter.events.facts.execution import (
     LaunchFailed,
 )
 from shunter.events.facts.jobs import (
-    JobCancelled,
+    JOB_ENDS,
     JobCancelRequested,
-    JobFailed,
     JobFinished,
     JobHeld,
     JobPriorityChanged,
-    JobRejected,
     JobReleased,
     JobSubmitted,
     TimeLimitReached,
@@ -52,18 +42,6 @@ _TOUCHED = (
     JobSuspended,
 )
 _LEFT = (AttemptLost, LaunchFailed, GpusReleased)
-_ENDED = (JobFinished, JobFailed, JobCancelled, JobRejected)
-_CLUSTER = (
-    NodeAdded,
-    NodeDrained,
-    NodeRestored,
-    NodeUnreachable,
-    NodeReachable,
-    NodeLost,
-    NodeRemoved,
-    GpuQuarantined,
-    GpuRestored,
-)
 
 
 def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
@@ -98,8 +76,8 @@ def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
         if event.waits:
             memory.told(event.waits)
 
-    told.update(dict.fromkeys(_ENDED, ended))
-    told.update(dict.fromkeys((*_CLUSTER, PlanRejected), changed))
+    told.update(dict.fromkeys(JOB_ENDS, ended))
+    told.update(dict.fromkeys((*CLUSTER_CHANGES, PlanRejected), changed))
     return told | {QuotaChanged: quota, RoundPlanned: planned}
 
 

@@ -93,3 +93,17 @@ class QuotaChanged:
     quota_gpus: int | None = None
     weight: float = 1.0
     users: tuple[str, ...] = ()
+
+
+CLUSTER_CHANGES = (
+    NodeAdded,
+    NodeDrained,
+    NodeRestored,
+    NodeUnreachable,
+    NodeReachable,
+    NodeLost,
+    NodeRemoved,
+    GpuQuarantined,
+    GpuRestored,
+)
+"""The kinds after which other GPUs may be up than before."""

@@ -128,3 +128,7 @@ class JobCancelled:
     at_us: int
     job_id: JobId
     cause: str = ""
+
+
+JOB_ENDS = (JobFinished, JobFailed, JobCancelled, JobRejected)
+"""The kinds after which a job is gone."""

@@ -16,24 +16,13 @@ from shunter.core.ports import Observers, Rng
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.facts.cluster import (
-    GpuQuarantined,
-    GpuRestored,
-    NodeAdded,
-    NodeDrained,
-    NodeLost,
-    NodeReachable,
-    NodeRemoved,
-    NodeRestored,
-    NodeUnreachable,
+    CLUSTER_CHANGES,
 )
 from shunter.events.facts.decisions import PlanRejected, Target
 from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
 from shunter.events.facts.jobs import (
-    JobCancelled,
-    JobFailed,
-    JobFinished,
+    JOB_ENDS,
     JobHeld,
-    JobRejected,
     JobReleased,
     JobSubmitted,
 )
@@ -44,20 +33,8 @@ from shunter.policies.peers.seats import seated
 
 __all__ = ["PeerPolicy"]
 
-_ENDED = (JobFinished, JobFailed, JobCancelled, JobRejected)
 _LEFT = (AttemptLost, LaunchFailed, GpusReleased)
 _HELD = (JobHeld, JobReleased)
-_CLUSTER = (
-    NodeAdded,
-    NodeDrained,
-    NodeRestored,
-    NodeUnreachable,
-    NodeReachable,
-    NodeLost,
-    NodeRemoved,
-    GpuQuarantined,
-    GpuRestored,
-)
 UNKNOWN_S = 1 << 40
 
 
@@ -118,10 +95,10 @@ class PeerPolicy:
             memory.due = True
 
         told: dict[type[Event], Any] = {JobSubmitted: submitted}
-        told.update(dict.fromkeys(_ENDED, ended))
+        told.update(dict.fromkeys(JOB_ENDS, ended))
         told.update(dict.fromkeys(_LEFT, left))
         told.update(dict.fromkeys(_HELD, held))
-        told.update(dict.fromkeys((*_CLUSTER, PlanRejected), changed))
+        told.update(dict.fromkeys((*CLUSTER_CHANGES, PlanRejected), changed))
         return told
 
     def advance(self, memory: PeerMemory, view: View) -> None:

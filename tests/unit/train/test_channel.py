@@ -51,7 +51,10 @@ def test_import_outside_the_main_thread_leaves_signals_alone() -> None:
 
 
 def test_signal_nobody_knows_is_left_alone() -> None:
+    numbers = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+    before = [signal.getsignal(number) for number in numbers]
     channel.Bell().listen({channel.CHANNEL: "folder", channel.SUSPEND_SIGNAL: "NONE"})
+    assert [signal.getsignal(number) for number in numbers] == before
 
 
 def test_rank_is_read_from_our_variable_before_the_launchers() -> None:

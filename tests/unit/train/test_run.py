@@ -180,6 +180,7 @@ def test_rank_ends_quietly_where_the_channel_vanished(folders: tuple[Path, Path]
     folders[0].joinpath("progress.0.json").unlink()
     folders[0].rmdir()
     run.finish()
+    assert run.steps_done == 1
 
 
 def test_part_without_state_is_refused_at_the_start(folders: tuple[Path, Path]) -> None:
