@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from shunter.backends.node import attempts
-from shunter.backends.node.supervisor import command
+from shunter.backends.node.verbs import command
 
 PATIENCE_S = 20.0
 
@@ -50,7 +50,7 @@ class Machine:
     def starts(self, order: dict[str, Any]) -> dict[str, Any]:
         """Start an attempt; return the answer."""
         ran = subprocess.run(
-            command(str(self.root)),
+            command("start", str(self.root)),
             input=json.dumps(order),
             stdout=subprocess.PIPE,
             text=True,

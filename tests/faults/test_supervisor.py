@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from shunter.backends.node import attempts
-from shunter.backends.node.supervisor import command
+from shunter.backends.node.verbs import command
 from tests.faults.supervised import Machine, is_alive, machine_at, wait_for
 
 pytestmark = pytest.mark.live
@@ -166,7 +166,9 @@ def test_launcher_killed_in_mid_launch_leaves_all_or_nothing(machine: Machine) -
     """Goal: a launch whose caller dies is repeated safely. Method: kill it, ever later."""
     for attempt, delay_s in enumerate((0.0, 0.02, 0.04, 0.05, 0.06, 0.08), 1):
         order = machine.order("print('up', flush=True)", attempt=attempt)
-        with subprocess.Popen(command(str(machine.root)), stdin=subprocess.PIPE) as launcher:
+        with subprocess.Popen(
+            command("start", str(machine.root)), stdin=subprocess.PIPE
+        ) as launcher:
             assert launcher.stdin is not None
             launcher.stdin.write(json.dumps(order).encode())
             launcher.stdin.flush()

@@ -25,7 +25,7 @@ from shunter.backends.local.settings import LocalSettings
 from shunter.backends.local.watch import Watch
 from shunter.backends.node import attempts
 from shunter.backends.node.records import folder_of
-from shunter.backends.node.supervisor import command
+from shunter.backends.node.verbs import command
 from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.intake.inputs import Input
 from shunter.errors import BackendError
@@ -159,7 +159,9 @@ class LocalBackend:
         try:
             with anyio.fail_after(self._settings.launch_s):
                 ran = await anyio.run_process(
-                    command(self._settings.root), input=json.dumps(order).encode(), check=False
+                    command("start", self._settings.root),
+                    input=json.dumps(order).encode(),
+                    check=False,
                 )
             answer = json.loads(ran.stdout)
         except TimeoutError:

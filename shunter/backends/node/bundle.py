@@ -1,0 +1,46 @@
+"""The supervisor as one file, for hosts on which Shunter is not installed.
+
+The modules of this folder are joined in the order in which they need each other; their imports of
+each other fall away, since they share one namespace then. The same sources give the same bytes, so
+that a host that has a file of this digest needs no other. It is run as verbs.py says.
+"""
+
+import ast
+from hashlib import sha256
+from pathlib import Path
+
+__all__ = ["bundle", "digest"]
+
+MODULES = ("records", "ranks", "attempts", "supervision", "supervisor", "verbs")
+OURS = "shunter.backends.node"
+HEAD = '"""The supervisor of Shunter; made by shunter/backends/node/bundle.py."""\n\n'
+FOOT = '\n\nif __name__ == "__main__":\n    main()\n'
+
+
+def bundle() -> bytes:
+    """Return the file; it needs the standard library of Python 3.8 or later."""
+    folder = Path(__file__).parent
+    sources = [(folder / f"{name}.py").read_text(encoding="utf-8") for name in MODULES]
+    merged = "\n".join(_without_own_imports(source) for source in sources)
+    return f"{HEAD}from __future__ import annotations\n\n{merged}{FOOT}".encode()
+
+
+def digest(content: bytes) -> str:
+    """Return what a bundle is named by: 16 hexadecimal digits of its SHA-256."""
+    return sha256(content).hexdigest()[:16]
+
+
+def _without_own_imports(source: str) -> str:
+    """Return a module without what only a module of its own needs."""
+    lines = source.splitlines(keepends=True)
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ImportFrom) and _falls_away(node):
+            assert node.end_lineno is not None, "the parser always tells where a statement ends"
+            lines[node.lineno - 1 : node.end_lineno] = [""] * (node.end_lineno - node.lineno + 1)
+    return "".join(lines)
+
+
+def _falls_away(node: ast.ImportFrom) -> bool:
+    module = node.module or ""
+    assert all(name.asname is None for name in node.names), "a renamed import cannot fall away"
+    return module == "__future__" or module.startswith(OURS)

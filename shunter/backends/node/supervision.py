@@ -1,0 +1,248 @@
+"""One attempt while it runs: what its supervisor hears, and what it does about it.
+
+Only the standard library of Python 3.8 or later, as in supervisor.py, which says what lies where.
+"""
+
+# Importing pathlib would cost more than all the rest of the start, so paths are strings here.
+# ruff: noqa: PTH110, PTH116, PTH123
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import time
+from typing import Any
+
+from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code
+from shunter.backends.node.records import fifo, get, kill, processes, put, tell
+
+POLL_S = 0.5
+KILL_POLL_S = 0.02
+STRONGER = ("cooperative", "signal", "restart")
+
+
+class Supervision:
+    """One attempt while it runs: its ranks, what it was told, and what is done next."""
+
+    def __init__(self, root: str, folder: str, order: dict[str, Any]) -> None:
+        self.root, self.folder, self.order = root, folder, order
+        self.living: dict[int, int] = {}
+        self.codes: list[int | None] = [None] * len(order["ranks"])
+        self.stages: list[tuple[str, float]] = []
+        self.stage, self.due_s = "", 0.0
+        self.why, self.failed, self.saved = "", 0, False
+        self.beat: tuple[float, int] = (time.monotonic(), 0)
+        self.wake, wake_writer = os.pipe()
+        for end in (self.wake, wake_writer):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, lambda *_: self.suspend(order["suspend"]["mode"]))
+        self.inputs = [fifo(f"{folder}/orders", 0o600), fifo(f"{folder}/channel", 0o622)]
+
+    def run(self) -> None:
+        """Watch over the ranks until no process is left, and say how they ended."""
+        while self.living:
+            ready, _, _ = select.select([self.wake, *self.inputs], [], [], self._patience_s())
+            if self.wake in ready:
+                os.read(self.wake, 512)
+            self._reap()
+            if self.inputs[0] in ready:
+                for order in _lines(self.inputs[0]):
+                    self._obey(order)
+            if self.inputs[1] in ready:
+                for said in _lines(self.inputs[1]):
+                    self._hear(said)
+            self._check_heartbeat()
+            if self.stages and time.monotonic() >= self.due_s:
+                self._escalate()
+        stragglers = self._bury()
+        self._write_status(stragglers)
+
+    def suspend(self, mode: str) -> None:
+        """Ask the job to leave, in a mode, and from its deadline on in stronger ones."""
+        if self.why or mode == "never":
+            return
+        limits = self.order["suspend"]
+        first = STRONGER.index(mode) if mode in STRONGER else STRONGER.index("restart")
+        stages = [(name, float(limits[f"{name}_s"])) for name in STRONGER[first:]]
+        self._begin("suspend", [*stages, ("kill", KILL_POLL_S)])
+
+    def terminate(self, why: str, grace_s: float | None) -> None:
+        """End the job: SIGTERM and, after its grace, SIGKILL to all its processes."""
+        if self.why in ("terminate", "fence", "heartbeat") and grace_s is not None:
+            return
+        gentle = [] if grace_s is None else [("terminate", grace_s)]
+        self._begin(why, [*gentle, ("kill", KILL_POLL_S)])
+
+    def note(self, what: str, **fields: Any) -> None:
+        """Add a line to the journal and tell the daemon, if there is one."""
+        line = json.dumps({"what": what, "at_ns": time.monotonic_ns(), **fields}).encode() + b"\n"
+        try:
+            journal = os.open(
+                f"{self.folder}/journal", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644
+            )
+            try:
+                os.write(journal, line)
+            finally:
+                os.close(journal)
+        except OSError:
+            return  # a full disk costs the note, never the job
+        self.announce()
+
+    def announce(self) -> None:
+        """Tell the daemon that there is something to read here."""
+        line = f"{self.order['job']}/{self.order['attempt']}\n".encode()
+        tell(f"{self.root}/notices", line)
+
+    def _begin(self, why: str, stages: list[tuple[str, float]]) -> None:
+        self.why, self.stages = why, stages
+        self._escalate()
+
+    def _escalate(self) -> None:
+        """Enter the next stage; the last one is entered again until nobody is left."""
+        before = self.stage
+        self.stage, limit_s = self.stages[0]
+        if len(self.stages) > 1:
+            self.stages.pop(0)
+        self.due_s = time.monotonic() + limit_s
+        if self.why == "suspend":
+            if before not in STRONGER:
+                self.note("requested", mode=self.stage)
+            elif self.stage in STRONGER:
+                self.note("escalated", mode=self.stage)
+        if self.why == "suspend" and not os.path.exists(f"{self.folder}/suspend"):
+            with open(f"{self.folder}/suspend", "w", encoding="utf-8"):
+                pass
+        if self.stage == "signal":
+            for pid in self.living:
+                kill(pid, self.order["suspend"]["signal"])
+        elif self.stage in ("restart", "terminate"):
+            for pid in self.living:
+                if not kill(-pid, signal.SIGTERM):
+                    kill(pid, signal.SIGTERM)  # it has no session of its own yet
+        elif self.stage == "kill":
+            for pid in _descendants():
+                kill(pid, signal.SIGKILL)
+
+    def _patience_s(self) -> float:
+        if not self.stages:
+            return POLL_S
+        return min(POLL_S, max(0.0, self.due_s - time.monotonic()))
+
+    def _reap(self) -> None:
+        for pid, wait_status in iter(_waited, (0, 0)):
+            rank = self.living.pop(pid, None)
+            if rank is None:
+                continue  # an adopted orphan
+            code = self.codes[rank] = exit_code(wait_status)
+            if not self.living or self.why:
+                continue
+            if code == EXIT_SUSPENDED:  # one rank left by itself: the gang leaves with it
+                self.suspend("cooperative")
+            elif code:
+                self.failed = code  # what the others end with follows from it
+                self.terminate("rank", float(self.order["grace_s"]))
+
+    def _obey(self, order: dict[str, Any]) -> None:
+        term = get(f"{self.root}/term") or {}
+        if order.get("term", 0) < term.get("term", 0):
+            return  # from a scheduler that has been replaced
+        if order.get("do") == "suspend":
+            self.suspend(str(order.get("mode", self.order["suspend"]["mode"])))
+        elif order.get("do") == "terminate":
+            self.terminate("terminate", float(self.order["grace_s"]))
+        elif order.get("do") == "fence":
+            self.terminate("fence", None)
+
+    def _hear(self, said: dict[str, Any]) -> None:
+        """Note what the job says of its suspension; anything else is not for us."""
+        if said.get("what") == "acknowledged":
+            self.note("acknowledged")
+        elif said.get("what") == "saved":
+            self.saved = self.why == "suspend"
+            step, size = said.get("step"), said.get("bytes")
+            self.note("saved", checkpoint=str(said.get("checkpoint", "")), step=step, bytes=size)
+
+    def _check_heartbeat(self) -> None:
+        """Kill the job when the daemon has not moved its heartbeat file for too long."""
+        limits = self.order.get("heartbeat")
+        if limits is None or self.why == "heartbeat":
+            return
+        now_s = time.monotonic()
+        try:
+            touched = os.stat(limits["path"]).st_mtime_ns
+        except OSError:
+            touched = self.beat[1]
+        if touched != self.beat[1]:
+            self.beat = (now_s, touched)
+        elif now_s - self.beat[0] > limits["deadline_s"]:
+            self.terminate("heartbeat", None)
+
+    def _bury(self) -> int:
+        """Kill what the ranks left behind, and wait until it is gone; return how many."""
+        count = len(_descendants())
+        while left := _descendants():
+            for pid in left:
+                kill(pid, signal.SIGKILL)
+            time.sleep(0.002)
+            self._reap()
+        return count
+
+    def _write_status(self, stragglers: int) -> None:
+        code = self.failed or gang_code([code or 0 for code in self.codes])
+        signalled = self.stage == "signal" and code == 128 + self.order["suspend"]["signal"]
+        stopped = self.why == "suspend" and (self.stage in ("restart", "kill") or signalled)
+        # A launcher between us and what saved (torchrun) turns its 75 into a failure of its own.
+        saved = code == EXIT_SUSPENDED or (self.saved and code != 0)
+        suspended = self.why in ("", "suspend") and (saved or stopped)
+        status = {
+            "code": code,
+            "codes": self.codes,
+            "suspended": suspended,
+            "why": self.why,
+            "saved": saved,
+            "stragglers": stragglers,
+            "ended_ns": time.monotonic_ns(),
+        }
+        while True:
+            try:
+                put(f"{self.folder}/status", status)
+                break
+            except OSError:  # a full disk: nobody may think this attempt over, or its end lost
+                time.sleep(POLL_S)
+        self.announce()
+
+
+def _lines(fifo: int) -> list[dict[str, Any]]:
+    """Return the records that lie in a FIFO; what is none is dropped."""
+    found = []
+    for line in os.read(fifo, 1 << 16).splitlines():
+        try:
+            said = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(said, dict):
+            found.append(said)
+    return found
+
+
+def _waited() -> tuple[int, int]:
+    try:
+        return os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return (0, 0)
+
+
+def _descendants() -> list[int]:
+    """Return all living processes below this one, adopted orphans included."""
+    children: dict[int, list[int]] = {}
+    for pid, parent in processes().items():
+        children.setdefault(parent, []).append(pid)
+    found, todo = [], children.get(os.getpid(), [])
+    while todo:
+        found += todo
+        todo = [child for pid in todo for child in children.get(pid, [])]
+    return found
