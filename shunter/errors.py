@@ -5,6 +5,8 @@
     ├── ConfigError               2  the operator's file is wrong: one line per key
     ├── TraceError                2  a trace or workload file is wrong
     ├── NotFoundError             3  no such job, log, policy or file
+    ├── UnreachableError          4  no daemon answers, or it cannot act now
+    ├── RefusedError              5  not allowed: identity, ownership, quota, conflict
     ├── IllegalEventError         1  the log does not fit the state: stop, never skip
     ├── PlanError                 1  a policy broke an invariant: refuse that change
     ├── BackendError              1  the world said no: `retryable` decides
@@ -32,10 +34,12 @@ __all__ = [
     "LogVersionError",
     "NotFoundError",
     "PlanError",
+    "RefusedError",
     "ReplayDivergenceError",
     "ShunterError",
     "StaleTermError",
     "TraceError",
+    "UnreachableError",
     "UsageError",
 ]
 
@@ -68,6 +72,18 @@ class NotFoundError(ShunterError):
     """The job, log, policy or file that was asked for does not exist."""
 
     exit_code: ClassVar[int] = 3
+
+
+class UnreachableError(ShunterError):
+    """No daemon answers there, or the one that does cannot act now."""
+
+    exit_code: ClassVar[int] = 4
+
+
+class RefusedError(ShunterError):
+    """The daemon knows what is asked and does not allow it to this caller, or not now."""
+
+    exit_code: ClassVar[int] = 5
 
 
 class IllegalEventError(ShunterError):
