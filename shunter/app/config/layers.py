@@ -28,7 +28,18 @@ __all__ = [
 ]
 
 PREFIX = "SHUNTER_"
-SECTIONS = ("schema", "seed", "cluster", "workload", "policy", "queues", "simulation", "log")
+SECTIONS = (
+    "schema",
+    "seed",
+    "cluster",
+    "workload",
+    "policy",
+    "queues",
+    "simulation",
+    "backend",
+    "server",
+    "log",
+)
 TRACE: Path = ("workload", "trace")
 GENERATE: Path = ("workload", "generate")
 THROUGHPUTS: Path = ("workload", "throughputs")
@@ -36,6 +47,7 @@ CLUSTER_FILE: Path = ("cluster", "file")
 NODES: Path = ("cluster", "nodes")
 SKEW_TABLE: Path = ("policy", "skew", "table")
 LOG: Path = ("log", "url")
+LOCAL_ROOT: Path = ("backend", "local", "root")
 _FILE_URLS = ("sqlite+aiosqlite:///", "sqlite:///")
 
 
@@ -126,7 +138,7 @@ def _read_file(path: FilePath) -> Layers:
 
 def _settle_paths(tree: dict[str, Any], folder: FilePath) -> None:
     """Make the paths of a file relative to the working directory instead."""
-    for *sections, name in (TRACE, THROUGHPUTS, CLUSTER_FILE, SKEW_TABLE, LOG):
+    for *sections, name in (TRACE, THROUGHPUTS, CLUSTER_FILE, SKEW_TABLE, LOG, LOCAL_ROOT):
         table: Any = tree
         for section in sections:
             table = table.get(section) if isinstance(table, dict) else None

@@ -142,6 +142,7 @@ def check_layers(layers: Layers, known: LoadedConfig | None = None) -> LoadedCon
         config = Config.model_validate_json(_json(tree))
     except ValidationError as error:
         faults += faults_of(error, Config, tree)
+    faults += _lacking_jobs(tree)
     params = _checked_params(tree, faults)
     read = known.tables if known is not None else {}
     tables = {**read, **_skew_table(config, read, faults)}
@@ -149,6 +150,15 @@ def check_layers(layers: Layers, known: LoadedConfig | None = None) -> LoadedCon
     if config is None or faults:
         raise config_error(faults, layers.origins, layers.source)
     return LoadedConfig(config, params, layers, tables, throughput_file)
+
+
+def _lacking_jobs(tree: Mapping[str, Any]) -> list[Fault]:
+    """Return what is wrong where a simulation has no jobs; a live cluster needs none."""
+    backend = tree.get("backend")
+    kind = backend.get("kind", "simulated") if isinstance(backend, dict) else "simulated"
+    if "workload" in tree or kind != "simulated":
+        return []
+    return [Fault(("workload",), "missing; expected the jobs")]
 
 
 def _with_cluster_file(layers: Layers, faults: list[Fault]) -> Layers:

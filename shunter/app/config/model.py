@@ -5,10 +5,11 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from shunter.app.config.cluster import ClusterSection
+from shunter.app.config.live import BackendSection
 from shunter.app.config.policy import PolicySection
 from shunter.app.config.section import Count, Section, Share
 from shunter.app.config.simulation import CostsSection, SimulationSection, SpeedsSection
-from shunter.app.config.workload import WorkloadSection
+from shunter.app.config.workload import NO_WORKLOAD, WorkloadSection
 
 __all__ = ["Config", "LogSection", "QueueSection"]
 
@@ -51,16 +52,26 @@ class Config(Section):
         default=0, description="names all chance: generated jobs, failures, policies that draw"
     )
     cluster: ClusterSection = Field(description="the servers")
-    workload: WorkloadSection = Field(description="the jobs")
+    workload: WorkloadSection = Field(
+        default=NO_WORKLOAD, description="the jobs of a simulation, which needs this table"
+    )
     policy: PolicySection = Field(default=PolicySection(), description="who decides")
     queues: dict[str, QueueSection] = Field(default={}, description="queues by name")
     simulation: SimulationSection = Field(
         default=SimulationSection(), description="the simulated world"
     )
+    backend: BackendSection = Field(default=BackendSection(), description="where jobs run")
     log: LogSection = Field(default=LogSection(), description="where events go")
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
+        if self.backend.is_live:
+            if self.simulation != SimulationSection():
+                raise ValueError(
+                    "[simulation] is set, and [backend] is no simulation: leave it out"
+                )
+            if self.log.url in ("none:", "memory:"):
+                raise ValueError("log.url: expected a path: a live cluster lives on by its log")
         if self.simulation.has_leases and self.policy.trigger == "event":
             raise ValueError("[simulation.lease] needs rounds: expected policy.trigger = 'round'")
         simulation = self.simulation

@@ -44,6 +44,10 @@ def record_of(loaded: LoadedConfig, *, instant: bool, workload: dict[str, Any]) 
     document["workload"] = workload
     document["reasons"] = log["reasons"]
     document["instant"] = instant
+    for name in ("backend", "server"):
+        document.pop(name, None)
+    if loaded.config.backend.is_live:
+        document["backend"] = {"kind": loaded.config.backend.kind}
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 

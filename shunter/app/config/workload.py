@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from shunter.app.config.section import Positive, Section, Share
 
-__all__ = ["EndsSection", "GenerateSection", "WorkloadSection"]
+__all__ = ["NO_WORKLOAD", "EndsSection", "GenerateSection", "WorkloadSection"]
 
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Row = Annotated[int, Field(ge=0)]
@@ -120,3 +120,7 @@ class WorkloadSection(Section):
         if self.base_type is not None and self.throughputs is None:
             raise ValueError("base_type names a type of a table: expected throughputs = 'FILE' too")
         return self
+
+
+NO_WORKLOAD = WorkloadSection.model_construct()
+"""What a live cluster has: its jobs are submitted to it."""

@@ -1,0 +1,87 @@
+"""`[backend]`: where jobs really run, and the limits of what runs them there.
+
+The servers are those of `[cluster]`. On this machine they are parts of it: their GPUs are its GPUs
+one after the other, under the names CUDA knows them by, and their CPUs its CPUs.
+"""
+
+from signal import Signals
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from shunter.app.config.section import Section, Span, Stretch
+
+__all__ = ["BackendSection", "LocalSection"]
+
+SignalName = Annotated[str, Field(pattern="^SIG[A-Z0-9]+$")]
+_SECOND = 1_000_000
+
+
+class LocalSection(Section):
+    """This machine as the cluster."""
+
+    root: str = Field(
+        min_length=1, description="a folder for attempts, checkpoints and output, of this cluster"
+    )
+    gpus: tuple[str, ...] | None = Field(
+        default=None,
+        description="GPUs as CUDA names them, given to the servers in order; "
+        "if left out they are numbered from 0",
+    )
+    cooperative: Stretch = Field(
+        default=60 * _SECOND, description="how long a job may take to save before it is signalled"
+    )
+    signal: Stretch = Field(
+        default=60 * _SECOND, description="how long after its signal before it is told to end"
+    )
+    restart: Stretch = Field(
+        default=10 * _SECOND, description="how long after SIGTERM before SIGKILL, on suspension"
+    )
+    suspend_signal: SignalName = Field(
+        default="SIGUSR1", description="the signal of suspend mode 'signal'"
+    )
+    grace: Span = Field(
+        default=10 * _SECOND, description="how long after SIGTERM before SIGKILL, on cancellation"
+    )
+    launch: Stretch = Field(
+        default=20 * _SECOND, description="how long a supervisor may take to start"
+    )
+    heartbeat: Stretch = Field(
+        default=5 * _SECOND, description="how often the scheduler shows that it lives"
+    )
+    heartbeat_deadline: Stretch = Field(
+        default=900 * _SECOND, description="without a sign for so long, supervisors end their jobs"
+    )
+    patrol: Stretch = Field(
+        default=_SECOND, description="how often all attempts are looked at, whatever is told"
+    )
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if self.suspend_signal not in Signals.__members__:
+            raise ValueError(f"suspend_signal = {self.suspend_signal!r} is no signal here")
+        if self.heartbeat_deadline < 3 * self.heartbeat:
+            raise ValueError("heartbeat_deadline: expected three times heartbeat or more")
+        return self
+
+
+class BackendSection(Section):
+    """What carries decisions out."""
+
+    kind: Literal["simulated", "local"] = Field(
+        default="simulated", description="simulated time, or this machine"
+    )
+    local: LocalSection | None = Field(default=None, description="this machine as the cluster")
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if self.kind == "local" and self.local is None:
+            raise ValueError(
+                "kind = 'local': expected a table [backend.local] with root = 'FOLDER'"
+            )
+        return self
+
+    @property
+    def is_live(self) -> bool:
+        """Whether jobs really run."""
+        return self.kind != "simulated"
