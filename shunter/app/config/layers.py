@@ -48,6 +48,12 @@ NODES: Path = ("cluster", "nodes")
 SKEW_TABLE: Path = ("policy", "skew", "table")
 LOG: Path = ("log", "url")
 LOCAL_ROOT: Path = ("backend", "local", "root")
+SERVER_FILES: tuple[Path, ...] = (
+    ("server", "token_file"),
+    ("server", "tls", "certificate"),
+    ("server", "tls", "key"),
+)
+FILES = (TRACE, THROUGHPUTS, CLUSTER_FILE, SKEW_TABLE, LOG, LOCAL_ROOT, *SERVER_FILES)
 _FILE_URLS = ("sqlite+aiosqlite:///", "sqlite:///")
 
 
@@ -138,7 +144,7 @@ def _read_file(path: FilePath) -> Layers:
 
 def _settle_paths(tree: dict[str, Any], folder: FilePath) -> None:
     """Make the paths of a file relative to the working directory instead."""
-    for *sections, name in (TRACE, THROUGHPUTS, CLUSTER_FILE, SKEW_TABLE, LOG, LOCAL_ROOT):
+    for *sections, name in FILES:
         table: Any = tree
         for section in sections:
             table = table.get(section) if isinstance(table, dict) else None

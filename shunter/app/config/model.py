@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from shunter.app.config.cluster import ClusterSection
-from shunter.app.config.live import BackendSection
+from shunter.app.config.live import BackendSection, ServerSection
 from shunter.app.config.policy import PolicySection
 from shunter.app.config.section import Count, Section, Share
 from shunter.app.config.simulation import CostsSection, SimulationSection, SpeedsSection
@@ -61,6 +61,9 @@ class Config(Section):
         default=SimulationSection(), description="the simulated world"
     )
     backend: BackendSection = Field(default=BackendSection(), description="where jobs run")
+    server: ServerSection = Field(
+        default=ServerSection(), description="who may talk to a live cluster, and where"
+    )
     log: LogSection = Field(default=LogSection(), description="where events go")
 
     @model_validator(mode="after")
