@@ -20,13 +20,18 @@ Fractions = dict[Gang, dict[GpuType, float]]
 
 @fact
 class Claim:
-    """A job that wants GPUs: its kind, its steps left, and since when."""
+    """A job that wants GPUs: its kind, its steps left, and since when.
+
+    `deadline_s` is the time left until it should be done; `entity` is whose job it is.
+    """
 
     job_id: JobId
     kind: JobKind
     left: int
     age_s: float = 0.0
     weight: float = 1.0
+    deadline_s: float | None = None
+    entity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,4 +54,7 @@ class Targets(Protocol):
         """Return the fraction of time each gang should have on each GPU type.
 
         A gang without a row is not to run until the next computation.
+
+        Raises:
+            PlanError: there is no answer; the message says why.
         """

@@ -1,7 +1,24 @@
-"""Objectives that need no solver."""
+"""Objectives: what target fractions are to achieve.
+
+Those with a solver import numpy when they are first asked, not when they are listed.
+"""
 
 from shunter.policies.gavel.objectives.allox import Allox
+from shunter.policies.gavel.objectives.durations import FinishTimes, Makespan
+from shunter.policies.gavel.objectives.fairness import MaxMinFairness, WaterFilling
 from shunter.policies.gavel.objectives.queues import FastestFirst, StaleFifo
 from shunter.policies.gavel.objectives.shares import Isolated, Proportional
+from shunter.policies.gavel.objectives.sums import ThroughputSum
 
-__all__ = ["Allox", "FastestFirst", "Isolated", "Proportional", "StaleFifo"]
+__all__ = [
+    "Allox",
+    "FastestFirst",
+    "FinishTimes",
+    "Isolated",
+    "Makespan",
+    "MaxMinFairness",
+    "Proportional",
+    "StaleFifo",
+    "ThroughputSum",
+    "WaterFilling",
+]

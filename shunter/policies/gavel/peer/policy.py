@@ -6,7 +6,6 @@ in one plan, because gangs may change places in a circle. Needs rounds that end 
 whole steps, a table of throughputs, and servers that stay.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,14 +15,15 @@ from shunter.core.state import Job
 from shunter.core.throughputs import ThroughputTable
 from shunter.core.view import View
 from shunter.errors import ConfigError
-from shunter.events.facts.decisions import Target
+from shunter.events.facts.decisions import Target, TargetsSet
 from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobSubmitted
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.reasons import Because
 from shunter.policies.gavel.mechanism import Fractions, Seat, Targets, Twister
-from shunter.policies.gavel.objectives import Allox, StaleFifo
+from shunter.policies.gavel.objectives import Allox, FinishTimes, StaleFifo
 from shunter.policies.gavel.peer.jobs import PeerJob
+from shunter.policies.gavel.peer.repertoire import REPERTOIRE, Play
 from shunter.policies.gavel.peer.rounds import PeerRounds
 
 __all__ = ["PeerMemory", "PeerRoundsPolicy"]
@@ -37,34 +37,36 @@ class PeerMemory:
     """The simulator, and what has happened since its round began.
 
     An objective stands here where it remembers anything. `places` are the server and GPU behind
-    each number of the simulator.
+    each number of the simulator. `asks` says that fractions are due and not yet there; an objective
+    that remembers and solves nothing has its `answer` ready then.
     """
 
     fifo: StaleFifo | None = None
     allox: Allox | None = None
+    finish_times: FinishTimes | None = None
     rounds: PeerRounds = field(default_factory=lambda: PeerRounds.of({}))
     places: list[tuple[NodeName, int]] = field(default_factory=list)
     queued: list[PeerJob] = field(default_factory=list)
     gone: list[JobId] = field(default_factory=list)
     planned_us: int = 0
-    fresh: bool = False
+    asks: bool = False
+    answer: Fractions = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class PeerRoundsPolicy:
-    """Plays the simulator with the objective that `make` returns.
+    """Plays one policy of the simulator.
 
-    `shuffles` says that types are filled in random order, `needs_claim` that no gang runs without
-    a target.
+    Its fractions are recorded in full, because the last digits decide who goes first there. From a
+    log they are taken as they stand.
     """
 
     name: str
-    make: Callable[[], Targets]
-    shuffles: bool
-    needs_claim: bool
+    policy: str
     seed: int = 0
+    prices: dict[GpuType, float] = field(default_factory=dict)
     table: ThroughputTable | None = None
-    version: str = "1"
+    version: str = "2"
     oracle: bool = False
 
     def knowing(self, table: ThroughputTable) -> "PeerRoundsPolicy":
@@ -73,11 +75,13 @@ class PeerRoundsPolicy:
 
     def start(self, view: View) -> PeerMemory:
         """Return the simulator at its beginning, with the jobs that are there."""
-        memory, objective = PeerMemory(), self.make()
+        memory, objective = PeerMemory(), self._made()
         if isinstance(objective, StaleFifo):
             memory.fifo = objective
         elif isinstance(objective, Allox):
             memory.allox = objective
+        elif isinstance(objective, FinishTimes):
+            memory.finish_times = objective
         memory.queued = [_peer_job(job, self._known) for job in view.jobs.values()]
         return memory
 
@@ -90,11 +94,16 @@ class PeerRoundsPolicy:
         def ended(event: Any, view: View) -> None:
             memory.gone.append(event.job_id)
 
-        return {JobSubmitted: submitted, **dict.fromkeys(_ENDED, ended)}
+        def given(event: TargetsSet, view: View) -> None:
+            rounds, memory.asks, memory.answer = memory.rounds, False, {}
+            rounds.ledger.reset(_fractions(event.targets), rounds.now_s)
+            rounds.plan()
+
+        return {JobSubmitted: submitted, TargetsSet: given, **dict.fromkeys(_ENDED, ended)}
 
     def advance(self, memory: PeerMemory, view: View) -> None:
-        """Play the round that is over; compute new fractions if they are due."""
-        memory.fresh = False
+        """Play the round that is over, and begin the next one if no new fractions are due."""
+        memory.asks = False
         if not memory.places:
             self._settle_in(memory, view)
         elif memory.rounds.stints and view.now_us == memory.planned_us:
@@ -112,16 +121,20 @@ class PeerRoundsPolicy:
             if job_id in rounds.jobs.known:
                 rounds.leave(job_id)
         memory.gone.clear()
-        memory.fresh = rounds.ledger.is_due(rounds.now_s)
-        if memory.fresh:
-            objective = memory.fifo or memory.allox or self.make()
-            fractions = objective.fractions(rounds.wanted(self._known))
-            rounds.ledger.reset(fractions, rounds.now_s)
-        rounds.plan()
+        memory.asks = rounds.ledger.is_due(rounds.now_s)
+        if memory.asks:
+            self._note(memory)
+        else:
+            rounds.plan()
 
     def target(self, memory: PeerMemory, view: View) -> tuple[Target, ...] | None:
-        """Return the fractions if they are new."""
-        return _targets(memory.rounds.ledger.fractions) if memory.fresh else None
+        """Return new fractions if they are due."""
+        if not memory.asks:
+            return None
+        if memory.fifo is not None or memory.allox is not None:
+            return _targets(memory.answer)
+        objective = memory.finish_times or self._made()
+        return _targets(objective.fractions(memory.rounds.wanted(self._known)))
 
     def plan(self, memory: PeerMemory, view: View, rng: Rng) -> Plan:
         """Seat everybody as the simulator does."""
@@ -158,6 +171,22 @@ class PeerRoundsPolicy:
             raise ConfigError(f"policy {self.name} needs a table: set workload.throughputs")
         return self.table
 
+    @property
+    def _play(self) -> Play:
+        return REPERTOIRE[self.policy]
+
+    def _made(self) -> Targets:
+        return self._play.make(self.seed, self.prices)
+
+    def _note(self, memory: PeerMemory) -> None:
+        """Let objectives remember; those that solve are asked for their answer later."""
+        wanted = memory.rounds.wanted(self._known)
+        remembering = memory.fifo or memory.allox
+        if remembering is not None:
+            memory.answer = remembering.fractions(wanted)
+        elif memory.finish_times is not None:
+            memory.finish_times.note(wanted)
+
     def _settle_in(self, memory: PeerMemory, view: View) -> None:
         """Number the GPUs, type by type in the order of their names."""
         numbers: dict[GpuType, list[int]] = {}
@@ -166,8 +195,11 @@ class PeerRoundsPolicy:
                 for gpu in range(server.configuration.gpus):
                     numbers.setdefault(GpuType(name), []).append(len(memory.places))
                     memory.places.append((server.name, gpu))
-        shuffler = Twister.seeded(self.seed + 5) if self.shuffles else None
-        memory.rounds = PeerRounds.of(numbers, shuffler, needs_claim=self.needs_claim)
+        play = self._play
+        shuffler = Twister.seeded(self.seed + 5) if play.shuffles else None
+        memory.rounds = PeerRounds.of(
+            numbers, shuffler, pairs_too=play.pairs_too, needs_claim=play.needs_claim
+        )
 
 
 def _peer_job(job: Job, table: ThroughputTable) -> PeerJob:
@@ -180,12 +212,19 @@ def _peer_job(job: Job, table: ThroughputTable) -> PeerJob:
 
 
 def _targets(fractions: Fractions) -> tuple[Target, ...]:
-    return tuple(
-        Target(gang, name, round(part, 9))
-        for gang, row in fractions.items()
-        for name, part in row.items()
-        if part > 0
-    )
+    """Return fractions in full; of a gang with none, a 0 for one type: it is known."""
+    found: list[Target] = []
+    for gang, row in fractions.items():
+        parts = [(name, part) for name, part in row.items() if part > 0] or [*row.items()][:1]
+        found += [Target(gang, name, part) for name, part in parts]
+    return tuple(found)
+
+
+def _fractions(targets: tuple[Target, ...]) -> Fractions:
+    found: Fractions = {}
+    for target in targets:
+        found.setdefault(target.jobs, {})[target.gpu_type] = target.fraction
+    return found
 
 
 def _allocation(seat: Seat, places: list[tuple[NodeName, int]]) -> Allocation:

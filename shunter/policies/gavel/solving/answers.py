@@ -57,6 +57,8 @@ def finished(program: Program, point: Point) -> Shares:
     """Return the fractions of a point, centred, with all limits kept exactly."""
     groups = program.groups
     single, paired = program.split(centred(program.form, point).x)
+    if groups.idle:
+        return shares_of(groups, single, paired)
     time = _time(groups, single, paired)
     single = np.where(single < _TINY * time[:, None], 0.0, single)
     pairs = groups.pairs

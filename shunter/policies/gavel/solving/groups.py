@@ -69,7 +69,9 @@ class Groups:
         gangs: shape (groups,), GPUs a job.
         capacity: shape (types,), GPUs.
         pairs: what may share GPUs, if anything.
-        idle: let time without throughput take part in the centre, as the public code does.
+        idle: do as the public code does: let time without throughput take part in the centre,
+            and leave what the path has of fractions that are 0 at its end. It is in the order of
+            what little they cost, and so is who gets left-over GPUs there.
     """
 
     rates: Floats

@@ -1,0 +1,122 @@
+"""Claims in arrays, and shares of groups of equal claims back as fractions of each.
+
+This imports numpy, so objectives import it when they are first asked.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from shunter.errors import PlanError
+from shunter.events.values.ids import GpuType
+from shunter.policies.gavel.mechanism.targets import Fractions, Wanted
+from shunter.policies.gavel.solving.fairness import isolated_fractions
+from shunter.policies.gavel.solving.groups import Groups, Shares, Status, alike
+from shunter.policies.gavel.solving.interior import Floats
+
+__all__ = ["Arrays", "Problem", "arrays_of", "divided", "isolated_rates"]
+
+Problem = Callable[..., Shares]
+"""Takes groups, and by group each column that tells claims apart."""
+
+SOLVED = (Status.optimal, Status.stalled)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrays:
+    """Claims in the order of arrival.
+
+    Args:
+        types: the GPU types, in the order of the columns.
+        rates: shape (claims, types), steps a second of the whole gang.
+        sizes: shape (claims,), GPUs.
+        capacity: shape (types,), GPUs.
+        weights: shape (claims,).
+        left: shape (claims,), steps.
+        ages_s: shape (claims,), since arrival.
+    """
+
+    types: tuple[GpuType, ...]
+    rates: Floats
+    sizes: Floats
+    capacity: Floats
+    weights: Floats
+    left: Floats
+    ages_s: Floats
+
+
+def arrays_of(
+    wanted: Wanted, *, agnostic: bool = False, everywhere: GpuType | None = None
+) -> Arrays:
+    """Return claims in arrays.
+
+    Args:
+        wanted: the claims.
+        agnostic: take every rate for 1, as who knows nothing of GPU types does.
+        everywhere: take the rate on this type for that on all.
+    """
+    types, claims = tuple(wanted.gpus), wanted.claims
+    shape = (len(claims), len(types))
+    if agnostic:
+        rates = np.ones(shape)
+    else:
+        names = types if everywhere is None else (everywhere,) * len(types)
+        rows = [[wanted.rate(claim, name) for name in names] for claim in claims]
+        rates = np.array(rows, np.float64).reshape(shape)
+    return Arrays(
+        types,
+        rates,
+        np.array([claim.kind.gpus for claim in claims], np.float64),
+        np.array(list(wanted.gpus.values()), np.float64),
+        np.array([claim.weight for claim in claims], np.float64),
+        np.array([claim.left for claim in claims], np.float64),
+        np.array([claim.age_s for claim in claims], np.float64),
+    )
+
+
+def divided(
+    wanted: Wanted,
+    found: Arrays,
+    columns: Sequence[Floats],
+    problem: Problem,
+    *,
+    literal: bool = False,
+) -> Fractions:
+    """Return the fractions of all claims, solving for groups of equal ones.
+
+    Args:
+        wanted: the claims.
+        found: the same in arrays.
+        columns: what tells claims apart beside rates and sizes, each of shape (claims,).
+        problem: what to solve.
+        literal: do as the public code does (see `Groups.idle`).
+    Raises:
+        PlanError: there is no answer; the message says why.
+    """
+    if not wanted.claims:
+        return {}
+    first, group, counts = alike(np.column_stack([found.rates, found.sizes, *columns]))
+    groups = Groups(
+        found.rates[first],
+        counts.astype(np.float64),
+        found.sizes[first],
+        found.capacity,
+        idle=literal,
+    )
+    shares = problem(groups, *[column[first] for column in columns])
+    if shares.status not in SOLVED:
+        raise PlanError(f"no target shares: the problem is {shares.status}")
+    rows = shares.fractions[group].tolist()
+    return {
+        (claim.job_id,): dict(zip(found.types, row, strict=True))
+        for claim, row in zip(wanted.claims, rows, strict=True)
+    }
+
+
+def isolated_rates(found: Arrays) -> Floats:
+    """Return the steps a second of each claim on an equal part of every type, of shape (claims,)."""
+    counts = np.ones(len(found.sizes))
+    parts = isolated_fractions(Groups(found.rates, counts, found.sizes, found.capacity))
+    rates: Floats = (found.rates * parts).sum(axis=1)
+    return rates

@@ -1,0 +1,79 @@
+"""Objectives over the time jobs still need: makespan, and finish-time fairness.
+
+Narayanan et al., OSDI 2020, section 4.2; finish-time fairness is Themis's (NSDI 2020, section 3).
+"""
+
+from dataclasses import dataclass, field
+
+from shunter.events.values.ids import GpuType, JobId
+from shunter.policies.gavel.mechanism.targets import Fractions, Wanted
+
+__all__ = ["FinishTimes", "Makespan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Makespan:
+    """All jobs done as early as possible.
+
+    `literal` asks for what the public code returns: a point a few per cent off the least makespan.
+    """
+
+    agnostic: bool = False
+    literal: bool = False
+    everywhere: GpuType | None = None
+
+    def fractions(self, wanted: Wanted) -> Fractions:
+        """Return the centre of all shares with the least makespan, or close to it."""
+        from shunter.policies.gavel.objectives.arrays import arrays_of, divided
+        from shunter.policies.gavel.solving import fairness
+
+        found = arrays_of(wanted, agnostic=self.agnostic, everywhere=self.everywhere)
+        literal = self.literal
+        solve = fairness.relaxed_total_duration if literal else fairness.least_total_duration
+        return divided(wanted, found, [found.left], solve, literal=literal)
+
+
+@dataclass(slots=True)
+class FinishTimes:
+    """The worst ratio of finish times is the least: here, over alone on an equal part.
+
+    `alone_s` is how long a job would have taken so far on its own part, as that has changed;
+    `rates` and `left` are those of the last time, by which that goes on. A job's time alone is
+    counted from when it is first seen.
+    """
+
+    agnostic: bool = False
+    literal: bool = False
+    everywhere: GpuType | None = None
+    alone_s: dict[JobId, float] = field(default_factory=dict)
+    rates: dict[JobId, float] = field(default_factory=dict)
+    left: dict[JobId, int] = field(default_factory=dict)
+
+    def note(self, wanted: Wanted) -> None:
+        """Count the time alone on, up to now; right before fractions are asked for."""
+        from shunter.policies.gavel.objectives.arrays import arrays_of, isolated_rates
+
+        found = arrays_of(wanted, agnostic=self.agnostic, everywhere=self.everywhere)
+        alone_s = {}
+        for claim in wanted.claims:
+            job_id = claim.job_id
+            alone_s[job_id] = self.alone_s.get(job_id, 0.0)
+            if job_id in self.left:
+                alone_s[job_id] += (self.left[job_id] - claim.left) / self.rates[job_id]
+        ids = list(alone_s)
+        self.alone_s = alone_s
+        self.left = {claim.job_id: claim.left for claim in wanted.claims}
+        self.rates = dict(zip(ids, isolated_rates(found).tolist(), strict=True))
+
+    def fractions(self, wanted: Wanted) -> Fractions:
+        """Return the centre of all shares with the least worst ratio."""
+        import numpy as np
+
+        from shunter.policies.gavel.objectives.arrays import arrays_of, divided
+        from shunter.policies.gavel.solving.finish_times import finish_time_fairness
+
+        found = arrays_of(wanted, agnostic=self.agnostic, everywhere=self.everywhere)
+        spent_s = np.array([self.alone_s[claim.job_id] for claim in wanted.claims])
+        rates = np.array([self.rates[claim.job_id] for claim in wanted.claims])
+        columns = [found.ages_s, found.left, spent_s + found.left / rates]
+        return divided(wanted, found, columns, finish_time_fairness, literal=self.literal)

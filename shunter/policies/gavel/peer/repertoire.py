@@ -1,0 +1,76 @@
+"""The policies of the public simulator by their names there, and what the mechanism makes of each.
+
+The simulator looks at names of classes: those with "Perf" or "Packing" in them fill the fastest GPU
+type first, all others shuffle the types; and those that begin with "FIFO" let nobody run without a
+target.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from shunter.events.values.ids import GpuType
+from shunter.policies.gavel.mechanism import Targets, Twister
+from shunter.policies.gavel.objectives import (
+    Allox,
+    FastestFirst,
+    FinishTimes,
+    Isolated,
+    Makespan,
+    MaxMinFairness,
+    Proportional,
+    StaleFifo,
+    ThroughputSum,
+    WaterFilling,
+)
+
+__all__ = ["REPERTOIRE", "Play"]
+
+V100: Final = GpuType("v100")
+Prices = dict[GpuType, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """One policy: its objective, of a seed and the prices of GPU types, and how it is played."""
+
+    make: Callable[[int, Prices], Targets]
+    shuffles: bool = False
+    needs_claim: bool = False
+    pairs_too: bool = False
+
+
+def _plain(objective: Targets) -> Callable[[int, Prices], Targets]:
+    """Return what always makes the same objective, one without a memory."""
+    return lambda _seed, _prices: objective
+
+
+REPERTOIRE: Final[dict[str, Play]] = {
+    "allox": Play(lambda _seed, _prices: Allox()),
+    "fifo": Play(
+        lambda seed, _prices: StaleFifo(Twister.seeded(seed)), shuffles=True, needs_claim=True
+    ),
+    "fifo_perf": Play(_plain(FastestFirst()), needs_claim=True),
+    "finish_time_fairness": Play(
+        lambda _seed, _prices: FinishTimes(literal=True, everywhere=V100), shuffles=True
+    ),
+    "finish_time_fairness_perf": Play(lambda _seed, _prices: FinishTimes(literal=True)),
+    "isolated": Play(_plain(Isolated()), shuffles=True),
+    "max_min_fairness": Play(_plain(MaxMinFairness(agnostic=True, literal=True)), shuffles=True),
+    "max_min_fairness_perf": Play(_plain(MaxMinFairness(literal=True))),
+    "max_min_fairness_water_filling": Play(
+        _plain(WaterFilling(agnostic=True, literal=True)), shuffles=True
+    ),
+    "max_min_fairness_water_filling_perf": Play(_plain(WaterFilling(literal=True))),
+    "max_sum_throughput_perf": Play(_plain(ThroughputSum(literal=True))),
+    "max_sum_throughput_normalized_by_cost_perf": Play(
+        lambda _seed, prices: ThroughputSum(prices, literal=True)
+    ),
+    "max_sum_throughput_normalized_by_cost_perf_SLOs": Play(
+        lambda _seed, prices: ThroughputSum(prices, deadlines=True, literal=True)
+    ),
+    "min_total_duration": Play(_plain(Makespan(literal=True, everywhere=V100)), shuffles=True),
+    "min_total_duration_perf": Play(_plain(Makespan(literal=True))),
+    "proportional": Play(_plain(Proportional()), shuffles=True),
+}
+"""By name. Of those with a memory every run has its own."""
