@@ -1,0 +1,306 @@
+"""A conversation with a node over one connection: questions in, answers and news out.
+
+    python3 -I -S FILE serve BASE NONCE
+
+The first line on stdout is the nonce and a greeting; whatever comes before it is a shell's noise.
+Then each line of stdin is a question {"id", "do", ...} that gets one line {"id", ...}, and a line
+{"changed": [...]} without an id tells of attempts as soon as their supervisors do. What fails is
+answered by {"error": why}. The conversation ends with its stdin; what it started runs on.
+
+One scheduler owns BASE at a time (`claim`); what it runs lies below BASE/clusters/CLUSTER, as
+supervisor.py says. Only the standard library of Python 3.8 or later.
+"""
+
+# Paths are strings, as in supervisor.py.
+# ruff: noqa: PTH100, PTH103, PTH111, PTH112, PTH116, PTH123
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pwd
+import re
+import select
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from shunter.backends.node.attempts import (
+    inventory,
+    is_held,
+    journal,
+    open_notices,
+    probe,
+    raise_fence,
+    raise_term,
+    send,
+    sweep,
+    write_beat,
+)
+from shunter.backends.node.records import boot_id, folder_of, get, hold, put
+from shunter.backends.node.supervisor import start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+IDLE_S = 10.0
+OWNED_S = 60.0
+READ_BYTES_MAX = 1 << 18
+OUTPUT = re.compile(r"(stdout|stderr)\.[0-9]+")
+
+
+def serve(base: str, nonce: str) -> dict[str, Any]:
+    """Converse until stdin ends; return nothing more to say."""
+    base = os.path.abspath(os.path.expanduser(base))
+    session = Session(base, nonce)
+    session.greet()
+    session.run()
+    return {}
+
+
+class Session:
+    """One conversation: what it owns, and what it has told already."""
+
+    def __init__(self, base: str, nonce: str) -> None:
+        self.base, self.nonce = base, nonce
+        self.root = ""
+        self.term = 0
+        self.notices = -1
+        self.told: dict[tuple[str, int], tuple[Any, ...]] = {}
+        os.register_at_fork(after_in_child=self._forget_notices)
+
+    def greet(self) -> None:
+        """Say who is there, after a mark that no shell's noise holds."""
+        os.write(1, f"\n{self.nonce} ".encode())
+        self._say(
+            {
+                "base": self.base,
+                "boot": boot_id(),
+                "now_ns": time.monotonic_ns(),
+                "wall_s": time.time(),
+                "python": list(sys.version_info[:3]),
+                "uid": os.geteuid(),
+            }
+        )
+
+    def run(self) -> None:
+        """Answer questions and tell news until stdin ends or somebody else listens here."""
+        left = b""
+        while True:
+            inputs = [0] if self.notices < 0 else [0, self.notices]
+            ready, _, _ = select.select(inputs, [], [], IDLE_S)
+            _reap_supervisors()
+            if self.root and (get(f"{self.root}/listener") or {}).get("nonce") != self.nonce:
+                return
+            if self.notices in ready:
+                self._tell_news()
+            if 0 in ready:
+                read = os.read(0, 1 << 16)
+                if not read:
+                    return
+                *lines, left = (left + read).split(b"\n")
+                for line in lines:
+                    self._answer(json.loads(line))
+
+    def _answer(self, question: dict[str, Any]) -> None:
+        try:
+            found = _ANSWERS[question["do"]](self, question)
+        except (OSError, KeyError, ValueError) as error:
+            found = {"error": f"{type(error).__name__}: {error}"}
+        self._say({"id": question.get("id"), "now_ns": time.monotonic_ns(), **found})
+
+    def _say(self, line: dict[str, Any]) -> None:
+        left = json.dumps(line).encode() + b"\n"
+        while left:
+            left = left[os.write(1, left) :]
+
+    def claim(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Take the node for one term of one scheduler, unless it is another's."""
+        os.makedirs(self.base, 0o700, exist_ok=True)
+        held = hold(f"{self.base}/owner.lock", fcntl.LOCK_EX)
+        assert held is not None, "a lock that waits was refused"
+        try:
+            owner = get(f"{self.base}/owner") or {}
+            refusal = _refused(self.base, owner, question)
+            if refusal:
+                return refusal
+            mine = {name: question[name] for name in ("cluster", "term", "holder")}
+            if owner != mine:
+                put(f"{self.base}/owner", mine)
+        finally:
+            os.close(held)
+        self.root = f"{self.base}/clusters/{question['cluster']}"
+        self.term = raise_term(self.root, question["term"])
+        self._beat()
+        self.notices = open_notices(self.root)
+        put(f"{self.root}/listener", {"nonce": self.nonce})
+        return {"root": self.root, "term": self.term}
+
+    def look(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Beat, and return what has changed about attempts since it was told."""
+        self._beat()
+        return {"changed": self._changed((job, attempt) for job, attempt in question["watched"])}
+
+    def start(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Start an attempt, unless the question has been under way for too long."""
+        order = question["order"]
+        if time.monotonic_ns() > question["before_ns"]:
+            return {"answer": "late", "cause": "the order came too late"}
+        found = start(self.root, _at_home(order))
+        return {**found, "known": self._known(order["job"], order["attempt"])}
+
+    def fence(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Let no attempt up to this one start any more, and end those that have."""
+        job, last = question["job"], question["attempt"]
+        raise_fence(self.root, job, last)
+        known = []
+        for attempt in range(1, last + 1):
+            folder = folder_of(self.root, job, attempt)
+            if os.path.isdir(folder):
+                if is_held(f"{folder}/lock"):
+                    send(folder, {"do": "fence", "term": self.term})
+                known.append(self._known(job, attempt))
+        return {"known": known}
+
+    def send(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Hand an order to a supervisor."""
+        folder = folder_of(self.root, question["job"], question["attempt"])
+        return {"taken": send(folder, {**question["order"], "term": self.term})}
+
+    def inventory(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Return every attempt of some jobs, or of all."""
+        jobs = question.get("jobs")
+        attempts = [
+            self._known(each["job"], each["attempt"])
+            for each in inventory(self.root)
+            if jobs is None or each["job"] in jobs
+        ]
+        return {"attempts": attempts}
+
+    def read(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Return a piece of what a rank printed, and how much there is."""
+        if not OUTPUT.fullmatch(question["name"]):
+            raise ValueError(f"no output is named {question['name']!r}")
+        folder = folder_of(self.root, question["job"], question["attempt"])
+        try:
+            with open(f"{folder}/{question['name']}", "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                file.seek(question["offset"])
+                data = file.read(min(question["bytes"], READ_BYTES_MAX))
+        except FileNotFoundError:
+            return {"data": "", "size": None}
+        return {"data": data.decode("latin-1"), "size": size}
+
+    def port(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Return the first port of some that is free here; None if none is."""
+        return {"port": next((port for port in question["ports"] if _is_free(port)), None)}
+
+    def _changed(self, attempts: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
+        before = dict(self.told)
+        known = [self._known(job, attempt) for job, attempt in attempts]
+        return [
+            each
+            for each in known
+            if before.get((each["job"], each["attempt"]))
+            != self.told[(each["job"], each["attempt"])]
+        ]
+
+    def _known(self, job: str, attempt: int) -> dict[str, Any]:
+        """Return all that is known of an attempt, and note that it is told."""
+        folder = folder_of(self.root, job, attempt)
+        known = probe(folder)
+        if known["state"] == "lost" and sweep(folder):
+            known["state"] = "running"
+        notes = journal(folder)
+        self.told[(job, attempt)] = (known["state"], known["started"] is None, len(notes))
+        return {"job": job, "attempt": attempt, **known, "notes": notes}
+
+    def _tell_news(self) -> None:
+        named = os.read(self.notices, 1 << 16).decode("ascii", "replace").split()
+        attempts = []
+        for each in dict.fromkeys(named):
+            job, _, attempt = each.partition("/")
+            if job and attempt.isdigit():
+                attempts.append((job, int(attempt)))
+        changed = self._changed(attempts)
+        if changed:
+            self._say({"changed": changed, "now_ns": time.monotonic_ns()})
+
+    def _beat(self) -> None:
+        write_beat(f"{self.root}/heartbeat", f"{time.monotonic_ns()}\n".encode())
+
+    def _forget_notices(self) -> None:
+        if self.notices >= 0:  # or a supervisor would hold the FIFO open without reading it
+            os.close(self.notices)
+            self.notices = -1
+
+
+def _refused(base: str, owner: dict[str, Any], claim: dict[str, Any]) -> dict[str, Any] | None:
+    """Return why a node cannot be claimed; None if it can."""
+    if not owner:
+        return None
+    if owner.get("cluster") == claim["cluster"]:
+        if owner["term"] > claim["term"]:
+            return {"refused": "replaced", "cause": f"term {owner['term']} rules here"}
+        if owner["term"] == claim["term"] and owner["holder"] != claim["holder"]:
+            return {"refused": "taken", "cause": "a scheduler with a copy of this log rules here"}
+        return None
+    root = f"{base}/clusters/{owner.get('cluster')}"
+    try:
+        silent_s = time.time() - os.stat(f"{root}/heartbeat").st_mtime
+    except OSError:
+        return None
+    if silent_s <= OWNED_S or any(is_held(f"{each['folder']}/lock") for each in inventory(root)):
+        return {"refused": "taken", "cause": f"the cluster {owner.get('cluster')} rules here"}
+    return None
+
+
+def _at_home(order: dict[str, Any]) -> dict[str, Any]:
+    """Return an order as this node understands it: its users, their homes, its search path."""
+    user, name = None, order.get("user_name", "")
+    who = pwd.getpwuid(os.geteuid())
+    if name and os.geteuid() == 0:
+        try:
+            who = pwd.getpwnam(name)
+        except KeyError:
+            raise ValueError(f"user {name} is not known on this host") from None
+        groups = os.getgrouplist(name, who.pw_gid)
+        user = {"uid": who.pw_uid, "gid": who.pw_gid, "groups": groups}
+    home = who.pw_dir if user else os.environ.get("HOME", who.pw_dir)
+    given = {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, "USER": who.pw_name}
+    ranks = [{**rank, "env": {**given, **rank["env"]}} for rank in order["ranks"]]
+    return {**order, "user": user, "ranks": ranks}
+
+
+def _is_free(port: int) -> bool:
+    import socket
+
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind(("", port))
+        except OSError:
+            return False
+        return True
+
+
+def _reap_supervisors() -> None:
+    """Bury the supervisors that were started here and have ended since."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            continue
+    except ChildProcessError:
+        return
+
+
+_ANSWERS = {
+    "claim": Session.claim,
+    "look": Session.look,
+    "start": Session.start,
+    "fence": Session.fence,
+    "send": Session.send,
+    "inventory": Session.inventory,
+    "read": Session.read,
+    "port": Session.port,
+}
