@@ -115,7 +115,7 @@ def divided(
 
 
 def isolated_rates(found: Arrays) -> Floats:
-    """Return the steps a second of each claim on an equal part of every type, of shape (claims,)."""
+    """Return steps a second on an equal part of every type, of shape (claims,)."""
     counts = np.ones(len(found.sizes))
     parts = isolated_fractions(Groups(found.rates, counts, found.sizes, found.capacity))
     rates: Floats = (found.rates * parts).sum(axis=1)

@@ -15,7 +15,10 @@ __all__ = ["Jobs", "PeerJob"]
 
 @dataclass(slots=True)
 class PeerJob:
-    """A job that has arrived and not ended; `failures` in a row, `left` in steps."""
+    """A job that has arrived and not ended; `failures` in a row, `left` in steps.
+
+    `deadline_s` counts from the round that first saw it, as there.
+    """
 
     job_id: JobId
     ordinal: int
@@ -25,6 +28,7 @@ class PeerJob:
     arrival_s: float
     weight: float = 1.0
     failures: int = 0
+    deadline_s: float | None = None
 
     @property
     def kind(self) -> JobKind:

@@ -207,8 +207,17 @@ def _peer_job(job: Job, table: ThroughputTable) -> PeerJob:
     if kind is None or job.spec.total_steps is None:
         raise ConfigError(f"job {job.job_id}: its model is not in the table, or it has no steps")
     arrival_s = job.submitted_us / SECOND_US
-    left, weight = job.spec.total_steps, job.spec.weight
-    return PeerJob(job.job_id, job.ordinal, kind.model, kind.gpus, left, arrival_s, weight)
+    left, weight, due_us = job.spec.total_steps, job.spec.weight, job.spec.deadline_us
+    return PeerJob(
+        job.job_id,
+        job.ordinal,
+        kind.model,
+        kind.gpus,
+        left,
+        arrival_s,
+        weight,
+        deadline_s=None if due_us is None else due_us / SECOND_US,
+    )
 
 
 def _targets(fractions: Fractions) -> tuple[Target, ...]:

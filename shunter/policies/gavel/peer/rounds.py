@@ -80,6 +80,8 @@ class PeerRounds:
 
     def arrive(self, job: PeerJob, table: ThroughputTable) -> None:
         """Let a job be known from the next plan on."""
+        if job.deadline_s is not None:
+            job.deadline_s += self.now_s - job.arrival_s
         for gang in self.jobs.add(job, table, self.numbers, pairs_too=self.pairs_too):
             self.ledger.add(gang)
 
@@ -106,10 +108,16 @@ class PeerRounds:
 
     def wanted(self, table: ThroughputTable) -> Wanted:
         """Return what an objective is to divide."""
-        known = self.jobs.known.values()
         claims = [
-            Claim(job.job_id, job.kind, job.left, self.now_s - job.arrival_s, job.weight)
-            for job in known
+            Claim(
+                job.job_id,
+                job.kind,
+                job.left,
+                self.now_s - job.arrival_s,
+                job.weight,
+                None if job.deadline_s is None else job.deadline_s - self.now_s,
+            )
+            for job in self.jobs.known.values()
         ]
         room = {name: len(gpus) for name, gpus in self.numbers.items()}
         return Wanted(tuple(claims), room, table)
