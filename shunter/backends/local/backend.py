@@ -198,8 +198,10 @@ class LocalBackend:
             await self._tell(watch, {"do": "suspend"})
 
     async def _tell(self, watch: Watch, order: dict[str, Any]) -> None:
+        """Hand an order over; one that nobody takes yet is kept for the next patrol."""
         order["term"] = self._settings.term
-        await to_thread.run_sync(attempts.send, watch.folder, order)
+        taken = await to_thread.run_sync(attempts.send, watch.folder, order)
+        watch.order = None if taken else order
 
     async def _patrol(self) -> None:
         """Look at all attempts whenever something was noticed, and from time to time."""
@@ -209,10 +211,25 @@ class LocalBackend:
             self._noticed = anyio.Event()
             for watch in list(self._watches.values()):
                 known, notes = await to_thread.run_sync(watch.look)
+                if watch.order is not None:
+                    await self._tell(watch, watch.order)
+                if known["state"] == "absent":
+                    await self._bury(watch)
+                    continue
                 for stamped in watch.tell(known, notes, self._inbox):
                     self._inbox.put(stamped)
                 if watch.is_over and self._watches.get(watch.job_id) is watch:
                     del self._watches[watch.job_id]
+
+    async def _bury(self, watch: Watch) -> None:
+        """Say that an attempt never began, once it is certain that it never will."""
+        job_id, attempt = watch.job_id, watch.attempt
+        await to_thread.run_sync(attempts.raise_fence, self._settings.root, job_id, attempt)
+        known, _ = await to_thread.run_sync(watch.look)
+        if known["state"] == "absent" and self._watches.get(job_id) is watch:
+            del self._watches[job_id]
+            cause = "its supervisor was gone before it began"
+            self._inbox.put(lambda at_us: LaunchFailed(at_us, job_id, attempt, cause))
 
     async def _listen(self) -> None:
         while True:

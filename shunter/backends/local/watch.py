@@ -24,7 +24,7 @@ Record = dict[str, Any]
 
 @dataclass(slots=True)
 class Watch:
-    """An attempt that may run, and how much of it has been told."""
+    """An attempt that may run, how much of it has been told, and what it is yet to be told."""
 
     job_id: JobId
     attempt: int
@@ -34,6 +34,7 @@ class Watch:
     told_notes: int = 0
     is_over: bool = False
     started: Record | None = None
+    order: Record | None = None
 
     def look(self) -> tuple[Record, list[Record]]:
         """Read its records; one that lost its supervisor is swept until nothing is left."""

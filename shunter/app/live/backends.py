@@ -1,0 +1,91 @@
+"""The backends that really run jobs, as the daemon needs them, made from a config."""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from signal import Signals
+from typing import Any, Protocol
+
+from shunter.app.config.cluster import ClusterSection
+from shunter.app.config.live import LocalSection
+from shunter.app.config.loading import LoadedConfig
+from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
+from shunter.core.intake.inputs import Input
+from shunter.core.ports import Backend
+from shunter.errors import ConfigError
+from shunter.events.values.ids import JobId
+
+__all__ = ["LiveBackend", "live_backend"]
+
+Stamped = Callable[[int], Input]
+
+
+class LiveBackend(Backend, Protocol):
+    """A backend that outlives the scheduler, so that the next one must find out what is true."""
+
+    def post(self, stamped: Stamped) -> None:
+        """Put an input into the inbox; it is made once its instant is known."""
+
+    def now_us(self) -> int:
+        """Return the instant it is."""
+
+    async def inventory(self) -> Sequence[dict[str, Any]]:
+        """Return what is known of every attempt: its job, number, state and records."""
+
+    def adopt(self, job_id: JobId, attempt: int, *, started: bool, noted: int = 0) -> None:
+        """Watch an attempt of an earlier term, of which some has been told already."""
+
+
+def live_backend(
+    loaded: LoadedConfig, term: int, start_us: int
+) -> AbstractAsyncContextManager[LiveBackend]:
+    """Return the backend of a config, not yet at work.
+
+    Raises:
+        ConfigError: the config describes none, or what this machine cannot be.
+    """
+    section = loaded.config.backend
+    if section.kind == "local" and section.local is not None:
+        return LocalBackend(local_settings(section.local, loaded.config.cluster, term), start_us)
+    raise ConfigError(
+        f"backend.kind = {section.kind!r}: expected a kind that runs jobs, as 'local'"
+    )
+
+
+def local_settings(section: LocalSection, cluster: ClusterSection, term: int) -> LocalSettings:
+    """Return what the local backend is told.
+
+    Raises:
+        ConfigError: there are fewer GPU names than GPUs.
+    """
+    return LocalSettings(
+        root=os.path.abspath(section.root),  # noqa: PTH100 the path need not exist, nor be resolved
+        nodes=tuple(_nodes(section, cluster)),
+        term=term,
+        cooperative_s=section.cooperative / 1e6,
+        signal_s=section.signal / 1e6,
+        restart_s=section.restart / 1e6,
+        suspend_signal=Signals[section.suspend_signal].value,
+        grace_s=section.grace / 1e6,
+        launch_s=section.launch / 1e6,
+        beat_s=section.heartbeat / 1e6,
+        heartbeat_deadline_s=section.heartbeat_deadline / 1e6,
+        patrol_s=section.patrol / 1e6,
+    )
+
+
+def _nodes(section: LocalSection, cluster: ClusterSection) -> list[LocalNode]:
+    """Deal the machine's GPUs out to the servers in order; all of them share its CPUs."""
+    names = [str(number) for number in range(cluster.gpus)]
+    if section.gpus is not None:
+        names = list(section.gpus)
+    if len(names) < cluster.gpus:
+        raise ConfigError(
+            f"backend.local.gpus names {len(names)} GPUs, and [cluster] has {cluster.gpus}: "
+            "name them all, or take servers out"
+        )
+    cpus, nodes, first = tuple(sorted(os.sched_getaffinity(0))), [], 0
+    for name, where in cluster.servers():
+        nodes.append(LocalNode(name, tuple(names[first : first + where.gpus]), cpus))
+        first += where.gpus
+    return nodes

@@ -1,0 +1,140 @@
+"""Between the round loop and its two neighbours: who asked for what, and when it is done.
+
+The round loop reads a backend and writes a log. The desk stands in for both: it notes which
+commands a step took, hands its events to the log and, once they are durable, to followers; and
+when the loop comes back for more, the step's effects are out and whoever asked is answered.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import anyio
+
+from shunter.app.live.backends import LiveBackend
+from shunter.app.live.feed import Feed
+from shunter.app.live.requests import Receipt
+from shunter.core.effects import Effect
+from shunter.core.intake.inputs import Command, Input
+from shunter.errors import ShunterError, UnreachableError
+from shunter.events.kinds import Event
+from shunter.events.log import LogWriter
+
+__all__ = ["Desk", "Stopped"]
+
+
+class Stopped(Exception):  # noqa: N818 it is no error: the loop was asked to end
+    """The loop was asked to end, between two steps."""
+
+
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """A command on its way, and its answer."""
+
+    answered: anyio.Event = field(default_factory=anyio.Event)
+    command: Command | None = None
+    receipt: Receipt | None = None
+    refused: ShunterError | None = None
+
+
+class Desk:
+    """What the round loop takes for its backend and its log."""
+
+    instant = False
+
+    def __init__(self, backend: LiveBackend, log: LogWriter, feed: Feed) -> None:
+        self._backend = backend
+        self._log = log
+        self._feed = feed
+        self._open: dict[_Asked, None] = {}
+        self._in_step: list[_Asked] = []
+        self._events: list[Event] = []
+        self._at_us = 0
+        self._waiting = anyio.CancelScope()
+        self._stopping = False
+        self._closed: ShunterError | None = None
+
+    async def tell(self, stamped: Callable[[int], Command]) -> Receipt:
+        """Hand a command in; return once its step is durable and its effects are out.
+
+        Raises:
+            UnreachableError: the scheduler stopped before it took the command.
+        """
+        if self._closed is not None:
+            raise self._closed
+        asked = _Asked()
+        self._open[asked] = None
+
+        def stamp(at_us: int) -> Command:
+            asked.command = stamped(at_us)
+            self._in_step.append(asked)
+            return asked.command
+
+        self._backend.post(stamp)
+        await asked.answered.wait()
+        if asked.refused is not None:
+            raise asked.refused
+        assert asked.receipt is not None, "who is answered and not refused has a receipt"
+        return asked.receipt
+
+    async def observe(
+        self, until_us: int | None, gather_us: int = 0
+    ) -> tuple[int, Sequence[Input]]:
+        """Answer those whose step is over, then wait for what comes in."""
+        self._answer()
+        if self._stopping:
+            raise Stopped
+        with anyio.CancelScope() as self._waiting:
+            self._at_us, inputs = await self._backend.observe(until_us, gather_us)
+            return self._at_us, inputs
+        raise Stopped
+
+    def append(self, events: Sequence[Event]) -> int:
+        """Fix the order of a step's events."""
+        self._events += events
+        return self._log.append(events)
+
+    async def commit(self) -> None:
+        """Make a step durable, then tell followers."""
+        await self._log.commit()
+        events = self._events
+        self._feed.publish(self._log.seq - len(events) + 1, events)
+
+    async def perform(self, effects: Sequence[Effect], now_us: int) -> None:
+        """Hand a step's effects out."""
+        await self._backend.perform(effects, now_us)
+
+    def stop(self) -> None:
+        """Let the loop end before its next step."""
+        self._stopping = True
+        self._waiting.cancel()
+
+    def close(self, cause: str) -> None:
+        """Refuse all that was not taken or did not last, and all that is still to come."""
+        if self._feed.committed == self._log.seq:
+            self._answer()
+        self._closed = UnreachableError(f"the scheduler has stopped: {cause}")
+        self._in_step.clear()
+        for asked in list(self._open):
+            asked.refused = self._closed
+            self._settle(asked)
+
+    def _answer(self) -> None:
+        for asked in self._in_step:
+            assert asked.command is not None, "a command in a step was stamped"
+            about = tuple(event for event in self._events if _is_about(event, asked.command))
+            asked.receipt = Receipt(self._log.seq, self._at_us, about)
+            self._settle(asked)
+        self._in_step = []
+        self._events = []
+
+    def _settle(self, asked: _Asked) -> None:
+        del self._open[asked]
+        asked.answered.set()
+
+
+def _is_about(event: Event, command: Command) -> bool:
+    for name in ("job_id", "node"):
+        subject = getattr(command, name, None)
+        if subject is not None:
+            return bool(getattr(event, name, None) == subject)
+    return False

@@ -1,0 +1,75 @@
+"""The durable events of a running log, as they come, for whoever wants to follow.
+
+The newest are kept in memory; a follower who is further behind reads the log until it has caught
+up. Nobody sees an event before it is durable.
+"""
+
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+
+import anyio
+
+from shunter.errors import UsageError
+from shunter.events.kinds import Event
+from shunter.events.log import LogWriter, read_log
+
+__all__ = ["Feed"]
+
+KEPT_EVENTS = 10_000
+
+
+class Feed:
+    """Where a log's writer says what became durable, and followers hear of it."""
+
+    def __init__(self, log: LogWriter) -> None:
+        self._log = log
+        self._recent: deque[tuple[int, Event]] = deque(maxlen=KEPT_EVENTS)
+        self._came = anyio.Event()
+        self._closed = False
+        self.committed = log.seq
+
+    def publish(self, first_seq: int, events: Sequence[Event]) -> None:
+        """Say that events are durable, from a sequence number on."""
+        self._recent.extend(enumerate(events, first_seq))
+        self.committed = first_seq + len(events) - 1
+        self._wake()
+
+    def close(self) -> None:
+        """Let followers end once they have read the last event."""
+        self._closed = True
+        self._wake()
+
+    async def follow(self, after: int) -> AsyncIterator[tuple[int, Event]]:
+        """Yield every event after a sequence number with its own, until the log is closed.
+
+        Raises:
+            UsageError: the number lies beyond the log.
+        """
+        if after > self.committed or after < 0:
+            raise UsageError(f"event {after} does not exist: the log ends at {self.committed}")
+        while True:
+            if after < self.committed:
+                async for seq, event in self._next(after):
+                    after = seq
+                    yield seq, event
+            elif self._closed:
+                return
+            else:
+                await self._came.wait()
+
+    async def _next(self, after: int) -> AsyncIterator[tuple[int, Event]]:
+        """Yield what memory has of the events after a number, or what the log has."""
+        oldest = self._recent[0][0] if self._recent else self.committed + 1
+        if after + 1 >= oldest:
+            for known in [known for known in self._recent if known[0] > after]:
+                yield known
+            return
+        async with read_log(self._log) as reader:
+            async for frame in reader.frames(after, min(self.committed, oldest - 1)):
+                first = max(frame.first_seq, after + 1)
+                for known in enumerate(frame.events(after, self.committed), first):
+                    yield known
+
+    def _wake(self) -> None:
+        came, self._came = self._came, anyio.Event()
+        came.set()

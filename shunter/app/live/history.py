@@ -1,0 +1,64 @@
+"""What a log says of the cluster it belongs to: its id, time zero, and what is true at its end."""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from shunter.app.replaying.folding import state_at
+from shunter.core.state import State
+from shunter.errors import LogDamagedError, UsageError
+from shunter.events.facts.run import SchedulerStarted
+from shunter.events.log import LogReader
+
+__all__ = ["History", "Identity", "read_history"]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What stays the same over all terms of a cluster: its id and when time began."""
+
+    cluster_id: str
+    origin: datetime
+
+    @classmethod
+    def new(cls) -> "Identity":
+        """Return that of a cluster which begins now."""
+        return cls(uuid4().hex[:12], datetime.now(UTC))
+
+    def instant_us(self, wall: datetime) -> int:
+        """Return a date and time as an instant of the log."""
+        since = wall - self.origin
+        return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A cluster with what was true when its log ended."""
+
+    identity: Identity
+    state: State
+
+
+async def read_history(reader: LogReader) -> History:
+    """Read what a log says, from its newest snapshot on; an empty one begins a cluster.
+
+    Raises:
+        LogDamagedError: the log does not say to which cluster it belongs.
+        UsageError: it is the log of a simulation.
+    """
+    head = await reader.head()
+    if not head.seq:
+        return History(Identity.new(), State())
+    first = await anext(aiter(reader.events(0, 1)))
+    if not isinstance(first, SchedulerStarted):
+        raise LogDamagedError(f"the log {reader.url} does not begin with a start", 1)
+    if first.simulated:
+        raise UsageError(f"{reader.url} is the log of a simulation; give a live cluster its own")
+    try:
+        origin = datetime.fromisoformat(json.loads(first.config)["origin"])
+    except (ValueError, LookupError, TypeError) as error:
+        raise LogDamagedError(f"the log {reader.url} does not say when it began: {error}", 1) from (
+            error
+        )
+    return History(Identity(first.cluster_id, origin), await state_at(reader, head.seq))

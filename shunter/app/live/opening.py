@@ -1,0 +1,148 @@
+"""From a config to a running cluster: log, term, replay, backend, recovery, in this order.
+
+    log opened, term taken ─▶ state replayed ─▶ backend taken over ─▶ what is true, and what to do
+        ─▶ term and first decisions committed ─▶ open orders repeated ─▶ Site
+
+Whatever dies in between, the next start does the same again.
+"""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+from shunter import __version__
+from shunter.app.config.loading import LoadedConfig
+from shunter.app.config.resolved import Decider, decider_of, record_of
+from shunter.app.live.backends import live_backend
+from shunter.app.live.history import History, Identity, read_history
+from shunter.app.live.recovery import recovery_of
+from shunter.app.live.site import Site
+from shunter.core.cluster import Health
+from shunter.core.scheduler import Scheduler
+from shunter.core.state import State
+from shunter.errors import ConfigError
+from shunter.events.facts.cluster import NodeAdded, NodeRemoved, QuotaChanged
+from shunter.events.facts.run import SchedulerStarted
+from shunter.events.kinds import Event
+from shunter.events.log import open_log, read_log
+from shunter.events.values.ids import QueueName
+
+__all__ = ["open_site"]
+
+
+@asynccontextmanager
+async def open_site(loaded: LoadedConfig) -> AsyncIterator[Site]:
+    """Open the cluster of a config: begin it, or go on where its log ends.
+
+    Leaving the block lets go of the log and the backend; jobs run on.
+
+    Raises:
+        ConfigError: the config is of no live cluster, or takes away what jobs run on.
+        LogError: the log cannot be written, or another scheduler writes it.
+        BackendError: another scheduler rules where jobs run.
+    """
+    config = loaded.config
+    if not config.backend.is_live:
+        raise ConfigError(
+            f"{loaded.source}: backend.kind = 'simulated': expected a kind that runs jobs"
+        )
+    async with open_log(config.log.url, durable=True, frame_events=None, resume=True) as log:
+        async with read_log(log) as reader:
+            history = await read_history(reader)
+        start_us = _start_us(history)
+        decider = decider_of(loaded, instant=False)
+        async with live_backend(loaded, log.term, start_us) as backend:
+            recovery = recovery_of(history.state, await backend.inventory())
+            core = Scheduler(decider.policy, decider.rules, history.state)
+            core.view.open()
+            for fact in _opening(loaded, decider, history, log.term, start_us):
+                core.emit(fact)
+            core.view.close()
+            events, effects = core.step(start_us, ())
+            log.append(events)
+            await log.commit()
+            recovery.adopt(backend)
+            await recovery.settle(backend, start_us)
+            await backend.perform(effects, start_us)
+            yield Site(config, history.identity, core, backend, log)
+
+
+def _start_us(history: History) -> int:
+    """Return when a term begins: now by the wall clock, and never before the log ends."""
+    if not history.state.seq:
+        return 0
+    wall_us = history.identity.instant_us(datetime.now(UTC))
+    return max(history.state.now_us + 1, wall_us)
+
+
+def _opening(
+    loaded: LoadedConfig, decider: Decider, history: History, term: int, at_us: int
+) -> Iterator[Event]:
+    """Yield the facts that open a term: who decides, and what of the config is new."""
+    yield SchedulerStarted(
+        at_us=at_us,
+        term=term,
+        version=__version__,
+        policy=decider.policy.name,
+        policy_version=decider.policy.version,
+        seed=loaded.config.seed,
+        config=_record(loaded, history.identity),
+        digests=tuple(_digests(loaded)),
+        cluster_id=history.identity.cluster_id,
+        simulated=False,
+    )
+    yield from _queues(loaded, history.state, at_us)
+    yield from _nodes(loaded, history.state, at_us)
+
+
+def _record(loaded: LoadedConfig, identity: Identity) -> str:
+    """Return the recorded config, which also says when time began."""
+    document = json.loads(record_of(loaded, instant=False, workload={}))
+    document["origin"] = identity.origin.isoformat()
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _digests(loaded: LoadedConfig) -> Iterator[tuple[str, str]]:
+    if loaded.throughput_file is not None:
+        yield "throughputs", loaded.throughput_file.digest
+
+
+def _queues(loaded: LoadedConfig, state: State, at_us: int) -> Iterator[Event]:
+    """Yield what changed of the queues; one that left the config has no bounds any more."""
+    wanted = {
+        QueueName(name): QuotaChanged(
+            at_us, QueueName(name), queue.quota_gpus, queue.weight, queue.users
+        )
+        for name, queue in sorted(loaded.config.queues.items())
+    }
+    for name in state.queues:
+        wanted.setdefault(name, QuotaChanged(at_us, name))
+    for name, changed in wanted.items():
+        before = state.queues.get(name)
+        known = None if before is None else (before.quota_gpus, before.weight, before.users)
+        if known != (changed.quota_gpus, changed.weight, changed.users):
+            yield changed
+
+
+def _nodes(loaded: LoadedConfig, state: State, at_us: int) -> Iterator[Event]:
+    """Yield what changed of the servers.
+
+    Raises:
+        ConfigError: one is gone or other than before, and jobs hold GPUs of it.
+    """
+    wanted = dict(loaded.config.cluster.servers())
+    for name, server in state.cluster.servers.items():
+        if server.health is Health.removed or wanted.get(name) == server.configuration:
+            continue
+        if server.decided or server.held:
+            raise ConfigError(
+                f"{loaded.source}: cluster.nodes: jobs run on {name}, which is gone from the "
+                "config or other than before; put it back, drain it, and wait for them"
+            )
+        yield NodeRemoved(at_us, name)
+    for name, configuration in wanted.items():
+        known = state.cluster.servers.get(name)
+        is_there = known is not None and known.health is not Health.removed
+        if not is_there or (known is not None and known.configuration != configuration):
+            yield NodeAdded(at_us, name, configuration)

@@ -1,0 +1,89 @@
+"""After a start: what state says is decided against what the backend says is true.
+
+For every attempt that holds GPUs there is one question: did it ever begin? If there is a trace of
+it, it is watched again, and whatever it was told to do is said once more, because nobody knows
+whether it was heard: every order may be repeated. If there is none, it is launched, unless it is to
+go anyway; then it is made sure that it never begins.
+
+    phase        trace of the attempt           no trace
+    launching    watch                          launch
+    running      watch                          launch (cannot be: its start was seen)
+    suspending   watch, suspend or migrate      watch, fence
+    ending       watch, terminate               watch, fence
+
+A fenced attempt never begins, and the backend says so; one that began just then is killed.
+What runs and belongs to no attempt that holds GPUs is fenced.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from shunter.app.live.backends import LiveBackend
+from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
+from shunter.core.state import ENDING, LAUNCHING, RUNNING, SUSPENDING, Job, State
+from shunter.events.values.ids import JobId
+
+__all__ = ["Recovery", "recovery_of"]
+
+Key = tuple[str, int]
+_TOLD = ("acknowledged", "escalated", "saved")
+_TRACES = ("starting", "running", "ended", "lost")
+
+
+@dataclass(slots=True)
+class Adoption:
+    """An attempt to be watched, and what of it the log knows already."""
+
+    job_id: JobId
+    attempt: int
+    started: bool
+
+
+@dataclass(slots=True)
+class Recovery:
+    """What settles the difference between what is decided and what is true."""
+
+    adoptions: list[Adoption] = field(default_factory=list)
+    orders: list[Effect] = field(default_factory=list)
+
+    def adopt(self, backend: LiveBackend) -> None:
+        """Have attempts of earlier terms watched; nothing happens to them by it."""
+        for one in self.adoptions:
+            backend.adopt(one.job_id, one.attempt, started=one.started)
+
+    async def settle(self, backend: LiveBackend, now_us: int) -> None:
+        """Give the orders whose fate is not known; the term must be durable."""
+        await backend.perform(self.orders, now_us)
+
+
+def recovery_of(state: State, inventory: Sequence[Mapping[str, Any]]) -> Recovery:
+    """Return what is to be done, given all that is true."""
+    found: dict[Key, str] = {(one["job"], one["attempt"]): one["state"] for one in inventory}
+    recovery = Recovery()
+    for job in state.jobs.values():
+        if job.since_us is not None:
+            _settle(recovery, job, found.pop((job.job_id, job.attempt), "absent"))
+    for (job_id, attempt), standing in found.items():
+        if standing in ("starting", "running"):
+            recovery.orders.append(Fence(JobId(job_id), attempt))
+    return recovery
+
+
+def _settle(recovery: Recovery, job: Job, standing: str) -> None:
+    job_id, attempt = job.job_id, job.attempt
+    if standing in _TRACES:
+        started = job.working_since_us is not None
+        recovery.adoptions.append(Adoption(job_id, attempt, started))
+        if job.phase is ENDING:
+            recovery.orders.append(Terminate(job_id, attempt))
+        elif job.phase is SUSPENDING:
+            target = job.allocation
+            order = Migrate(job_id, attempt, target) if target.shares else Suspend(job_id, attempt)
+            recovery.orders.append(order)
+    elif job.phase in (LAUNCHING, RUNNING):
+        kind = Launch if attempt == 1 else Resume
+        recovery.orders.append(kind(job_id, attempt, job.held, job.spec))
+    else:
+        recovery.adoptions.append(Adoption(job_id, attempt, started=False))
+        recovery.orders.append(Fence(job_id, attempt))

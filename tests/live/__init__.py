@@ -1,0 +1,3 @@
+"""Whole clusters with real processes."""
+
+__all__: list[str] = []

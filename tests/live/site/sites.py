@@ -1,0 +1,99 @@
+"""A cluster on this machine for tests: a folder, a config, and a Site at work."""
+
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+
+from shunter.app.config.loading import LoadedConfig, make_config
+from shunter.app.live import Caller, Site, Submission, open_site
+from shunter.app.replaying.verification import Verdict, verify_log
+from shunter.app.runs.setup import rebuild
+from shunter.events.kinds import Event
+from shunter.events.log import read_log
+from shunter.events.values.ids import JobId
+from tests.contracts.local_backends import empty
+
+Seen = TypeVar("Seen", bound=Event)
+
+PATIENCE_S = 30.0
+NOBODY = Caller("", None)
+"""Who submits in tests: jobs without a user run as whoever runs the tests."""
+
+
+def config(root: Path, **changes: Any) -> LoadedConfig:
+    """Return the config of a machine with one node of four GPUs that decides at every event."""
+    local = {"root": str(root / "attempts"), "grace": 0.3, "restart": 0.3, "patrol": 0.2}
+    tree: dict[str, Any] = {
+        "cluster": {"nodes": [{"name": "n0", "gpus": 4}]},
+        "policy": {"trigger": "event"},
+        "backend": {"kind": "local", "local": local},
+        "log": {"url": str(root / "log.db")},
+    }
+    for key, value in changes.items():
+        section = tree.setdefault(key, {})
+        tree[key] = {**section, **value} if isinstance(value, Mapping) else value
+    return make_config(tree)
+
+
+def program(text: str, **fields: Any) -> Submission:
+    """Return a submission that runs a program in Python, quick to start."""
+    return Submission(command=(sys.executable, "-I", "-S", "-c", text), **fields)
+
+
+@asynccontextmanager
+async def at_work(loaded: LoadedConfig) -> AsyncIterator[Site]:
+    """Open a site and run it; stop it properly at the end."""
+    async with open_site(loaded) as site, anyio.create_task_group() as tasks:
+        tasks.start_soon(site.run)
+        try:
+            yield site
+        finally:
+            site.stop()
+
+
+@asynccontextmanager
+async def machine(root: Path, **changes: Any) -> AsyncIterator[Site]:
+    """Run a site in a folder, and leave nothing running below it."""
+    try:
+        async with at_work(config(root, **changes)) as site:
+            yield site
+    finally:
+        empty(str(root / "attempts"))
+
+
+async def events_until(
+    site: Site, done: Callable[[list[Event]], bool], after: int = 0
+) -> list[Event]:
+    """Follow a site until what came says that it is done; return all of it."""
+    seen: list[Event] = []
+    with anyio.move_on_after(PATIENCE_S):
+        async for _, event in site.follow(after):
+            seen.append(event)
+            if done(seen):
+                return seen
+    raise AssertionError(f"it did not come to that: {seen}")
+
+
+async def outcome(site: Site, job_id: str) -> str:
+    """Wait for the end of a job; return how it ended."""
+
+    def ended(seen: list[Event]) -> bool:
+        return JobId(job_id) in site.state.ended
+
+    await events_until(site, ended)
+    return str(site.state.ended[JobId(job_id)])
+
+
+def of(events: Iterable[Event], kind: type[Seen]) -> list[Seen]:
+    """Return the events of a kind."""
+    return [event for event in events if isinstance(event, kind)]
+
+
+async def verified(root: Path) -> Verdict:
+    """Decide the whole log of a folder once more."""
+    async with read_log(str(root / "log.db")) as reader:
+        return await verify_log(reader, rebuild)
