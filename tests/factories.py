@@ -26,7 +26,7 @@ from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.jobs import JobFinished, JobSubmitted
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
-from shunter.events.values.allocation import NOTHING, Allocation, Share
+from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import GpuType, JobId, NodeName, QueueName, UserName
 from shunter.events.values.job_spec import JobSpec
@@ -94,6 +94,11 @@ def quota(queue: str, gpus: int | None, at: int = 0, users: Sequence[str] = ()) 
 def allocation(**masks: int) -> Allocation:
     """Return an allocation by node: `allocation(n0=0b11)`."""
     return Allocation(tuple(Share(NodeName(node), mask) for node, mask in masks.items()))
+
+
+def packed(**masks: int) -> Allocation:
+    """Return an allocation that may have company: `packed(n0=0b11)`."""
+    return Allocation(allocation(**masks).shares, Sharing.packed)
 
 
 def scheduler_started(term: int = 1, at: int = 0, policy: str = "fifo") -> SchedulerStarted:

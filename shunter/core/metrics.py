@@ -1,7 +1,8 @@
 """What a run did to its jobs, gathered from the facts as they are folded.
 
 Definitions: JCT = end - submission; wait = JCT - time holding resources; makespan = last end -
-origin; utilisation = held GPU-seconds / (GPUs up x makespan). Percentiles interpolate linearly.
+origin; utilisation = held GPU-seconds / (GPUs up x makespan), where a GPU that jobs share counts
+once, though each of them attains service on all of its GPUs. Percentiles interpolate linearly.
 A job ends when its processes do, also where the scheduler sees that later; a rejected job never
 ran, and its rejection is no end.
 """
@@ -148,6 +149,7 @@ class JobLedger:
             else job.service_gpu_us
             for job in state.jobs.values()
         )
+        held_us -= state.surplus_us(end_us)
         return held_us / capacity_us if capacity_us > 0 else None
 
 

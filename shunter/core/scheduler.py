@@ -149,8 +149,8 @@ class Scheduler:
 
     def _carry_out(self, event: AllocationChanged) -> None:
         job = self.state.jobs[event.job_id]
-        if job.phase is RUNNING or job.phase is LAUNCHING:
-            target = event.allocation
+        target = event.allocation
+        if (job.phase is RUNNING or job.phase is LAUNCHING) and not job.stays_for(target):
             self._effects.append(
                 Migrate(job.job_id, job.attempt, target)
                 if target.shares

@@ -13,11 +13,13 @@ from shunter.core.cluster import Cluster
 from shunter.core.progress import worked_us
 from shunter.events.facts.decisions import Target
 from shunter.events.rows import DERIVED
-from shunter.events.values.allocation import NOTHING, Allocation
+from shunter.events.values.allocation import NOTHING, Allocation, Sharing
 from shunter.events.values.fact import record
 from shunter.events.values.ids import JobId, QueueName
 from shunter.events.values.job_spec import Demand, JobSpec
 from shunter.events.values.reasons import Wait
+
+_EXCLUSIVE, _PACKED = Sharing.exclusive, Sharing.packed  # members are slow to look up
 
 _demanding = attrgetter(
     "gpus",
@@ -110,6 +112,13 @@ class Job:
             return self.work_us
         return self.work_us + worked_us(now_us - self.working_since_us, self.speed)
 
+    def stays_for(self, target: Allocation) -> bool:
+        """Say whether it works on these GPUs already, and is only to share them."""
+        if target.sharing is not _PACKED or self.allocation.sharing is not _EXCLUSIVE:
+            return False
+        works = self.phase is RUNNING or self.phase is LAUNCHING
+        return works and self.allocation.shares == target.shares
+
     @property
     def is_eligible(self) -> bool:
         """Whether it wants GPUs and may have them."""
@@ -157,6 +166,8 @@ class State:
     granted: dict[JobId, None] = field(default_factory=dict)
     targets: tuple[Target, ...] = ()
     messages: dict[str, tuple[int, int]] = field(default_factory=dict)
+    surplus_gpu_us: int = 0
+    surplus_since_us: int = 0
     demands: dict[Demand, Demand] = field(default_factory=dict, metadata=DERIVED)
     demands_by_key: dict[tuple[Any, ...], Demand] = field(default_factory=dict, metadata=DERIVED)
     last_spec: JobSpec | None = field(default=None, compare=False, metadata=DERIVED)
@@ -170,9 +181,23 @@ class State:
         """Rebuild what is derived: who holds which GPUs, and what each queue uses."""
         for job in self.jobs.values():
             job.demand = self.interned(job.demand)
-            self.cluster.decide(job.allocation.shares)
-            self.cluster.hold(job.held.shares)
+            self._occupy(job)
             self.queue_of(job).gpus += job.allocation.gpus
+
+    def _occupy(self, job: Job) -> None:
+        """Take again what a job was given and holds."""
+        cluster, given, held = self.cluster, job.allocation.shares, job.held.shares
+        if job.allocation.sharing is _PACKED:
+            given = cluster.deciding.join(job.ordinal, job.job_id, given)
+        if job.held.sharing is _PACKED:
+            held = cluster.holding.join(job.ordinal, job.job_id, held)
+        cluster.decide(given)
+        cluster.hold(held)
+
+    def surplus_us(self, at_us: int) -> int:
+        """Return the GPU time for which more than one job held a GPU, up to an instant."""
+        since_us = max(0, at_us - self.surplus_since_us)
+        return self.surplus_gpu_us + self.cluster.holding.surplus * since_us
 
     def demand_of(self, spec: JobSpec) -> Demand:
         """Return a job's demand under today's quotas, one object for equal ones."""

@@ -108,6 +108,10 @@ class View:
         launched = self._state.launched
         return tuple(launched) if launched else ()
 
+    def partners(self, job: Job) -> tuple[JobId, ...]:
+        """Return who shares GPUs with a job, as decided, in order of submission."""
+        return self._state.cluster.deciding.beside(job.job_id, job.allocation.shares)
+
     def outcome(self, job_id: JobId) -> Outcome:
         """Return how a job ended."""
         return self._state.ended[job_id]

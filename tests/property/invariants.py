@@ -1,12 +1,11 @@
 """What holds of a state after every step, whoever decided what; each check names what broke."""
 
-from collections import Counter
-
 from shunter.core.cluster import Health, Pool, Server
 from shunter.core.state import Job, JobPhase, State
 from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.ids import NodeName
+from shunter.events.values.ids import JobId, NodeName
 
+Owner = tuple[int, JobId, Sharing]
 PLACED = (JobPhase.launching, JobPhase.running)
 
 
@@ -25,15 +24,36 @@ def check_state(state: State) -> None:
 
 
 def check_bitmaps(state: State) -> None:
-    """Every GPU has one owner at most, and the servers' bitmaps say so."""
-    decided = [share for job in state.jobs.values() for share in job.allocation.shares]
-    held = [share for job in state.jobs.values() for share in job.held.shares]
+    """Every GPU has one owner at most, or packed ones only, and the servers' bitmaps say so."""
+    decided = owners([(job, job.allocation) for job in state.jobs.values()])
+    held = owners([(job, job.held) for job in state.jobs.values()])
     for name, server in state.cluster.servers.items():
-        for shares, bitmap in ((decided, server.decided), (held, server.held)):
-            masks = [share.gpu_mask for share in shares if share.node == name]
-            counted = Counter(bit for mask in masks for bit in range(64) if mask >> bit & 1)
-            assert max(counted.values(), default=1) == 1, f"{name}: a GPU has two owners"
-            assert sum(1 << bit for bit in counted) == bitmap, f"{name}: bitmap"
+        for owned, bitmap in ((decided, server.decided), (held, server.held)):
+            bits = {bit for node, bit in owned if node == name}
+            assert sum(1 << bit for bit in bits) == bitmap, f"{name}: bitmap"
+    for owned, tenants in ((decided, state.cluster.deciding), (held, state.cluster.holding)):
+        for gpu, there in owned.items():
+            alone = [job_id for _, job_id, sharing in there if sharing is not Sharing.packed]
+            assert len(there) == 1 or not alone, f"{gpu}: {alone} share it by mistake"
+        packed = {
+            gpu: sorted((ordinal, job_id) for ordinal, job_id, _ in there)
+            for gpu, there in owned.items()
+            if there[0][2] is Sharing.packed
+        }
+        assert tenants.by_gpu == packed, "tenants"
+        assert tenants.surplus == sum(len(there) - 1 for there in packed.values()), "surplus"
+
+
+def owners(placed: list[tuple[Job, Allocation]]) -> dict[tuple[NodeName, int], list[Owner]]:
+    """Return who is on each GPU."""
+    found: dict[tuple[NodeName, int], list[Owner]] = {}
+    for job, what in placed:
+        for share in what.shares:
+            for bit in range(64):
+                if share.gpu_mask >> bit & 1:
+                    owner = (job.ordinal, job.job_id, what.sharing)
+                    found.setdefault((share.node, bit), []).append(owner)
+    return found
 
 
 def check_resources(state: State) -> None:
@@ -76,11 +96,12 @@ def check_queues(state: State) -> None:
 
 
 def check_gang(job: Job, state: State) -> None:
-    """A gang is whole, on GPUs of one type that it accepts, and shares them with nobody."""
+    """A gang is whole, on GPUs of one type that it accepts, and shares them all or none."""
     for what in (job.allocation, job.held):
         if what.shares:
             assert what.gpus == job.spec.gpus, f"{job.job_id}: half a gang"
-            assert what.sharing is Sharing.exclusive, f"{job.job_id}: shared GPUs"
+            assert what.sharing is not Sharing.sliced, f"{job.job_id}: sliced GPUs"
+            assert what.sharing is Sharing.exclusive or job.spec.gpus, f"{job.job_id}: no GPUs"
             types = types_of(what, state)
             wanted = job.spec.gpu_types if job.spec.gpus else ()
             assert len(types) == 1 or not job.spec.gpus, f"{job.job_id}: {types}"

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from shunter.core.placement import FirstFit, place
-from shunter.core.planning.plan import Change, Move, Plan, Start, Suspend
+from shunter.core.planning.plan import Change, Move, Pack, Plan, Start, Suspend
 from shunter.core.ports import Observers, Rng
-from shunter.core.state import JobPhase, State
+from shunter.core.state import Job, JobPhase, State
 from shunter.core.view import View
 from shunter.events.facts.decisions import Target
 from shunter.events.values.allocation import Allocation, Share, Sharing
@@ -54,7 +54,22 @@ def wishes(draw: st.DrawFn, state: State) -> list[Change]:
     moving = [name for name, job in state.jobs.items() if job.phase in (GRANTED, SUSPENDING)]
     names = [*state.jobs, *moving, *moving, JobId("nobody")]
     found = draw(st.lists(st.sampled_from(names), min_size=1, max_size=4))
-    return [draw(_wish(name, state, names)) for name in found]
+    couples = draw(_couples(state)) if draw(st.booleans()) else []
+    return [*couples, *(draw(_wish(name, state, names)) for name in found)]
+
+
+@st.composite
+def _couples(draw: st.DrawFn, state: State) -> list[Change]:
+    """Return changes that put a job beside one of its size that has GPUs, open to others or not."""
+    placed = [job for job in state.jobs.values() if job.allocation.gpus]
+    waiting = [job for job in state.jobs.values() if job.is_eligible and job.spec.gpus]
+    pairs = [(one, two) for one in placed for two in waiting if one.spec.gpus == two.spec.gpus]
+    if not pairs:
+        return []
+    one, two = draw(st.sampled_from(pairs))
+    where, because = Allocation(one.allocation.shares, Sharing.packed), Because("couple")
+    starting = Start(two.job_id, where, because)
+    return [Pack(one.job_id, where, because), starting] if draw(st.integers(0, 3)) else [starting]
 
 
 @st.composite
@@ -63,10 +78,12 @@ def _wish(draw: st.DrawFn, job_id: JobId, state: State, names: list[JobId]) -> C
     because = Because("wish", (), gainers)
     job = state.jobs.get(job_id)
     placed = job is not None and bool(job.allocation.shares)
-    likely = ["suspend", "move", "move"] if placed else ["start", "start", "start"]
+    likely = ["suspend", "move", "move", "pack"] if placed else ["start", "start", "start"]
     kind = draw(st.sampled_from([*likely, "start", "suspend", "move"]))
     if kind == "suspend":
         return Suspend(job_id, because)
+    if kind == "pack" and job is not None:
+        return Pack(job_id, Allocation(job.allocation.shares, Sharing.packed), because)
     where = draw(_allocation(job_id, state))
     return Start(job_id, where, because) if kind == "start" else Move(job_id, where, because)
 
@@ -79,10 +96,25 @@ def _spoilt(draw: st.DrawFn, shares: tuple[Share, ...]) -> list[Share]:
 
 
 @st.composite
+def _likely_beside(draw: st.DrawFn, job: Job | None, state: State) -> tuple[Share, ...]:
+    """Return the place of another job, mostly of one that is as large."""
+    alike = [
+        other.allocation.shares
+        for other in state.jobs.values()
+        if other is not job and job is not None and other.allocation.gpus == job.spec.gpus
+    ]
+    every = [other.allocation.shares for other in state.jobs.values()]
+    return draw(st.sampled_from(alike or every or [()]))
+
+
+@st.composite
 def _allocation(draw: st.DrawFn, job_id: JobId, state: State) -> Allocation:
     """Return a place where the job fits now, that of another one, or any nonsense."""
     job = state.jobs.get(job_id)
-    choice = draw(st.integers(0, 4))
+    choice = draw(st.integers(0, 6))
+    if choice > 4:
+        sharing = draw(st.sampled_from([Sharing.packed, Sharing.packed, Sharing.exclusive]))
+        return Allocation(draw(_likely_beside(job, state)), sharing)
     if job is not None and choice > 1:
         pool = draw(st.sampled_from(list(state.cluster.pools.values())))
         shares = place(FirstFit(), pool.copied(), job.demand)

@@ -237,8 +237,9 @@ class CoreMachine(RuleBasedStateMachine):
         for event in events:
             if isinstance(event, AllocationChanged) and event.because.rule != "node_lost":
                 job = self.shadow.jobs[event.job_id]
-                pinned = self.core.rules.guards.pinned_by(job, event.at_us)
-                assert pinned is None, f"{event.job_id} was guarded: {pinned}"
+                leaves = not job.stays_for(event.allocation)
+                pinned = leaves and self.core.rules.guards.pinned_by(job, event.at_us)
+                assert not pinned, f"{event.job_id} was guarded: {pinned}"
                 gainers = set(event.because.beneficiaries)
                 if not event.allocation.shares and gainers & refused:
                     assert gainers & answered, f"{event.job_id} makes room in vain"

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from shunter.core.cluster.pool import Pool
 from shunter.core.cluster.server import Health, Server
+from shunter.core.cluster.tenants import Tenants, gpus_of
 from shunter.errors import IllegalEventError
 from shunter.events.rows import DERIVED
 from shunter.events.values.allocation import Share
@@ -20,11 +21,14 @@ CPU_POOL = ""  # servers without GPUs, for CPU jobs
 class Cluster:
     """The servers in the order in which they joined; pools are derived from them.
 
-    `version` counts the servers that joined or left since this process began to fold.
+    `deciding` and `holding` are the tenants of the GPUs that jobs share: by the last decisions, and
+    physically. `version` counts the servers that joined or left since this process began to fold.
     """
 
     servers: dict[NodeName, Server] = field(default_factory=dict)
     pools: dict[str, Pool] = field(default_factory=dict, metadata=DERIVED)
+    deciding: Tenants = field(default_factory=Tenants, metadata=DERIVED)
+    holding: Tenants = field(default_factory=Tenants, metadata=DERIVED)
     version: int = field(default=0, compare=False, metadata=DERIVED)
 
     def restored(self) -> None:
@@ -162,6 +166,16 @@ class Cluster:
     def is_released(self, shares: Iterable[Share]) -> bool:
         """Say whether nobody is left on the GPUs of an allocation."""
         return not any(self.servers[share.node].held & share.gpu_mask for share in shares)
+
+    def is_joinable(self, shares: Iterable[Share]) -> bool:
+        """Say whether nobody is left on these GPUs but those they are shared with."""
+        deciding, holding = self.deciding, self.holding
+        return all(
+            not self.servers[share.node].held >> gpu[1] & 1
+            or (bool(there := holding.of(gpu)) and set(there) <= set(deciding.of(gpu)))
+            for share in shares
+            for gpu in gpus_of(share)
+        )
 
     def _spend(self, server: Server, share: Share, sign: int) -> None:
         """Take what a share needs from what its server offers (-1), or give it back (1)."""

@@ -1,5 +1,6 @@
 """Rules for the facts about decisions."""
 
+from shunter.core.fold.occupancy import decide, hold, may_launch, open_up, undecide
 from shunter.core.fold.tenure import (
     back_to_queue,
     begin,
@@ -27,7 +28,7 @@ from shunter.events.facts.decisions import (
 )
 from shunter.events.values.allocation import Allocation, Sharing
 
-_EXCLUSIVE = Sharing.exclusive
+_EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
 _RECENT_PREEMPTIONS = 16  # remembered a job; more than any sensible guard counts in an hour
 
 
@@ -54,7 +55,11 @@ def allocation_changed(state: State, event: AllocationChanged) -> None:
     job = state.jobs.get(event.job_id) or job_of(state, event.job_id, "AllocationChanged")
     target = event.allocation
     if target.sharing is not _EXCLUSIVE:
-        raise IllegalEventError(f"job {job.job_id} shares GPUs, which this version cannot do")
+        if target.sharing is _SLICED:
+            raise IllegalEventError(f"job {job.job_id} is sliced, which this version cannot do")
+        if job.stays_for(target):
+            open_up(state, job, target, event.at_us)
+            return
     if job.since_us is not None:
         _count_leaving(job, event)
     if event.instant and not state.granted:
@@ -120,27 +125,38 @@ def _change_at_once(state: State, job: Job, event: AllocationChanged) -> None:
     target = event.allocation
     if target.shares:
         gpus = target.gpus
-        state.cluster.occupy(target.shares)
-        state.queues[job.spec.queue].gpus += gpus
         job.allocation = target
+        if target.sharing is _PACKED:
+            _join_at_once(state, job, event.at_us)
+        else:
+            state.cluster.occupy(target.shares)
+        state.queues[job.spec.queue].gpus += gpus
         begin(state, job, event.at_us, gpus)
         start_work(job, event.at_us, 1.0)
+
+
+def _join_at_once(state: State, job: Job, at_us: int) -> None:
+    """Decide and hold GPUs beside others in one step."""
+    decide(state, job)
+    if not may_launch(state, job):
+        raise IllegalEventError(f"job {job.job_id} was launched where others have yet to leave")
+    hold(state, job, at_us)
 
 
 def _decide(state: State, job: Job, target: Allocation) -> None:
     queue = state.queues[job.spec.queue]
     if job.allocation.shares:
-        state.cluster.undecide(job.allocation.shares)
+        undecide(state, job)
         queue.gpus -= job.allocation.gpus
-    if target.shares:
-        state.cluster.decide(target.shares)
-        queue.gpus += target.gpus
     job.allocation = target
+    if target.shares:
+        decide(state, job)
+        queue.gpus += target.gpus
 
 
 def _enter(state: State, job: Job, event: AllocationChanged) -> None:
     """Launch a job on its GPUs, or note that others must leave them first."""
-    if state.cluster.is_released(job.allocation.shares):
+    if may_launch(state, job):
         state.granted.pop(job.job_id, None)
         launch(state, job, event.at_us)
     else:

@@ -1,5 +1,6 @@
 """Rules for the facts that backends observe."""
 
+from shunter.core.fold.occupancy import may_launch
 from shunter.core.fold.tenure import (
     attempt_of,
     back_to_queue,
@@ -92,9 +93,10 @@ def gpus_released(state: State, event: GpusReleased) -> None:
         return
     if not job.allocation.shares:
         back_to_queue(job, event.at_us)
-    elif state.cluster.is_released(job.allocation.shares):
+    elif may_launch(state, job):
         launch(state, job, event.at_us)
     else:
+        back_to_queue(job, event.at_us)
         job.phase = GRANTED
         state.granted[job.job_id] = None
 

@@ -1,11 +1,14 @@
 """The moments at which a job gets and loses its GPUs, shared by the rules of all groups."""
 
+from shunter.core.fold.occupancy import hold, may_launch, release, undecide
 from shunter.core.progress import worked_us
 from shunter.core.state import LAUNCHING, RUNNING, WAITING, Job, Outcome, State
 from shunter.errors import IllegalEventError
-from shunter.events.values.allocation import NOTHING
+from shunter.events.values.allocation import NOTHING, Sharing
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import DependsWhen
+
+_PACKED = Sharing.packed  # members are slow to look up
 
 
 def job_of(state: State, job_id: JobId, kind: str) -> Job:
@@ -38,7 +41,7 @@ def attempt_of(state: State, job_id: JobId, attempt: int, kind: str) -> Job:
 
 def launch(state: State, job: Job, at_us: int) -> None:
     """Begin an attempt on the decided GPUs: from here on the job holds them."""
-    state.cluster.hold(job.allocation.shares)
+    hold(state, job, at_us)
     begin(state, job, at_us, job.allocation.gpus)
 
 
@@ -75,7 +78,7 @@ def let_go(state: State, job: Job, at_us: int) -> None:
     """Leave the held GPUs, and launch whoever was waiting for them."""
     if job.since_us is None:
         return
-    state.cluster.release(job.held.shares)
+    release(state, job, at_us)
     _settle(job, job.since_us, at_us)
     if state.granted:
         launch_granted(state, at_us)
@@ -84,6 +87,10 @@ def let_go(state: State, job: Job, at_us: int) -> None:
 def vacate(state: State, job: Job, at_us: int) -> None:
     """Take back and let go in one step: what was decided is what the job holds."""
     assert job.since_us is not None, "a job that holds nothing has nothing to vacate"
+    if job.held.sharing is _PACKED:
+        withdraw(state, job)
+        let_go(state, job, at_us)
+        return
     state.cluster.vacate(job.held.shares)
     state.queues[job.spec.queue].gpus -= job.gpus
     job.allocation = NOTHING
@@ -105,16 +112,15 @@ def launch_granted(state: State, at_us: int) -> None:
     """Launch the jobs whose granted GPUs nobody is left on, oldest grant first."""
     for job_id in list(state.granted):
         job = state.jobs[job_id]
-        if state.cluster.is_released(job.allocation.shares):
+        if may_launch(state, job):
             del state.granted[job_id]
             launch(state, job, at_us)
 
 
 def withdraw(state: State, job: Job) -> None:
     """Take back what was decided for a job."""
-    shares = job.allocation.shares
-    if shares:
-        state.cluster.undecide(shares)
+    if job.allocation.shares:
+        undecide(state, job)
         state.queues[job.spec.queue].gpus -= job.allocation.gpus
         job.allocation = NOTHING
         if state.granted:

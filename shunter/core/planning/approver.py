@@ -2,13 +2,15 @@
 
 Changes are checked in plan order against the state as it would be after those before them. One
 that does not fit is refused alone, with its reason; a suspension whose every beneficiary was
-refused is dropped with them, so nobody makes room in vain.
+refused is dropped with them, so nobody makes room in vain. A GPU is given twice only on purpose:
+where every tenant of it, the new one as well, is packed.
 """
 
 from shunter.core.cluster import Health
 from shunter.core.performance import level_of
+from shunter.core.planning.company import Company
 from shunter.core.planning.guards import Guards
-from shunter.core.planning.plan import Change, Move, Plan, Start, Suspend
+from shunter.core.planning.plan import Change, Move, Pack, Plan, Start, Suspend
 from shunter.core.state import ENDING, Job, State
 from shunter.events.facts.decisions import PlanRejected
 from shunter.events.values.allocation import Allocation, Share, Sharing
@@ -22,6 +24,7 @@ Refusal = tuple[Reason, str]
 _LEVELS = list(Level)  # the nearest first
 
 _UP, _EXCLUSIVE, _NEVER = Health.up, Sharing.exclusive, SuspendMode.never
+_PACKED = Sharing.packed
 
 
 @record
@@ -71,7 +74,7 @@ class Check:
 
     `flipped` are the GPUs of each server that are of the other kind than in the state: freed by a
     suspension, or taken by a start, never both, because a GPU changes hands at most once a plan
-    before it is taken for good.
+    before it is taken for good. `company` are the tenants of those that are shared.
     """
 
     def __init__(self, state: State, guards: Guards, now_us: int) -> None:
@@ -80,6 +83,7 @@ class Check:
         self.guards = guards
         self.is_guarded = not guards.are_off
         self.now_us = now_us
+        self.company = Company(state)
         self.flipped: dict[NodeName, int] = {}
         self.cpus_milli: dict[NodeName, int] = {}
         self.memory_mb: dict[NodeName, int] = {}
@@ -120,6 +124,8 @@ class Check:
     def _leave(self, job: Job, change: Change) -> Refusal | None:
         if not job.allocation.shares or job.end_cause or job.phase is ENDING:
             return Reason.refused, f"the job is {job.phase} and has nothing to give back"
+        if type(change) is Pack:
+            return self._open_up(job, change.allocation)
         if self.is_guarded or job.spec.suspend_mode is _NEVER:
             pinned = self.guards.pinned_by(job, self.now_us)
             if pinned is not None:
@@ -135,6 +141,13 @@ class Check:
     def _take(self, job: Job, target: Allocation) -> Refusal | None:
         """Check an allocation against what is left, and take it."""
         shares, gpus, flipped, spec = target.shares, 0, self.flipped, job.spec
+        if target.sharing is not _EXCLUSIVE:
+            if target.sharing is not _PACKED or not spec.gpus:
+                return Reason.refused, "only whole GPUs can be shared, by jobs that run at once"
+            shares = self.company.first_of(target)
+            if not self._accepts(job, target):
+                return Reason.gpu_type_unavailable, "the job does not accept this GPU type"
+            gpus = target.gpus - Allocation(shares).gpus
         for share in shares:
             mask, node = share.gpu_mask, share.node
             gpus += mask.bit_count()
@@ -154,8 +167,6 @@ class Check:
                     return refusal
         if gpus != spec.gpus:
             return Reason.refused, f"{gpus} GPUs instead of the gang of {spec.gpus}"
-        if target.sharing is not _EXCLUSIVE:
-            return Reason.refused, "this version cannot share GPUs"
         demand = job.demand
         if demand.max_level is not None or demand.shapes:
             refusal = self._split(demand, target)
@@ -172,6 +183,22 @@ class Check:
                 return Reason.quota, f"queue {queue.name} may use {queue.quota_gpus} GPUs"
         self._give(job, target, -1)
         return None
+
+    def _open_up(self, job: Job, target: Allocation) -> Refusal | None:
+        """Check that a job may have company from now on where it is, and open its GPUs."""
+        before = job.allocation
+        if target.sharing is not _PACKED or target.shares != before.shares or not job.spec.gpus:
+            return Reason.refused, "a job that is packed keeps its GPUs"
+        if before.sharing is not _EXCLUSIVE:
+            return Reason.refused, "the job shares its GPUs already"
+        self.company.join(job, target)
+        return None
+
+    def _accepts(self, job: Job, target: Allocation) -> bool:
+        """Say whether a job accepts the GPU types of all servers of an allocation."""
+        types, nodes = job.spec.gpu_types, [share.node for share in target.shares]
+        there = [self.servers[node].configuration for node in nodes if node in self.servers]
+        return not types or all(where.gpu_type in types for where in there)
 
     def _whole(self, shares: tuple[Share, ...], gpus: int) -> Refusal | None:
         """Check that an allocation names some servers, each once, all of one GPU type."""
@@ -221,8 +248,10 @@ class Check:
 
     def _give(self, job: Job, what: Allocation, sign: int) -> None:
         """Book an allocation as given back (1) or taken (-1)."""
-        flipped = self.flipped
-        for share in what.shares:
+        flipped, shares = self.flipped, what.shares
+        if what.sharing is _PACKED:
+            shares = self.company.leave(job, what) if sign > 0 else self.company.join(job, what)
+        for share in shares:
             node = share.node
             flipped[node] = flipped.get(node, 0) ^ share.gpu_mask
             if share.cpus_milli or share.memory_mb:

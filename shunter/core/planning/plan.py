@@ -32,7 +32,16 @@ class Move:
     because: Because
 
 
-Change = Start | Suspend | Move
+@fact
+class Pack:
+    """Let a job that has its GPUs to itself stay there and share them from now on."""
+
+    job_id: JobId
+    allocation: Allocation
+    because: Because
+
+
+Change = Start | Suspend | Move | Pack
 
 
 @fact
@@ -48,9 +57,10 @@ class Reservation:
 class Plan:
     """A change set against the view, in the order in which it is to be carried out.
 
-    Suspensions come before the starts that need their GPUs. `waits` names the classes of equal
-    waiting jobs whose reason is new (None: the class waits no more), `job_waits` single jobs, of
-    policies that have no classes.
+    Suspensions come before the starts that need their GPUs, and the first of those who share GPUs
+    is told so (started there packed, or `Pack`) before the others come. `waits` names the classes
+    of equal waiting jobs whose reason is new (None: the class waits no more), `job_waits` single
+    jobs, of policies that have no classes.
     """
 
     changes: tuple[Change, ...] = ()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from shunter.core.fold import apply, replay
 from shunter.core.planning.approver import Approval, approve
 from shunter.core.planning.guards import NO_GUARDS, Guards
-from shunter.core.planning.plan import Change, Move, Plan, Start, Suspend
+from shunter.core.planning.plan import Change, Move, Pack, Plan, Start, Suspend
 from shunter.core.state import State
 from shunter.events.facts.cluster import GpuQuarantined, NodeDrained, NodeLost, NodeUnreachable
 from shunter.events.facts.decisions import AllocationChanged, PlanRejected
@@ -120,11 +120,11 @@ GARBAGE: dict[str, tuple[tuple[Event, ...], Change, Reason, str]] = {
         Reason.cpu_or_memory_short,
         "too little",
     ),
-    "shared GPUs": (
+    "sliced GPUs": (
         (),
-        shares(1, Share(N0, 12), sharing=Sharing.packed),
+        shares(1, Share(N0, 12), sharing=Sharing.sliced),
         Reason.refused,
-        "cannot share GPUs",
+        "only whole GPUs can be shared",
     ),
     "running job started": ((), start(0, n1=0b11), Reason.refused, "the job is running"),
     "held job": ((JobHeld(0, job_id(1)),), start(1, n1=3), Reason.refused, "on hold"),
@@ -299,14 +299,15 @@ def test_approving_changes_nothing() -> None:
 def changes(draw: st.DrawFn) -> Change:
     """Return any change, sensible or not."""
     name = draw(st.integers(0, 6))
-    kind: Any = draw(st.sampled_from([Start, Start, Move, Suspend]))
+    kind: Any = draw(st.sampled_from([Start, Start, Move, Suspend, Pack]))
     if kind is Suspend:
         return suspend(name, *draw(st.lists(st.integers(0, 6), max_size=2)))
     nodes = draw(st.lists(st.integers(0, 3), min_size=1, max_size=2))
     mask = st.sampled_from([1, 3, 3, 6, 12, 12, 9, 0x30])
     cpus = st.sampled_from([0, 0, 5000, 9000])
     parts = [Share(node_name(node), draw(mask), draw(cpus)) for node in nodes]
-    change: Change = kind(job_id(name), Allocation(tuple(parts)), RULE)
+    sharing = draw(st.sampled_from([Sharing.exclusive, Sharing.packed]))
+    change: Change = kind(job_id(name), Allocation(tuple(parts), sharing), RULE)
     return change
 
 

@@ -190,10 +190,10 @@ ILLEGAL = {
         granted(0, n0=0b1100),
         "AllocationChanged of job j0, which is ending",
     ),
-    "shared GPUs": Illegal(
+    "sliced GPUs": Illegal(
         QUEUED,
-        AllocationChanged(0, J0, Allocation((Share(N0, 3),), Sharing.packed), BECAUSE),
-        "job j0 shares GPUs, which this version cannot do",
+        AllocationChanged(0, J0, Allocation((Share(N0, 3),), Sharing.sliced), BECAUSE),
+        "job j0 is sliced, which this version cannot do",
     ),
     "node added twice": Illegal(QUEUED, node_added(0), "node n0 was added twice"),
     "node removed in use": Illegal(

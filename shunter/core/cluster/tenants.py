@@ -1,0 +1,94 @@
+"""Who shares which GPUs: the one exception to a GPU's belonging to one job.
+
+A GPU with a tenant that does not share it stands in no list here; the bitmaps of its server say all
+there is to say. One that is shared has its tenants in order of submission, whatever the order in
+which they came, so that the lists follow from the jobs alone. A GPU with one tenant left stays
+open to others: nobody else may have it to himself while that one is there.
+"""
+
+from bisect import insort
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from shunter.errors import IllegalEventError
+from shunter.events.values.allocation import Share
+from shunter.events.values.ids import JobId, NodeName
+
+__all__ = ["Gpu", "Tenants", "gpus_of"]
+
+Gpu = tuple[NodeName, int]
+
+
+def gpus_of(share: Share) -> list[Gpu]:
+    """Return the GPUs of a share, lowest first."""
+    mask, found = share.gpu_mask, []
+    while mask:
+        found.append((share.node, (mask & -mask).bit_length() - 1))
+        mask &= mask - 1
+    return found
+
+
+@dataclass(slots=True)
+class Tenants:
+    """The tenants of each shared GPU, and how many there are beyond one a GPU."""
+
+    by_gpu: dict[Gpu, list[tuple[int, JobId]]] = field(default_factory=dict)
+    surplus: int = 0
+
+    def join(self, ordinal: int, job_id: JobId, shares: Iterable[Share]) -> tuple[Share, ...]:
+        """Enter a job; return its shares, with only the GPUs on which it is the first.
+
+        Raises:
+            IllegalEventError: it is there already.
+        """
+        first = []
+        for share in shares:
+            mask = 0
+            for gpu in gpus_of(share):
+                tenants = self.by_gpu.setdefault(gpu, [])
+                if (ordinal, job_id) in tenants:
+                    raise IllegalEventError(f"job {job_id} was put on GPU {gpu} twice")
+                if tenants:
+                    self.surplus += 1
+                else:
+                    mask |= 1 << gpu[1]
+                insort(tenants, (ordinal, job_id))
+            first.append(Share(share.node, mask, share.cpus_milli, share.memory_mb))
+        return tuple(first)
+
+    def leave(self, ordinal: int, job_id: JobId, shares: Iterable[Share]) -> tuple[Share, ...]:
+        """Take a job out; return its shares, with only the GPUs on which it was the last.
+
+        Raises:
+            IllegalEventError: it is not there.
+        """
+        last = []
+        for share in shares:
+            mask = 0
+            for gpu in gpus_of(share):
+                tenants = self.by_gpu.get(gpu, [])
+                if (ordinal, job_id) not in tenants:
+                    raise IllegalEventError(f"job {job_id} left GPU {gpu}, where it is not")
+                tenants.remove((ordinal, job_id))
+                if tenants:
+                    self.surplus -= 1
+                else:
+                    del self.by_gpu[gpu]
+                    mask |= 1 << gpu[1]
+            last.append(Share(share.node, mask, share.cpus_milli, share.memory_mb))
+        return tuple(last)
+
+    def of(self, gpu: Gpu) -> tuple[JobId, ...]:
+        """Return the tenants of a GPU in order of submission; nobody if it is not shared."""
+        return tuple([job_id for _, job_id in self.by_gpu.get(gpu, ())])
+
+    def beside(self, job_id: JobId, shares: Iterable[Share]) -> tuple[JobId, ...]:
+        """Return who shares GPUs with a job, in order of submission."""
+        found = {
+            tenant
+            for share in shares
+            for gpu in gpus_of(share)
+            for tenant in self.by_gpu.get(gpu, ())
+            if tenant[1] != job_id
+        }
+        return tuple([tenant[1] for tenant in sorted(found)])
