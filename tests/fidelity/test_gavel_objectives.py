@@ -1,0 +1,144 @@
+"""Objectives on the inputs of recorded runs, held against HiGHS and against what ECOS returned.
+
+The recorded allocations are played, so that every input is the one the peer had. Where an optimum
+is not unique ECOS is at its centre mostly, but not always: then its fractions must be as good.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shunter.core.throughputs import ThroughputTable
+from shunter.policies.gavel.mechanism import Fractions, Wanted
+from shunter.policies.gavel.objectives.arrays import Arrays, arrays_of
+from shunter.policies.gavel.peer import PeerRounds
+from shunter.policies.gavel.peer.repertoire import REPERTOIRE
+from shunter.policies.gavel.solving.groups import Groups, proportional_rates
+from shunter.policies.gavel.solving.highs import highs_level, highs_sum
+from shunter.policies.gavel.solving.interior import Floats
+from tests.fidelity.test_gavel_literal import NONE, RESULTS
+from tests.fidelity.test_gavel_mechanism import Played, fractions_of
+
+pytestmark = pytest.mark.fidelity
+pytest.importorskip("highspy", reason="needs HiGHS: the extra `solvers`")
+
+FAIR = ("max_min_fairness", "max_min_fairness_perf")
+SUMS = ("max_sum_throughput_perf",)
+TRACES = ("artifact", "makespan", "medium", "gen120")
+
+
+def cases(policies: tuple[str, ...]) -> list[Any]:
+    found = [
+        RESULTS / "replay" / f"{trace}__{policy}.rounds.json"
+        for trace in TRACES
+        for policy in policies
+    ]
+    return [pytest.param(path, id=path.name.split(".")[0]) for path in found if path.is_file()]
+
+
+def inputs(path: Path) -> list[tuple[Wanted, Fractions]]:
+    """Return what each recorded allocation was computed from, and the allocation."""
+    replay = json.loads(path.read_text(encoding="utf-8"))
+    recorded = iter(replay["allocations"])
+    found: list[tuple[Wanted, Fractions]] = []
+
+    def repeat(rounds: PeerRounds, table: ThroughputTable) -> Fractions:
+        fractions = fractions_of(next(recorded)[1])
+        found.append((rounds.wanted(table), fractions))
+        return fractions
+
+    Played(replay["config"], repeat).run()
+    return [(wanted, fractions) for wanted, fractions in found if wanted.claims]
+
+
+def objective_of(path: Path) -> Any:
+    return REPERTOIRE[path.name.split(".")[0].split("__")[1]].make(0, {})
+
+
+def matrix(wanted: Wanted, fractions: Fractions) -> Floats:
+    rows = [fractions[(claim.job_id,)] for claim in wanted.claims]
+    return np.array([[row.get(name, 0.0) for name in wanted.gpus] for row in rows])
+
+
+def one_by_one(found: Arrays) -> Groups:
+    return Groups(found.rates, np.ones(len(found.sizes)), found.sizes, found.capacity)
+
+
+def same_or_as_good(ours: Floats, theirs: Floats, value: Any) -> bool:
+    close = bool(np.abs(ours - theirs).max() < 1e-3)
+    return close or value(theirs) == pytest.approx(value(ours), rel=1e-4)
+
+
+@pytest.mark.parametrize("path", cases(FAIR) or NONE)
+def test_least_normalised_throughput_is_that_of_highs(path: Path) -> None:
+    agnostic = "perf" not in path.name
+    for wanted, recorded in inputs(path):
+        found = arrays_of(wanted, agnostic=agnostic)
+        groups = one_by_one(found)
+        demand = found.weights * proportional_rates(groups) / found.sizes
+        ours = matrix(wanted, objective_of(path).fractions(wanted))
+
+        def least(fractions: Floats, found: Arrays = found, demand: Floats = demand) -> float:
+            return float(((found.rates * fractions).sum(axis=1) / demand).min())
+
+        assert least(ours) == pytest.approx(highs_level(groups, demand), rel=1e-6)
+        assert same_or_as_good(ours, matrix(wanted, recorded), least)
+
+
+@pytest.mark.parametrize("path", cases(SUMS) or NONE)
+def test_sum_of_throughputs_is_that_of_highs(path: Path) -> None:
+    for wanted, recorded in inputs(path):
+        found = arrays_of(wanted)
+        ours = matrix(wanted, objective_of(path).fractions(wanted))
+        best = highs_sum(one_by_one(found), np.ones(len(found.types)), np.zeros(len(ours)))
+
+        def total(fractions: Floats, found: Arrays = found) -> float:
+            return float((found.rates * fractions).sum())
+
+        assert total(ours) == pytest.approx(best, rel=1e-6)
+        assert same_or_as_good(ours, matrix(wanted, recorded), total)
+
+
+@pytest.mark.parametrize("path", cases(("finish_time_fairness_perf",)) or NONE)
+def test_no_shares_have_a_lower_worst_ratio_of_finish_times(path: Path) -> None:
+    """At a ratio a millionth below ours, what all jobs need is more than HiGHS can give."""
+    objective = objective_of(path)
+    for wanted, _ in inputs(path):
+        found = arrays_of(wanted)
+        objective.note(wanted)
+        ours = matrix(wanted, objective.fractions(wanted))
+        ids = [claim.job_id for claim in wanted.claims]
+        spent_s = np.array([objective.alone_s[job_id] for job_id in ids])
+        alone_s = spent_s + found.left / np.array([objective.rates[job_id] for job_id in ids])
+        rates = (found.rates * ours).sum(axis=1)
+        ratio = float(((found.ages_s + found.left / rates) / alone_s).max())
+
+        level = highs_level(one_by_one(found), found.left / (ratio * alone_s - found.ages_s))
+
+        assert level is not None
+        below = highs_level(
+            one_by_one(found), found.left / (ratio * (1 - 1e-6) * alone_s - found.ages_s)
+        )
+        assert level >= 1 - 1e-9
+        assert below is None or below < 1.0
+
+
+@pytest.mark.parametrize("path", cases(("min_total_duration_perf",)) or NONE)
+def test_makespan_is_within_five_per_cent_of_the_least(path: Path) -> None:
+    for wanted, recorded in inputs(path):
+        found = arrays_of(wanted)
+        least_s = 1.0 / (highs_level(one_by_one(found), found.left) or 0.0)
+
+        spans_s = [
+            float((found.left / (found.rates * fractions).sum(axis=1)).max())
+            for fractions in (
+                matrix(wanted, objective_of(path).fractions(wanted)),
+                matrix(wanted, recorded),
+            )
+        ]
+
+        assert all(least_s * (1 - 1e-6) <= span_s for span_s in spans_s)
+        assert all(span_s <= least_s * 1.05 or span_s <= 100.0 * 1.05 for span_s in spans_s)
