@@ -16,11 +16,12 @@ from shunter.core.intake.handlers import HANDLERS
 from shunter.core.intake.inputs import Input
 from shunter.core.planning.planner import Planner, RoundRules
 from shunter.core.ports import Observer, Observers, Policy
+from shunter.core.retries import BACKING_OFF, Returns
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.core.view import View
 from shunter.errors import IllegalEventError
 from shunter.events.facts.decisions import AllocationChanged, PlanRejected, Trigger
-from shunter.events.facts.jobs import JobSubmitted, TimeLimitReached
+from shunter.events.facts.jobs import JobReleased, JobSubmitted, TimeLimitReached
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
 
@@ -56,8 +57,10 @@ class Scheduler:
         self._events: list[Event] = []
         self._effects: list[Effect] = []
         self._limits: list[tuple[int, int, JobId, int]] = []
+        self.returns = Returns()
         for job in self.state.jobs.values():
             self._time(job)
+            self.returns.add(job)
 
     def step(self, now_us: int, inputs: Sequence[Input]) -> tuple[list[Event], list[Effect]]:
         """Take in what happened up to now, decide if due; return facts and effects.
@@ -73,6 +76,9 @@ class Scheduler:
             self.dirty = True
         if self._limits:
             self._end_overdue(now_us)
+        for job_id in self.returns.due(self.state.jobs, now_us):
+            self.emit(JobReleased(now_us, job_id, BACKING_OFF))
+            self.dirty = True
         if not (self._effects and self._ends_somebody()) and self._is_due(now_us):
             self._plan(now_us)
         self.view.close()
@@ -84,18 +90,17 @@ class Scheduler:
 
     def deadline_us(self, now_us: int) -> int | None:
         """Return the next instant at which the core must be asked though nothing happens."""
-        rules = self.rules
+        rules, timed_us = self.rules, self._next_timer()
         if rules.backend_rounds:
-            return self._next_limit()
+            return timed_us
         wake_us = self.policy.wake_at(self.memory)
         if self.dirty and not self.policy.settled(self.memory):
             wake_us = now_us + 1 if wake_us is None else min(wake_us, now_us + 1)
         if wake_us is not None:
             wake_us = rules.grid_at(max(wake_us, now_us + 1))
-        limit_us = self._next_limit()
-        if wake_us is None or limit_us is None:
-            return limit_us if wake_us is None else wake_us
-        return min(wake_us, limit_us)
+        if wake_us is None or timed_us is None:
+            return timed_us if wake_us is None else wake_us
+        return min(wake_us, timed_us)
 
     def emit(self, event: Event) -> None:
         """Make a fact: fold it, tell those who observe its kind, and keep it for the log."""
@@ -141,13 +146,14 @@ class Scheduler:
         self.dirty = False
         for event in self.planner.decisions(now_us, trigger):
             if type(event) is AllocationChanged:
-                self._carry_out(event)
+                self.carry_out(event)
             else:
                 self.emit(event)
                 if isinstance(event, PlanRejected) and self.rules.round_us:
                     self.dirty = True  # without rounds, the next event is soon enough
 
-    def _carry_out(self, event: AllocationChanged) -> None:
+    def carry_out(self, event: AllocationChanged) -> None:
+        """Make a decision about a job's GPUs, with the order that follows from it."""
         job = self.state.jobs[event.job_id]
         target = event.allocation
         if (job.phase is RUNNING or job.phase is LAUNCHING) and not job.stays_for(target):
@@ -175,6 +181,13 @@ class Scheduler:
         if limit_us is not None and job.since_us is not None:
             due_us = job.since_us + max(0, limit_us - job.held_us)
             heappush(self._limits, (due_us, job.ordinal, job.job_id, job.attempt))
+
+    def _next_timer(self) -> int | None:
+        """Return when a time limit or a wait between launches is over next."""
+        limit_us, back_us = self._next_limit(), self.returns.next_us(self.state.jobs)
+        if limit_us is None or back_us is None:
+            return back_us if limit_us is None else limit_us
+        return min(limit_us, back_us)
 
     def _next_limit(self) -> int | None:
         while self._limits:

@@ -14,7 +14,7 @@ from shunter.core.progress import worked_us
 from shunter.events.facts.decisions import Target
 from shunter.events.rows import DERIVED
 from shunter.events.values.allocation import NOTHING, Allocation, Sharing
-from shunter.events.values.fact import record
+from shunter.events.values.fact import fact, record
 from shunter.events.values.ids import JobId, QueueName
 from shunter.events.values.job_spec import Demand, JobSpec
 from shunter.events.values.reasons import Wait
@@ -58,6 +58,15 @@ class Outcome(StrEnum):
     timeout = "timeout"
 
 
+@fact
+class Pace:
+    """How far an attempt was at an instant, and how long its mini-batches took."""
+
+    step: int
+    batch_us: int
+    at_us: int
+
+
 @record
 class Job:
     """A job that has not ended.
@@ -66,6 +75,9 @@ class Job:
     complete up to `since_us`, the instant its present hold began (None: it holds nothing).
     `gpus` is the number of GPUs it holds. `work_us` is the work done up to `working_since_us`, in
     microseconds at base speed.
+
+    `launches_failed` counts those in a row, `held_by` is who put the job on hold, until `back_at_us`
+    if it only backs off. `notes` are the facts told of its attempt's suspension and checkpoints.
     """
 
     job_id: JobId
@@ -95,6 +107,11 @@ class Job:
     end_cause: str = ""
     exit_code: int | None = None
     wait: Wait | None = None
+    launches_failed: int = 0
+    held_by: str = ""
+    back_at_us: int | None = None
+    notes: int = 0
+    pace: Pace | None = None
 
     def service_us(self, now_us: int) -> int:
         """Return attained service in GPU-microseconds (Tiresias, NSDI 2019: GPUs x time)."""
@@ -145,7 +162,7 @@ class State:
     model, the largest message and the most of all in a mini-batch that samples saw, in bytes.
     `launched` collects the attempts that began since the core last looked, `departed` is the job
     the last end was about, `unblocked` are the jobs that waited for that end, `stranded` those that
-    wanted another one.
+    wanted another one. `keys` are the newest keys of submissions, with their jobs.
     """
 
     seq: int = 0
@@ -168,6 +185,7 @@ class State:
     messages: dict[str, tuple[int, int]] = field(default_factory=dict)
     surplus_gpu_us: int = 0
     surplus_since_us: int = 0
+    keys: dict[str, JobId] = field(default_factory=dict)
     demands: dict[Demand, Demand] = field(default_factory=dict, metadata=DERIVED)
     demands_by_key: dict[tuple[Any, ...], Demand] = field(default_factory=dict, metadata=DERIVED)
     last_spec: JobSpec | None = field(default=None, compare=False, metadata=DERIVED)

@@ -7,6 +7,7 @@ raises when it is used after that: the state behind it has moved on.
 
 from collections.abc import Mapping
 
+from shunter.core import estimates
 from shunter.core.cluster import Cluster, Pool
 from shunter.core.planning.guards import Guards
 from shunter.core.state import Job, Outcome, Queue, State
@@ -137,7 +138,7 @@ class View:
             raise PlanError("only a policy that declares itself an oracle sees remaining time")
         duration_us = self._state.durations_us.get(job.job_id)
         if duration_us is None:
-            return None
+            return estimates.remaining_us(job, self.now_us)
         return max(0, duration_us - job.done_us(self.now_us))
 
     def duration_us(self, job: Job) -> int | None:
@@ -148,4 +149,9 @@ class View:
         """
         if not self._oracle:
             raise PlanError("only a policy that declares itself an oracle sees run times")
-        return self._state.durations_us.get(job.job_id)
+        duration_us = self._state.durations_us.get(job.job_id)
+        return estimates.total_us(job) if duration_us is None else duration_us
+
+    def is_declared(self, job: Job) -> bool:
+        """Say whether a run time was declared for a job, so that nothing need be estimated."""
+        return job.job_id in self._state.durations_us

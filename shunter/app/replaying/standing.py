@@ -56,7 +56,9 @@ def _queue(state: State, classing: Classing | None) -> dict[str, Any]:
     for job in waiting:
         demand = classed(job.demand, job.spec, classing, state.messages)
         wait = job.wait or state.class_waits.get(demand)
-        if job.is_on_hold:
+        if job.back_at_us is not None:
+            reasons["backing_off"] += 1
+        elif job.is_on_hold:
             reasons["held"] += 1
         elif job.blocked_by:
             reasons["dependency"] += 1

@@ -119,7 +119,7 @@ class Verifier:
             return self._diverged(event, expected, "another decision was recorded")
         if kind is RoundPlanned or kind is TargetsSet:
             return self._ask(event)
-        if kind in _DECIDED:
+        if kind in _DECIDED and not _is_order(event):
             return self._diverged(event, None, "nothing of the kind is decided here")
         if isinstance(event, JobCancelled) and event.cause == answers.DEPENDENCY:
             return self._diverged(event, None, "its dependencies can still be met")
@@ -330,6 +330,11 @@ def check_snapshot(verifier: Verifier, snapshot: Snapshot) -> None:
             "one that the events up to there lead to",
             snapshot.seq,
         )
+
+
+def _is_order(event: Event) -> bool:
+    """Say whether a decision is that of a person, who put a job on hold."""
+    return isinstance(event, AllocationChanged) and event.because == answers.HELD
 
 
 def same_targets(recorded: Sequence[Target], solved: Sequence[Target]) -> bool:

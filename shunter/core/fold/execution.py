@@ -20,6 +20,7 @@ from shunter.events.facts.execution import (
     GpusReleased,
     JobSuspended,
     LaunchFailed,
+    SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
 )
@@ -28,6 +29,7 @@ from shunter.events.facts.execution import (
 def launch_failed(state: State, event: LaunchFailed) -> None:
     """Put a job back that never started."""
     job = attempt_of(state, event.job_id, event.attempt, "LaunchFailed")
+    job.launches_failed += 1
     _fall_back(state, job, event.at_us)
 
 
@@ -37,24 +39,36 @@ def attempt_started(state: State, event: AttemptStarted) -> None:
     phase = job.phase
     if phase is RUNNING or job.working_since_us is not None:
         raise IllegalEventError(f"attempt {event.attempt} of job {event.job_id} started twice")
+    job.launches_failed = job.notes = 0
     start_work(job, event.at_us, event.speed)
     if phase is not LAUNCHING:
         job.phase = phase
 
 
+def speed_changed(state: State, event: SpeedChanged) -> None:
+    """Count a job's work at its old speed up to now, and at the new one from now on."""
+    job = attempt_of(state, event.job_id, event.attempt, "SpeedChanged")
+    if job.working_since_us is None:
+        raise IllegalEventError(f"SpeedChanged of job {event.job_id}, which is {job.phase}")
+    phase = job.phase
+    stop_work(job, event.at_us)
+    start_work(job, event.at_us, event.speed)
+    job.phase = phase
+
+
 def suspend_acknowledged(state: State, event: SuspendAcknowledged) -> None:
     """Only a note: the job will leave at its next mini-batch boundary."""
-    attempt_of(state, event.job_id, event.attempt, "SuspendAcknowledged")
+    attempt_of(state, event.job_id, event.attempt, "SuspendAcknowledged").notes += 1
 
 
 def suspend_escalated(state: State, event: SuspendEscalated) -> None:
     """Only a note: the job is made to leave by a stronger mode."""
-    attempt_of(state, event.job_id, event.attempt, "SuspendEscalated")
+    attempt_of(state, event.job_id, event.attempt, "SuspendEscalated").notes += 1
 
 
 def checkpoint_saved(state: State, event: CheckpointSaved) -> None:
     """Only a note: where the job can go on from is known by the job's own directory."""
-    attempt_of(state, event.job_id, event.attempt, "CheckpointSaved")
+    attempt_of(state, event.job_id, event.attempt, "CheckpointSaved").notes += 1
 
 
 def job_suspended(state: State, event: JobSuspended) -> None:

@@ -1,6 +1,7 @@
 """Rules for the facts about submissions and their ends."""
 
 from shunter.core.fold.tenure import depart, is_met, job_of
+from shunter.core.retries import BACKING_OFF, backoff_us
 from shunter.core.state import ENDING, Job, Outcome, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.jobs import (
@@ -17,8 +18,10 @@ from shunter.events.facts.jobs import (
     JobSubmitted,
     TimeLimitReached,
 )
+from shunter.events.values.ids import UserName
 
 TIMEOUT = "timeout"
+KEYS_MOST = 10_000
 _FINISHED = Outcome.finished  # members are slow to look up
 
 
@@ -35,6 +38,10 @@ def job_submitted(state: State, event: JobSubmitted) -> None:
     state.jobs[job_id] = job
     if event.duration_us is not None:
         state.durations_us[job_id] = event.duration_us
+    if event.dedupe_key:
+        state.keys[key_of(spec.user, event.dedupe_key)] = job_id
+        if len(state.keys) > KEYS_MOST:
+            del state.keys[next(iter(state.keys))]
     if spec.depends_on:
         _wait_for_others(state, job)
 
@@ -46,7 +53,11 @@ def job_rejected(state: State, event: JobRejected) -> None:
 
 def job_held(state: State, event: JobHeld) -> None:
     """Keep a job from starting."""
-    job_of(state, event.job_id, "JobHeld").is_on_hold = True
+    job = job_of(state, event.job_id, "JobHeld")
+    job.is_on_hold = True
+    job.held_by = event.by
+    backs_off = event.by == BACKING_OFF
+    job.back_at_us = event.at_us + backoff_us(job.launches_failed) if backs_off else None
 
 
 def job_released(state: State, event: JobReleased) -> None:
@@ -55,6 +66,8 @@ def job_released(state: State, event: JobReleased) -> None:
     if not job.is_on_hold:
         raise IllegalEventError(f"job {event.job_id} was released but not held")
     job.is_on_hold = False
+    job.held_by = ""
+    job.back_at_us = None
 
 
 def job_resized(state: State, event: JobResized) -> None:
@@ -97,6 +110,11 @@ def job_failed(state: State, event: JobFailed) -> None:
 def job_cancelled(state: State, event: JobCancelled) -> None:
     """End a job because somebody wanted it."""
     depart(state, job_of(state, event.job_id, "JobCancelled"), event.at_us, Outcome.cancelled)
+
+
+def key_of(user: UserName, key: str) -> str:
+    """Return what a key of a submission is remembered by: users do not share theirs."""
+    return f"{user}/{key}"
 
 
 def _end(job: Job, cause: str) -> None:

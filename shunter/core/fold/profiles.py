@@ -1,14 +1,15 @@
 """Rules for the facts about speed and use."""
 
 from shunter.core.fold.tenure import attempt_of
-from shunter.core.state import State
+from shunter.core.state import Job, Pace, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.profiles import ProfileMeasured, ProfileSampled
 
 
 def profile_sampled(state: State, event: ProfileSampled) -> None:
-    """Remember the largest messages of each model; the rest is only a note."""
+    """Remember a job's pace and the largest messages of its model; the rest is only a note."""
     job = attempt_of(state, event.job_id, event.attempt, "ProfileSampled")
+    _note_pace(job, event)
     note_messages(state.messages, job.spec.model, event)
 
 
@@ -22,6 +23,18 @@ def note_messages(messages: dict[str, tuple[int, int]], model: str, sample: Prof
     if model and largest and total and largest <= total:
         before = messages.get(model, (0, 0))
         messages[model] = (max(before[0], largest), max(before[1], total))
+
+
+def _note_pace(job: Job, sample: ProfileSampled) -> None:
+    """Note how far a job is and how fast, as far as samples have told both."""
+    step, batch_us, before = sample.step, None, job.pace
+    if sample.batch_s is not None:
+        batch_us = round(sample.batch_s * 1e6)
+    if before is not None:
+        step = before.step if step is None else step
+        batch_us = before.batch_us if batch_us is None else batch_us
+    if step is not None and batch_us is not None:
+        job.pace = Pace(step, batch_us, sample.at_us)
 
 
 def profile_measured(state: State, event: ProfileMeasured) -> None:

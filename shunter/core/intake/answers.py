@@ -15,6 +15,8 @@ from shunter.events.values.reasons import Because
 
 DEPENDENCY = "dependency"
 NODE_LOST = Because("node_lost", (), ())
+HELD = Because("held", (), ())
+"""Why a job leaves that somebody put on hold: the one decision that people make themselves."""
 
 
 def to_submission(

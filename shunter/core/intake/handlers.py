@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from shunter.core.fold.jobs import TIMEOUT
+from shunter.core.fold.jobs import TIMEOUT, key_of
 from shunter.core.intake import answers
 from shunter.core.intake.inputs import (
     AttemptExited,
@@ -16,9 +16,11 @@ from shunter.core.intake.inputs import (
     RestoreNode,
     RoundEnded,
     SubmitJob,
+    SuspendJob,
     WorldEnded,
 )
-from shunter.core.state import ENDING, Job
+from shunter.core.retries import BACKING_OFF, LAUNCHES_MOST
+from shunter.core.state import ENDING, LAUNCHING, Job
 from shunter.events.facts.cluster import (
     NodeDrained,
     NodeLost,
@@ -26,6 +28,7 @@ from shunter.events.facts.cluster import (
     NodeRestored,
     NodeUnreachable,
 )
+from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (
     AttemptEnded,
     AttemptLost,
@@ -34,6 +37,7 @@ from shunter.events.facts.execution import (
     GpusReleased,
     JobSuspended,
     LaunchFailed,
+    SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
 )
@@ -48,6 +52,8 @@ from shunter.events.facts.jobs import (
     JobSubmitted,
 )
 from shunter.events.facts.profiles import ProfileSampled
+from shunter.events.facts.run import ClockStepped, SegmentSealed
+from shunter.events.values.allocation import NOTHING
 
 if TYPE_CHECKING:
     from shunter.core.scheduler import Scheduler
@@ -55,7 +61,9 @@ if TYPE_CHECKING:
 
 def submit_job(core: "Scheduler", order: SubmitJob) -> None:
     """Accept a job, and end it at once if it can never run."""
-    core.emit(JobSubmitted(order.at_us, order.job_id, order.spec, order.duration_us))
+    if order.key and key_of(order.spec.user, order.key) in core.state.keys:
+        return
+    core.emit(JobSubmitted(order.at_us, order.job_id, order.spec, order.duration_us, order.key))
     job = core.state.jobs[order.job_id]
     answer = answers.to_submission(core.state, core.admission, order.at_us, job)
     if answer is not None:
@@ -79,6 +87,20 @@ def hold_job(core: "Scheduler", order: HoldJob) -> None:
     """Keep a job from starting; one that has ended meanwhile needs no order any more."""
     if order.job_id in core.state.jobs:
         core.emit(JobHeld(order.at_us, order.job_id, order.by))
+
+
+def suspend_job(core: "Scheduler", order: SuspendJob) -> None:
+    """Keep a job from starting, and take back what it was given."""
+    job = core.state.jobs.get(order.job_id)
+    if job is None or job.phase is ENDING:
+        return
+    core.emit(JobHeld(order.at_us, order.job_id, order.by))
+    if job.allocation.shares:
+        core.carry_out(
+            AllocationChanged(
+                order.at_us, order.job_id, NOTHING, answers.HELD, instant=core.rules.instant
+            )
+        )
 
 
 def release_job(core: "Scheduler", order: ReleaseJob) -> None:
@@ -127,10 +149,17 @@ def gpus_released(core: "Scheduler", seen: GpusReleased) -> None:
 def attempt_failed(core: "Scheduler", seen: AttemptLost | LaunchFailed) -> None:
     """Note that an attempt is over; a job that was about to end gets no other one."""
     job = core.state.jobs[seen.job_id]
-    ends = job.phase is ENDING
+    ends, was_launching = job.phase is ENDING, job.phase is LAUNCHING
     core.emit(seen)
     if ends:
         _end(core, job, seen.at_us, job.exit_code)
+    elif isinstance(seen, LaunchFailed) and was_launching:
+        if seen.retryable and job.launches_failed < LAUNCHES_MOST:
+            core.emit(JobHeld(seen.at_us, job.job_id, BACKING_OFF))
+            core.returns.add(job)
+        else:
+            core.emit(JobFailed(seen.at_us, job.job_id, f"launch: {seen.cause}"))
+            _cancel_stranded(core, seen.at_us)
 
 
 def node_lost(core: "Scheduler", seen: NodeLost) -> None:
@@ -155,6 +184,13 @@ def round_ended(core: "Scheduler", seen: RoundEnded) -> None:
 def as_is(core: "Scheduler", seen: Any) -> None:
     """Record an observation that is a fact already."""
     core.emit(seen)
+
+
+def profile_sampled(core: "Scheduler", seen: ProfileSampled) -> None:
+    """Record a sample, unless its attempt has gone: samples come in batches, and late."""
+    job = core.state.jobs.get(seen.job_id)
+    if job is not None and job.attempt == seen.attempt and job.since_us is not None:
+        core.emit(seen)
 
 
 def _end(
@@ -188,6 +224,7 @@ HANDLERS: dict[type[Input], Callable[["Scheduler", Any], None]] = {
     SubmitJob: submit_job,
     CancelJob: cancel_job,
     HoldJob: hold_job,
+    SuspendJob: suspend_job,
     ReleaseJob: release_job,
     ChangePriority: change_priority,
     DrainNode: drain_node,
@@ -199,6 +236,7 @@ HANDLERS: dict[type[Input], Callable[["Scheduler", Any], None]] = {
     RoundEnded: round_ended,
     LaunchFailed: attempt_failed,
     AttemptStarted: as_is,
+    SpeedChanged: as_is,
     SuspendAcknowledged: as_is,
     SuspendEscalated: as_is,
     CheckpointSaved: as_is,
@@ -206,5 +244,7 @@ HANDLERS: dict[type[Input], Callable[["Scheduler", Any], None]] = {
     AttemptLost: attempt_failed,
     NodeUnreachable: as_is,
     NodeReachable: as_is,
-    ProfileSampled: as_is,
+    ProfileSampled: profile_sampled,
+    ClockStepped: as_is,
+    SegmentSealed: as_is,
 }

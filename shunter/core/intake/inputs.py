@@ -14,10 +14,12 @@ from shunter.events.facts.execution import (
     GpusReleased,
     JobSuspended,
     LaunchFailed,
+    SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
 )
 from shunter.events.facts.profiles import ProfileSampled
+from shunter.events.facts.run import ClockStepped, SegmentSealed
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
@@ -25,12 +27,16 @@ from shunter.events.values.job_spec import JobSpec
 
 @fact
 class SubmitJob:
-    """Somebody submits a job; `duration_us` is what a trace knows of its run time."""
+    """Somebody submits a job; `duration_us` is what a trace knows of its run time.
+
+    A second one under the same `key` of the same user is none.
+    """
 
     at_us: int
     job_id: JobId
     spec: JobSpec
     duration_us: int | None = None
+    key: str = ""
 
 
 @fact
@@ -45,6 +51,15 @@ class CancelJob:
 @fact
 class HoldJob:
     """Somebody wants a waiting job not to start."""
+
+    at_us: int
+    job_id: JobId
+    by: str = ""
+
+
+@fact
+class SuspendJob:
+    """Somebody wants a job to leave its GPUs, and not to start until it is released."""
 
     at_us: int
     job_id: JobId
@@ -118,7 +133,14 @@ class WorldEnded:
 
 
 Command: TypeAlias = (
-    SubmitJob | CancelJob | HoldJob | ReleaseJob | ChangePriority | DrainNode | RestoreNode
+    SubmitJob
+    | CancelJob
+    | HoldJob
+    | SuspendJob
+    | ReleaseJob
+    | ChangePriority
+    | DrainNode
+    | RestoreNode
 )
 Observation: TypeAlias = (
     AttemptExited
@@ -126,6 +148,7 @@ Observation: TypeAlias = (
     | WorldEnded
     | LaunchFailed
     | AttemptStarted
+    | SpeedChanged
     | SuspendAcknowledged
     | SuspendEscalated
     | CheckpointSaved
@@ -136,5 +159,7 @@ Observation: TypeAlias = (
     | NodeUnreachable
     | NodeReachable
     | ProfileSampled
+    | ClockStepped
+    | SegmentSealed
 )
 Input: TypeAlias = Command | Observation

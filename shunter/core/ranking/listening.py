@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shunter.core.ports import Observers
+from shunter.core.ports import Observer, Observers
 from shunter.core.ranking.index import Index, Misfit, Remembering
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.view import View
@@ -29,6 +29,7 @@ from shunter.events.facts.jobs import (
     JobSubmitted,
     TimeLimitReached,
 )
+from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.kinds import Event
 
 _TOUCHED = (
@@ -79,6 +80,18 @@ def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
     told.update(dict.fromkeys(JOB_ENDS, ended))
     told.update(dict.fromkeys((*CLUSTER_CHANGES, PlanRejected), changed))
     return told | {QuotaChanged: quota, RoundPlanned: planned}
+
+
+def estimating(memory: Ranking, ranks: Any) -> Observer:
+    """Return who ranks a job anew when a sample tells how long it will still run."""
+
+    def sampled(event: ProfileSampled, view: View) -> None:
+        job = view.jobs[event.job_id]
+        if not view.is_declared(job):
+            memory.sync(job, ranks, view)
+            memory.dirty = True
+
+    return sampled
 
 
 def _of_jobs(memory: Ranking, index: Index, ranks: Any) -> Observers:

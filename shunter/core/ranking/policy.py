@@ -12,7 +12,7 @@ from shunter.core.ranking.classing import classes_of
 from shunter.core.ranking.easy import backfill
 from shunter.core.ranking.index import Index, Misfit, Ranks, Remembering, Telling
 from shunter.core.ranking.keys import drift, rank_of
-from shunter.core.ranking.listening import listeners
+from shunter.core.ranking.listening import estimating, listeners
 from shunter.core.ranking.placing import Placed, place_starts
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.ranking.selection import Bars, Selection, Walk
@@ -69,11 +69,11 @@ class RankedPolicy:
         return {**listeners(memory, self.index, ranks), **self._samples(memory, ranks)}
 
     def _samples(self, memory: Ranking, ranks: Ranks) -> Observers:
-        """Hear of samples where the placement learns from them."""
+        """Hear of samples where the placement learns from them, or an oracle has nothing else."""
         if memory.classed is None:
             memory.classed = classes_of(self.placement)  # it was restored
         if memory.classed is None:
-            return {}
+            return {ProfileSampled: estimating(memory, ranks)} if self.oracle else {}
 
         def moved() -> None:
             memory.dirty = True

@@ -1,0 +1,33 @@
+"""How long a live job still needs: nobody declares run times there, so what is seen must do.
+
+(total steps - step) x measured time of a mini-batch     if it says its steps and shows its pace
+what is left of its time limit                           else, where it has one
+nothing                                                  else: an oracle ranks it last
+"""
+
+from shunter.core.state import Job
+
+__all__ = ["remaining_us", "total_us"]
+
+
+def remaining_us(job: Job, now_us: int) -> int | None:
+    """Return the time a job probably still needs, None where nothing is known of it.
+
+    It falls as time passes while the job works, from the last sample on.
+    """
+    pace, steps = job.pace, job.spec.total_steps
+    if pace is not None and steps is not None:
+        left_us = max(0, steps - pace.step) * pace.batch_us
+        since_us = job.working_since_us
+        worked_us = 0 if since_us is None else now_us - max(since_us, pace.at_us)
+        return max(0, left_us - worked_us)
+    limit_us = job.spec.time_limit_us
+    return None if limit_us is None else max(0, limit_us - job.occupied_us(now_us))
+
+
+def total_us(job: Job) -> int | None:
+    """Return the time a job probably needs in all, None where nothing is known of it."""
+    pace, steps = job.pace, job.spec.total_steps
+    if pace is not None and steps is not None:
+        return steps * pace.batch_us
+    return job.spec.time_limit_us

@@ -1,0 +1,56 @@
+"""A job whose launch failed waits before it is tried again, longer each time, and then fails.
+
+To the policies it is a job on hold, which the scheduler puts there and takes from there itself; so
+no policy needs to know of it. `back_at_us` is part of the state: a scheduler that starts anew goes
+on waiting where the last one stopped.
+"""
+
+from collections.abc import Mapping
+from heapq import heappop, heappush
+
+from shunter.core.state import Job
+from shunter.events.values.ids import JobId
+
+__all__ = ["BACKING_OFF", "LAUNCHES_MOST", "Returns", "backoff_us"]
+
+BACKING_OFF = "backing_off"
+"""Who holds a job that waits for its next try."""
+
+LAUNCHES_MOST = 5
+"""So many launches in a row may fail; with the last of them the job does."""
+
+_FIRST_US, _LONGEST_US = 1_000_000, 300_000_000
+
+
+def backoff_us(failed: int) -> int:
+    """Return how long to wait after so many failed launches in a row: one second, doubled."""
+    return min(_LONGEST_US, _FIRST_US << max(0, failed - 1))
+
+
+class Returns:
+    """When jobs that back off may be tried again."""
+
+    def __init__(self) -> None:
+        self._due: list[tuple[int, int, JobId]] = []
+
+    def add(self, job: Job) -> None:
+        """Note a job that backs off, if it does."""
+        if job.back_at_us is not None:
+            heappush(self._due, (job.back_at_us, job.ordinal, job.job_id))
+
+    def next_us(self, jobs: Mapping[JobId, Job]) -> int | None:
+        """Return when the next job comes back; those that need not are forgotten."""
+        while self._due:
+            back_us, _, job_id = self._due[0]
+            job = jobs.get(job_id)
+            if job is not None and job.back_at_us == back_us:
+                return back_us
+            heappop(self._due)
+        return None
+
+    def due(self, jobs: Mapping[JobId, Job], now_us: int) -> list[JobId]:
+        """Take out the jobs that come back now."""
+        found = []
+        while (back_us := self.next_us(jobs)) is not None and back_us <= now_us:
+            found.append(heappop(self._due)[2])
+        return found
