@@ -14,7 +14,6 @@ from shunter.events.facts.execution import (
     GpusReleased,
     JobSuspended,
     LaunchFailed,
-    SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
 )
@@ -148,7 +147,6 @@ Observation: TypeAlias = (
     | WorldEnded
     | LaunchFailed
     | AttemptStarted
-    | SpeedChanged
     | SuspendAcknowledged
     | SuspendEscalated
     | CheckpointSaved
