@@ -3,9 +3,9 @@
     python benchmarks/sdk_step.py [--steps 20000] [--best-of 5] [--ranks 4]
 
 Three settings: outside Shunter, under a supervisor's channel, and one rank of several. A step looks
-for a request at every call and tells its progress each half second; the channel is on this
-machine's disk. `asked_us` has no budget: it is the price of the two or three steps of a suspension
-at which ranks vote. Prints JSON.
+for a request at every call and tells its progress each second; the channel is on this machine's
+disk, and nobody reads its FIFO until it is full. `asked_us` has no budget: it is the price of the
+two or three steps of a suspension at which ranks vote. Prints JSON.
 """
 
 import argparse
@@ -22,7 +22,7 @@ BUDGET_STEP_US = 200.0
 
 def per_step_us(steps: int, runs: int, environment: dict[str, str]) -> float:
     """Return the microseconds a step takes in an environment."""
-    names = (channel.CHANNEL, channel.CHECKPOINTS, *channel.RANK, *channel.WORLD)
+    names = (channel.CHANNEL, channel.SUSPEND, channel.CHECKPOINTS, channel.RANK, channel.WORLD)
     for name in names:
         os.environ.pop(name, None)
     os.environ.update(environment)
@@ -36,28 +36,31 @@ def per_step_us(steps: int, runs: int, environment: dict[str, str]) -> float:
     return round(min(times), 3)
 
 
-def asked_us(steps: int, ranks: int, folder: Path) -> float:
-    """Return what a step costs while a rank waits for the votes of the others."""
-    channel.ask_suspend(folder, 1, 60.0)
-    environment = {channel.CHANNEL: str(folder), "RANK": "0", "WORLD_SIZE": str(ranks)}
-    return per_step_us(steps, 1, environment)
-
-
 def measure(steps: int, runs: int, ranks: int) -> dict[str, object]:
     """Measure each setting, and return the document."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        line = {channel.CHANNEL: name}
-        ranked = {**line, "RANK": "0", "WORLD_SIZE": str(ranks)}
-        return {
-            "benchmark": "sdk_step",
-            "steps": steps,
-            "outside_us": per_step_us(steps, runs, {}),
-            "step_us": per_step_us(steps, runs, line),
-            "rank_us": per_step_us(steps, runs, ranked),
-            "asked_us": asked_us(max(1, steps // 20), ranks, folder),
-            "budget_step_us": BUDGET_STEP_US,
-        }
+        os.mkfifo(folder / "channel")
+        reader = os.open(folder / "channel", os.O_RDWR)
+        line = {channel.CHANNEL: f"{name}/channel", channel.SUSPEND: f"{name}/suspend"}
+        ranked = {**line, channel.CHECKPOINTS: name, "RANK": "0", "WORLD_SIZE": str(ranks)}
+        try:
+            outside_us = per_step_us(steps, runs, {})
+            step_us = per_step_us(steps, runs, line)
+            rank_us = per_step_us(steps, runs, ranked)
+            (folder / "suspend").touch()  # from here on a rank waits for the votes of the others
+            asked_us = per_step_us(max(1, steps // 20), 1, ranked)
+        finally:
+            os.close(reader)
+    return {
+        "benchmark": "sdk_step",
+        "steps": steps,
+        "outside_us": outside_us,
+        "step_us": step_us,
+        "rank_us": rank_us,
+        "asked_us": asked_us,
+        "budget_step_us": BUDGET_STEP_US,
+    }
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ Boundaries are counted from the start of the attempt (`tick`): a mini-batch of t
 an evaluation that every rank does. All ranks must stop at the same one, or the next collective
 call waits for ever; so nobody may wait inside a boundary for others that are still computing.
 
-Through the channel (`ChannelAgreement`): a rank that sees the request writes its tick as its vote
+Through files (`FileAgreement`): a rank that sees the request writes its tick as its vote
 and goes on, with a new vote at each boundary. The first one that sees all votes creates the stop
 file, exactly once, with the highest vote plus one. A rank votes *before* it reads the others, so
 whoever decides has seen the latest vote of every rank that did not yet see his: nobody can be past
@@ -23,7 +23,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from shunter.train import channel
+from shunter.train import votes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,8 +58,8 @@ class Alone:
         return
 
 
-class ChannelAgreement:
-    """Agreement by files in the channel, for ranks of one machine."""
+class FileAgreement:
+    """Agreement by files in a folder that all ranks share (see `votes`)."""
 
     def __init__(self, folder: Path, rank: int, world: int, wait_s: float = WAIT_S) -> None:
         self._folder = folder
@@ -72,20 +72,25 @@ class ChannelAgreement:
             return 0
         stop_path = self._folder / f"stop.{request}.json"
         if not stop_path.exists():
-            own = channel.answer_path(self._folder, "vote", request, self._rank)
-            channel.put(own, {"tick": tick})
+            own = votes.path_of(self._folder, "vote", request, self._rank)
+            votes.put(own, {"tick": tick})
             highest = self._highest(request)
             if highest is None:
                 return 0
-            channel.create(stop_path, {"tick": highest + 1})
-        stop = channel.get(stop_path)
+            votes.create(stop_path, {"tick": highest + 1})
+        stop = votes.get(stop_path)
         return request if stop is not None and tick >= int(stop["tick"]) else 0
 
     def all_saved(self, request: int, *, saved: bool) -> bool:
-        """Wait until each rank has saved, one has failed, or the time is over."""
+        """Say how it went; wait until all have saved, one failed, or time is over."""
+        try:
+            kind = "saved" if saved else "failed"
+            votes.put(votes.path_of(self._folder, kind, request, self._rank), {})
+        except OSError:
+            return False  # nobody can know of it: the others give up as well
         until = time.monotonic() + self._wait_s
-        while saved and not channel.answers(self._folder, "failed", request):
-            if len(channel.answers(self._folder, "saved", request)) >= self._world:
+        while saved and not votes.ranks_that(self._folder, "failed", request):
+            if len(votes.ranks_that(self._folder, "saved", request)) >= self._world:
                 return True
             if self._is_one_ended() or time.monotonic() > until:
                 break
@@ -96,14 +101,14 @@ class ChannelAgreement:
         """Return the highest vote, or None while one is missing: then no more are read."""
         highest = 0
         for rank in range(self._world):
-            vote = channel.get(channel.answer_path(self._folder, "vote", request, rank))
+            vote = votes.get(votes.path_of(self._folder, "vote", request, rank))
             if vote is None:
                 return None
             highest = max(highest, int(vote["tick"]))
         return highest
 
     def ends(self) -> None:
-        channel.put(self._folder / f"ended.{self._rank}.json", {})
+        votes.put(self._folder / f"ended.{self._rank}.json", {})
 
     def _is_one_ended(self) -> bool:
         return bool(sorted(self._folder.glob("ended.*.json")))
@@ -148,4 +153,4 @@ def agreement(folder: Path, rank: int, world: int) -> Agreement:
     distributed = getattr(torch, "distributed", None)
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return TorchAgreement(torch) if distributed.get_world_size() > 1 else Alone()
-    return ChannelAgreement(folder, rank, world) if world > 1 else Alone()
+    return FileAgreement(folder, rank, world) if world > 1 else Alone()

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shunter.train.channel import get
+from shunter.train.votes import get
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, *, attempt: int, rank: int, world: int) -> None:
         self.folder = folder
-        self._attempt = attempt
+        self.attempt = attempt
         self._rank = rank
         self._world = world
 
@@ -46,7 +46,7 @@ class Checkpoints:
             state: what torch.save can write, or JSON where torch is not loaded.
             more: writes the rest into the folder itself.
         """
-        folder = self.folder / f"attempt-{self._attempt:06}" / f"step-{step:012}"
+        folder = self.folder / f"attempt-{self.attempt:06}" / f"step-{step:012}"
         folder.mkdir(parents=True, exist_ok=True)
         if more is not None:
             more(folder)
@@ -78,7 +78,7 @@ class Checkpoints:
         found = []
         for folder in sorted(self.folder.glob("attempt-*/step-*")):
             named = _FOLDER.search(folder.as_posix())
-            if named and int(named[1]) <= self._attempt and _is_complete(folder):
+            if named and int(named[1]) <= self.attempt and _is_complete(folder):
                 found.append(((int(named[1]), int(named[2])), folder))
         return [folder for _, folder in sorted(found)]
 

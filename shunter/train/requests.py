@@ -1,22 +1,21 @@
-"""The supervisor's requests as one rank sees them: a `stat` a look, a read for each new one."""
+"""The supervisor's requests as one rank sees them: a `stat` a look.
+
+Each file that appears, and each signal, is one more request, unless one is open already. Every
+rank counts the same ones, since all of them close a request together.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from shunter.train import channel
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 class Requests:
-    """Which request is open; a signal without a file counts as one more request."""
+    """Which request is open; they count from 1."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
-        self._name = os.fspath(self._path)
         self._seen: tuple[int, int] | None = None
         self._asked = 0
         self._closed = 0
@@ -26,18 +25,17 @@ class Requests:
     def open_number(self) -> int:
         """Return the number of the request that is not yet answered, or 0."""
         try:
-            found = os.stat(self._name)  # noqa: PTH116  half the price, and once a mini-batch
+            found = os.stat(self._path)  # noqa: PTH116  half the price, and once a mini-batch
         except OSError:
             found = None
-        if found is not None and self._seen != (found.st_ino, found.st_mtime_ns):
-            document = channel.get(self._path) or {}
-            number = document.get("request", 1)
-            if isinstance(number, int):
-                self._asked = max(self._asked, number)
+        is_asked = found is not None and self._seen != (found.st_ino, found.st_mtime_ns)
+        if is_asked and found is not None:
             self._seen = (found.st_ino, found.st_mtime_ns)
         if channel.BELL.rung != self._rung:
             self._rung = channel.BELL.rung
-            self._asked = max(self._asked, self._closed + 1)
+            is_asked = True
+        if is_asked:
+            self._asked = self._closed + 1
         return self._asked if self._asked > self._closed else 0
 
     def is_new(self, number: int) -> bool:

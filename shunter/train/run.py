@@ -22,13 +22,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from shunter.train import channel, state
+from shunter.train import channel, state, votes
 from shunter.train.agreement import Agreement, Alone, agreement
 from shunter.train.batches import Batches
 from shunter.train.checkpoints import Checkpoints, tree_bytes
 from shunter.train.pace import Pace
 from shunter.train.parts import Parts
-from shunter.train.pipe import Pipe, is_pipe
 from shunter.train.requests import Requests
 
 if TYPE_CHECKING:
@@ -72,28 +71,20 @@ def start(
         parts: what the checkpoint holds, by name (see `shunter.train.state`).
     """
     environment = os.environ
-    folder = checkpoints or environment.get(channel.CHECKPOINTS) or None
-    rank = channel.first_number(environment, channel.RANK, 0)
-    world = channel.first_number(environment, channel.WORLD, 1)
-    attempt = channel.first_number(environment, (channel.ATTEMPT,), 0)
-    line = environment.get(channel.CHANNEL) or None
-    pipe = Pipe(line) if line and is_pipe(line) else None
-    if pipe is None:
-        files, asks = (Path(line), Path(line) / channel.SUSPEND) if line else (None, None)
-    else:
-        files = channel.pipe_folder(Path(folder), attempt) if folder else None
-        asks = Path(environment.get(channel.SUSPEND_FILE) or os.devnull)
-        if files is not None:
-            files.mkdir(parents=True, exist_ok=True)
+    line = environment.get(channel.CHANNEL)
+    folder = checkpoints or environment.get(channel.CHECKPOINTS)
+    rank = channel.number_in(environment, channel.RANK, 0)
+    world = channel.number_in(environment, channel.WORLD, 1)
+    attempt = channel.number_in(environment, channel.ATTEMPT, 0)
+    store = Checkpoints(Path(folder), attempt=attempt, rank=rank, world=world) if folder else None
     run = Run(
-        files,
-        Checkpoints(Path(folder), attempt=attempt, rank=rank, world=world) if folder else None,
+        store,
         rank=rank,
         world=world,
         parts=Parts(parts, replicated, save, load),
         leave=leave or leave_at_once,
-        requests=Requests(asks) if asks else None,
-        pipe=pipe,
+        requests=Requests(environment.get(channel.SUSPEND) or os.devnull) if line else None,
+        line=channel.Channel(line) if line else None,
     )
     run.save_every = save_every
     run.resume()
@@ -114,7 +105,6 @@ class Run:
 
     def __init__(
         self,
-        folder: Path | None,
         checkpoints: Checkpoints | None,
         *,
         rank: int = 0,
@@ -122,23 +112,20 @@ class Run:
         parts: Parts | None = None,
         leave: Callable[[], NoReturn] = leave_at_once,
         requests: Requests | None = None,
-        pipe: Pipe | None = None,
+        line: channel.Channel | None = None,
     ) -> None:
         self.steps_done = 0
         self.epoch = 0
         self.save_every = 0
         self.resumed_from: Path | None = None
         self.is_evaluation_due = False
-        self._folder = folder
         self._checkpoints = checkpoints
         self._rank = rank
         self._world = world
         self._parts = parts or Parts({})
         self._leave = leave
         self._requests = requests
-        if requests is None and folder is not None:
-            self._requests = Requests(folder / channel.SUSPEND)
-        self._pipe = pipe
+        self._line = line
         self._agreement: Agreement | None = None
         self._agreed = 0
         self._tick = 0
@@ -206,26 +193,25 @@ class Run:
     def suspend(self) -> None:
         """Save, and leave if every rank could; else tell so and go on."""
         self._tell("saving")
-        begun = time.monotonic()
         try:
             path, size = self._write()
         except SAVE_ERRORS as error:
             self._not_saved(f"{type(error).__name__}: {error}")
         else:
-            self.saved(path, size, time.monotonic() - begun)
+            self.saved(path, size)
 
-    def saved(self, path: Path, size: int, save_s: float) -> None:
+    def saved(self, path: Path, size: int) -> None:
         """Tell that this rank has saved, and leave once all have."""
-        self._answer("saved", path=str(path), bytes=size, save_s=round(save_s, 6))
         assert self._agreement is not None
         if self._agreement.all_saved(self._agreed, saved=True):
-            self._call("saved", checkpoint=str(path), bytes=size)
+            self._answer("saved", checkpoint=str(path), bytes=size)
             self._leave()
+        self._answer("failed", error="another rank did not save")
         self._go_on()
 
-    def saved_by_script(self, path: Path, save_s: float) -> None:
+    def saved_by_script(self, path: Path) -> None:
         """As `saved`, for a folder that the script has written in its own way."""
-        self.saved(path, tree_bytes(path), save_s)
+        self.saved(path, tree_bytes(path))
 
     def save(self) -> None:
         """Save without leaving; a failure is told and the run goes on."""
@@ -234,7 +220,7 @@ class Run:
         try:
             self._write()
         except SAVE_ERRORS as error:
-            print(f"shunter: checkpoint failed: {error}", file=sys.stderr)  # noqa: T201  the user's
+            _complain(str(error))
         self._pace.rest(time.monotonic())
 
     def resume(self) -> None:
@@ -274,9 +260,7 @@ class Run:
         """Say whether every rank stops at this boundary."""
         assert self._requests is not None
         if self._agreement is None:
-            # Without a folder, ranks that need one cannot vote, and so never stop half.
-            folder = self._folder or Path(os.devnull)
-            self._agreement = agreement(folder, self._rank, self._world)
+            self._agreement = agreement(self._meeting(), self._rank, self._world)
         self._tick += 1
         request = self._requests.open_number()
         if not request and isinstance(self._agreement, Alone):
@@ -295,7 +279,17 @@ class Run:
         if self._requests.is_new(request):
             self._agreed = request
             self._answer("acknowledged")
-            self._call("acknowledged")
+
+    def _meeting(self) -> Path:
+        """Return where ranks vote by files; without it they never stop, nor half."""
+        if self._checkpoints is None or self._world == 1:
+            return Path(os.devnull)
+        folder = votes.folder_of(self._checkpoints.folder, self._checkpoints.attempt)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            return Path(os.devnull)
+        return folder
 
     def _write(self) -> tuple[Path, int]:
         if self._checkpoints is None:
@@ -320,10 +314,10 @@ class Run:
         return written
 
     def _not_saved(self, error: str) -> None:
-        self._answer("failed", error=error)
-        self._call("failed", error=error)
+        _complain(error)
         assert self._agreement is not None
         self._agreement.all_saved(self._agreed, saved=False)
+        self._answer("failed", error=error)
         self._go_on()
 
     def _go_on(self) -> None:
@@ -332,33 +326,17 @@ class Run:
         self._tell("training")
         self._pace.rest(time.monotonic())
 
-    def _call(self, what: str, **said: Any) -> None:
-        """Tell a supervisor that reads lines, for all ranks."""
-        if self._pipe is not None and not self._rank:
-            self._pipe.tell(what, step=self.steps_done, **said)
-
-    def _answer(self, kind: str, **said: Any) -> None:
-        if self._folder is None:
-            return
-        path = channel.answer_path(self._folder, kind, self._agreed, self._rank)
-        self._put(path, {"step": self.steps_done, "world": self._world, **said})
+    def _answer(self, what: str, **said: Any) -> None:
+        """Tell the supervisor something for all ranks."""
+        if self._line is not None and not self._rank:
+            self._line.tell(what, step=self.steps_done, **said)
 
     def _tell(self, activity: str) -> None:
-        if self._folder is not None:
-            said = {
-                "rank": self._rank,
-                "world": self._world,
-                "pid": os.getpid(),
-                "step": self.steps_done,
-                "epoch": self.epoch,
-                "state": activity,
-                **self._pace.taken(),
-            }
-            self._put(channel.progress_path(self._folder, self._rank), said)
+        """Tell the supervisor how far this rank is."""
+        if self._line is not None:
+            said = {"rank": self._rank, "step": self.steps_done, "state": activity}
+            self._line.tell("progress", **said, **self._pace.taken())
 
-    def _put(self, path: Path, said: dict[str, Any]) -> None:
-        """Tell the supervisor something; a full disk must not stop the training."""
-        try:
-            channel.put(path, {**said, "at_monotonic_s": time.monotonic()})
-        except OSError:
-            return
+
+def _complain(error: str) -> None:
+    print(f"shunter: checkpoint failed: {error}", file=sys.stderr)  # noqa: T201  the user's log

@@ -19,8 +19,8 @@ TICK_US = 200_000
 PROGRAM = """
 import os, sys, time
 begun, work_s, code = time.monotonic(), float(sys.argv[1]), int(sys.argv[2])
-os.makedirs(os.environ["SHUNTER_CHECKPOINTS"], exist_ok=True)
-path = os.environ["SHUNTER_CHECKPOINTS"] + "/done." + os.environ["SHUNTER_RANK"]
+os.makedirs(os.environ["SHUNTER_CHECKPOINT_DIR"], exist_ok=True)
+path = os.environ["SHUNTER_CHECKPOINT_DIR"] + "/done." + os.environ["RANK"]
 done_s = float(open(path).read()) if os.path.exists(path) else 0.0
 while done_s + time.monotonic() - begun < work_s:
     if os.path.exists(os.environ["SHUNTER_SUSPEND"]):

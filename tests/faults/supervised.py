@@ -32,15 +32,17 @@ class Machine:
         self, argv: list[str], attempt: int = 1, ranks: int = 1, **fields: Any
     ) -> dict[str, Any]:
         """Return an order for a command on each rank."""
-        environment = {"PATH": os.environ["PATH"]}
-        rank = {"argv": argv, "env": environment, "cpus": [], "directory": str(self.root)}
+        rank = {"argv": argv, "cpus": [], "directory": str(self.root)}
+        environment = {"PATH": os.environ["PATH"], "WORLD_SIZE": str(ranks)}
         suspend = {"mode": "cooperative", "cooperative_s": 0.5, "signal_s": 0.5, "restart_s": 0.5}
         order = {
             "job": "j0",
             "attempt": attempt,
             "term": 1,
             "placement": [],
-            "ranks": [rank] * ranks,
+            "ranks": [
+                {**rank, "env": {**environment, "RANK": str(number)}} for number in range(ranks)
+            ],
             "suspend": {**suspend, "signal": int(signal.SIGUSR1)},
             "grace_s": 0.3,
             "heartbeat": None,

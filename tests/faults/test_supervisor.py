@@ -240,7 +240,7 @@ def test_ranks_leave_together(machine: Machine) -> None:
 
 
 def test_failure_of_one_rank_ends_the_gang(machine: Machine) -> None:
-    program = f"import os\nif os.environ['SHUNTER_RANK'] == '1': raise SystemExit(4)\n{SLEEPS}"
+    program = f"import os\nif os.environ['RANK'] == '1': raise SystemExit(4)\n{SLEEPS}"
     machine.starts(machine.order(program, ranks=2))
     status = machine.status()
     assert (status["code"], status["codes"]) == (4, [128 + signal.SIGTERM, 4])

@@ -1,6 +1,5 @@
 """Training jobs with the SDK under the real supervisor: real processes that leave and resume."""
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,13 +36,13 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 def order(machine: Machine, steps: int, *, attempt: int, ranks: int) -> dict[str, Any]:
     """Return an order for a training job whose checkpoints all attempts share."""
     program = [sys.executable, "-c", TRAINS, str(steps)]
-    found = machine.ordering(program, attempt)
+    found = machine.ordering(program, attempt, ranks)
     environment = {
-        "PATH": os.environ["PATH"],
         "PYTHONPATH": str(REPOSITORY),
         channel.CHECKPOINTS: str(machine.root / "checkpoints"),
     }
-    found["ranks"] = [{**found["ranks"][0], "env": environment}] * ranks
+    for rank in found["ranks"]:
+        rank["env"] = {**rank["env"], channel.ATTEMPT: str(attempt), **environment}
     found["suspend"] = {**found["suspend"], "cooperative_s": 20.0}
     return found
 

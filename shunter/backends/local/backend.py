@@ -1,9 +1,8 @@
 """This machine as a cluster: every attempt under a supervisor that outlives the daemon.
 
 Orders of one job are carried out one after the other, those of different jobs side by side. What
-comes of them is read from the supervisors' records, at once where a supervisor says so through the
-FIFO `notices`, and on a patrol over all attempts otherwise. A lost answer is unknown: the attempt
-is fenced, and then its records say whether it began before.
+comes of them is read from the supervisors' records (patrol.py). A lost answer is unknown: the
+attempt is fenced, and then its records say whether it began before.
 """
 
 import json
@@ -21,10 +20,13 @@ from anyio.abc import TaskGroup
 
 from shunter.backends.inbox import Inbox, Stamped
 from shunter.backends.local.orders import order_for
+from shunter.backends.local.patrol import Patrol
+from shunter.backends.local.ports import Ports
+from shunter.backends.local.samples import Samples
 from shunter.backends.local.settings import LocalSettings
 from shunter.backends.local.watch import Watch
 from shunter.backends.node import attempts
-from shunter.backends.node.records import folder_of
+from shunter.backends.node.records import folder_of, get
 from shunter.backends.node.verbs import command
 from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.intake.inputs import Input
@@ -39,12 +41,15 @@ class LocalBackend:
     def __init__(self, settings: LocalSettings, start_us: int = 0) -> None:
         self._settings = settings
         self._inbox = Inbox(start_us)
-        self._watches: dict[JobId, Watch] = {}
         self._newest: dict[JobId, int] = {}
         self._orders: dict[JobId, deque[Effect]] = {}
         self._moved_from: dict[JobId, tuple[NodeName, ...]] = {}
-        self._noticed = anyio.Event()
         self._tasks: TaskGroup = anyio.create_task_group()
+        self._patrol = Patrol(settings.root, self._inbox, self._tasks, settings.patrol_s)
+        self._watches = self._patrol.watches
+        self._samples = Samples(self._inbox, settings.sample_s)
+        self._ports = Ports(*settings.ports)
+        self._launching: dict[tuple[JobId, int], int] = {}
         self._notices = -1
 
     async def __aenter__(self) -> Self:
@@ -57,8 +62,9 @@ class LocalBackend:
         self._beat()
         await self._tasks.__aenter__()
         self._tasks.start_soon(self._keep_beating)
-        self._tasks.start_soon(self._listen)
-        self._tasks.start_soon(self._patrol)
+        self._tasks.start_soon(self._patrol.listen, self._notices)
+        self._tasks.start_soon(self._patrol.run)
+        self._tasks.start_soon(self._samples.run, self._watches.values)
         return self
 
     async def __aexit__(
@@ -101,9 +107,10 @@ class LocalBackend:
         """Watch an attempt of an earlier term, of which some has been told already."""
         folder = folder_of(self._settings.root, job_id, attempt)
         self._newest[job_id] = attempt
-        watch = Watch(job_id, attempt, folder, told_start=started, told_notes=noted)
-        self._watches[job_id] = watch
-        self._noticed.set()
+        # Its ports, CPUs and GPUs are taken from here on, not only once somebody has looked.
+        record = get(f"{folder}/started")
+        watch = Watch(job_id, attempt, folder, told_start=started, told_notes=noted, started=record)
+        self._patrol.add(watch)
 
     async def perform(self, effects: Sequence[Effect], now_us: int) -> None:
         """Accept orders; what comes of them is observed."""
@@ -137,10 +144,20 @@ class LocalBackend:
             return
         self._newest[job_id] = attempt
         try:
-            order = order_for(effect, self._settings, self._cpu_tenants())
+            port = self._ports.take(self._taken_ports())
+            order = order_for(effect, self._settings, self._cpu_tenants(), port)
         except BackendError as error:
-            self._fail(effect, str(error), retryable=False)
+            self._fail(effect, str(error), retryable=error.retryable)
             return
+        self._launching[(job_id, attempt)] = port
+        try:
+            await self._start_once(effect, order)
+        finally:
+            del self._launching[(job_id, attempt)]
+
+    async def _start_once(self, effect: Launch | Resume, order: dict[str, Any]) -> None:
+        """Start an attempt, or prove that it never will."""
+        job_id, attempt = effect.job_id, effect.attempt
         cause = await self._start(order)
         folder = folder_of(self._settings.root, job_id, attempt)
         known = await to_thread.run_sync(attempts.probe, folder)
@@ -151,8 +168,7 @@ class LocalBackend:
                 self._fail(effect, cause or "its supervisor did not start", retryable=True)
                 return
         came_from = self._moved_from.pop(job_id, ())
-        self._watches[job_id] = Watch(job_id, attempt, folder, came_from, started=known["started"])
-        self._noticed.set()
+        self._patrol.add(Watch(job_id, attempt, folder, came_from, started=known["started"]))
 
     async def _start(self, order: dict[str, Any]) -> str:
         """Start a supervisor; return why it is not known to have started, or nothing."""
@@ -203,40 +219,6 @@ class LocalBackend:
         taken = await to_thread.run_sync(attempts.send, watch.folder, order)
         watch.order = None if taken else order
 
-    async def _patrol(self) -> None:
-        """Look at all attempts whenever something was noticed, and from time to time."""
-        while True:
-            with anyio.move_on_after(self._settings.patrol_s):
-                await self._noticed.wait()
-            self._noticed = anyio.Event()
-            for watch in list(self._watches.values()):
-                known, notes = await to_thread.run_sync(watch.look)
-                if watch.order is not None:
-                    await self._tell(watch, watch.order)
-                if known["state"] == "absent":
-                    await self._bury(watch)
-                    continue
-                for stamped in watch.tell(known, notes, self._inbox):
-                    self._inbox.put(stamped)
-                if watch.is_over and self._watches.get(watch.job_id) is watch:
-                    del self._watches[watch.job_id]
-
-    async def _bury(self, watch: Watch) -> None:
-        """Say that an attempt never began, once it is certain that it never will."""
-        job_id, attempt = watch.job_id, watch.attempt
-        await to_thread.run_sync(attempts.raise_fence, self._settings.root, job_id, attempt)
-        known, _ = await to_thread.run_sync(watch.look)
-        if known["state"] == "absent" and self._watches.get(job_id) is watch:
-            del self._watches[job_id]
-            cause = "its supervisor was gone before it began"
-            self._inbox.put(lambda at_us: LaunchFailed(at_us, job_id, attempt, cause))
-
-    async def _listen(self) -> None:
-        while True:
-            await anyio.wait_readable(self._notices)
-            os.read(self._notices, 1 << 16)
-            self._noticed.set()
-
     async def _keep_beating(self) -> None:
         while True:
             await anyio.sleep(self._settings.beat_s)
@@ -251,3 +233,7 @@ class LocalBackend:
         known = [watch.started for watch in self._watches.values() if watch.started is not None]
         ranks = [rank for started in known for rank in started["ranks"]]
         return Counter(cpu for rank in ranks if rank["pinned"] for cpu in rank["cpus"])
+
+    def _taken_ports(self) -> set[int]:
+        known = [watch.started for watch in self._watches.values() if watch.started is not None]
+        return {*self._launching.values(), *(started["port"] for started in known)}

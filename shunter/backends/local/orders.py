@@ -11,17 +11,18 @@ from collections.abc import Iterable, Mapping
 from signal import Signals
 from typing import Any
 
+from shunter.backends.local.environment import LOOPBACK, given_to, rank_environment
 from shunter.backends.local.settings import LocalNode, LocalSettings
 from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError
 from shunter.events.values.allocation import Share
-from shunter.events.values.ids import NodeName, UserName
+from shunter.events.values.ids import UserName
 
 NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 def order_for(
-    effect: Launch | Resume, settings: LocalSettings, tenants: Counter[int]
+    effect: Launch | Resume, settings: LocalSettings, tenants: Counter[int], port: int
 ) -> dict[str, Any]:
     """Return what the supervisor of an attempt is told.
 
@@ -34,7 +35,17 @@ def order_for(
     if not spec.command:
         raise BackendError(f"job {job_id} has no command to run")
     nodes = {node.name: node for node in settings.nodes}
-    ranks = [_rank(effect, share, nodes, settings, tenants) for share in effect.allocation.shares]
+    given = {**settings.environment, **given_to(settings.root, job_id)}
+    ranks = []
+    for number, share in enumerate(effect.allocation.shares):
+        node = nodes.get(share.node)
+        if node is None or share.gpu_mask >> len(node.gpus):
+            raise BackendError(f"job {job_id} was given GPUs that {share.node} does not have")
+        gpus = [name for gpu, name in enumerate(node.gpus) if share.gpu_mask >> gpu & 1]
+        promised = _promised(effect, number, gpus, settings, port)
+        ranks.append(_rank(effect, share, node, {**given, **promised}, tenants) | {"gpus": gpus})
+    memory_mb = sum(share.memory_mb for share in effect.allocation.shares)
+    group = f"{settings.cgroup}/{job_id}.{effect.attempt}" if settings.cgroup else ""
     mode = spec.suspend_mode.value
     limits = {f"{name}_s": getattr(settings, f"{name}_s") for name in _STAGES}
     return {
@@ -45,6 +56,12 @@ def order_for(
         "ranks": ranks,
         "suspend": {"mode": mode, "signal": settings.suspend_signal, **limits},
         "grace_s": settings.grace_s,
+        "port": port,
+        "gpus": [name for rank in ranks for name in rank["gpus"]],
+        "memory_mb": memory_mb,
+        "cgroup": group if memory_mb else None,
+        "sample_s": settings.sample_s,
+        "output_bytes_max": settings.output_bytes_max,
         "user": user_for(spec.user),
         "heartbeat": {
             "path": f"{settings.root}/heartbeat",
@@ -56,29 +73,37 @@ def order_for(
 _STAGES = ("cooperative", "signal", "restart")
 
 
+def _promised(
+    effect: Launch | Resume, number: int, gpus: list[str], settings: LocalSettings, port: int
+) -> Mapping[str, str]:
+    """Return what a rank finds in its environment whatever its submitter gave it."""
+    contract = rank_environment(
+        job=effect.job_id,
+        attempt=effect.attempt,
+        is_resumed=isinstance(effect, Resume),
+        rank=number,
+        world=len(effect.allocation.shares),
+        master=(LOOPBACK, port),
+        gpus=",".join(gpus),
+        checkpoints=f"{settings.root}/jobs/{effect.job_id}/checkpoints",
+    )
+    signal = Signals(settings.suspend_signal).name
+    node = effect.allocation.shares[number].node
+    return {**contract, "SHUNTER_NODE": node, "SHUNTER_SUSPEND_SIGNAL": signal}
+
+
 def _rank(
     effect: Launch | Resume,
     share: Share,
-    nodes: Mapping[NodeName, LocalNode],
-    settings: LocalSettings,
+    node: LocalNode,
+    environment: Mapping[str, str],
     tenants: Counter[int],
 ) -> dict[str, Any]:
-    node = nodes.get(share.node)
-    if node is None or share.gpu_mask >> len(node.gpus):
-        raise BackendError(f"job {effect.job_id} was given GPUs that {share.node} does not have")
-    gpus = [name for number, name in enumerate(node.gpus) if share.gpu_mask >> number & 1]
     count = -(-share.cpus_milli // 1000)
     cpus = quietest(node.cpus, count, tenants) if count else node.cpus
-    environment = {
-        **settings.environment,
-        "CUDA_VISIBLE_DEVICES": ",".join(gpus),
-        "SHUNTER_NODE": share.node,
-        "SHUNTER_CHECKPOINTS": f"{settings.root}/jobs/{effect.job_id}/checkpoints",
-        "SHUNTER_SUSPEND_SIGNAL": Signals(settings.suspend_signal).name,
-    }
     return {
         "argv": list(effect.spec.command),
-        "env": environment,
+        "env": dict(environment),
         "cpus": list(cpus),
         "pinned": bool(count),
         "directory": effect.spec.directory or "/",

@@ -18,7 +18,11 @@ class LocalNode:
 
 @dataclass(frozen=True, slots=True)
 class LocalSettings:
-    """Where attempts live, and the limits of their supervisors."""
+    """Where attempts live, and the limits of their supervisors.
+
+    Of `ports`, the second no more, each attempt gets one that nobody else has. Below `cgroup`, a
+    folder that `memory_group` finds, memory is limited; where it is empty, it is not.
+    """
 
     root: str
     nodes: tuple[LocalNode, ...]
@@ -35,3 +39,7 @@ class LocalSettings:
     beat_s: float = 5.0
     heartbeat_deadline_s: float = 900.0
     patrol_s: float = 1.0
+    sample_s: float = 10.0
+    output_bytes_max: int = 1 << 30
+    ports: tuple[int, int] = (20_000, 29_000)
+    cgroup: str = ""

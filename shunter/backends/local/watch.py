@@ -1,11 +1,13 @@
 """One attempt as the daemon sees it: what its records say, and what of that was told already."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from shunter.backends.inbox import Inbox, Stamped
 from shunter.backends.node import attempts
+from shunter.backends.node.records import boot_id
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.execution import (
     AttemptLost,
@@ -13,6 +15,7 @@ from shunter.events.facts.execution import (
     CheckpointSaved,
     GpusReleased,
     JobSuspended,
+    LaunchFailed,
     SuspendAcknowledged,
     SuspendEscalated,
 )
@@ -20,11 +23,14 @@ from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import SuspendMode
 
 Record = dict[str, Any]
+Stamp = tuple[int, int]
+NEVER: Stamp = (-1, -1)
+NOT_BEGUN = "its supervisor was gone before it began"
 
 
 @dataclass(slots=True)
 class Watch:
-    """An attempt that may run, how much of it has been told, and what it is yet to be told."""
+    """An attempt that may run, what of it was told, and what it is yet to be told."""
 
     job_id: JobId
     attempt: int
@@ -33,15 +39,38 @@ class Watch:
     told_start: bool = False
     told_notes: int = 0
     is_over: bool = False
+    is_awaited: bool = False
     started: Record | None = None
     order: Record | None = None
+    seen: Stamp = NEVER
+
+    def may_have_news(self) -> bool:
+        """Say whether a look could show anything new, at the price of two `stat`."""
+        is_busy = self.order is not None or not self.is_awaited
+        return is_busy or _stamp(self.folder) != self.seen
 
     def look(self) -> tuple[Record, list[Record]]:
         """Read its records; one that lost its supervisor is swept until nothing is left."""
+        self.seen = _stamp(self.folder)  # first: what changes from here on is news
         known = attempts.probe(self.folder)
         if known["state"] == "lost" and attempts.sweep(self.folder):
             known["state"] = "running"
+            self.seen = NEVER
         return known, attempts.journal(self.folder)
+
+    def open_end(self) -> int | None:
+        """Return what gets readable when the supervisor ends; None if it is unknown."""
+        if self.started is None or not hasattr(os, "pidfd_open"):
+            return None
+        try:
+            end = os.pidfd_open(self.started["pid"])
+        except OSError:
+            return None
+        # Only who holds the lock is the supervisor: its process id may be somebody else's by now.
+        if not attempts.is_held(f"{self.folder}/lock"):
+            os.close(end)
+            return None
+        return end
 
     def tell(self, known: Record, notes: list[Record], inbox: Inbox) -> Iterator[Stamped]:
         """Return what has not been told yet, in order, and note that it has been."""
@@ -61,6 +90,9 @@ class Watch:
         elif known["state"] == "lost" and not self.is_over:
             self.is_over = True
             yield lambda at_us: AttemptLost(at_us, job_id, attempt, "supervisor lost")
+        elif known["state"] == "absent" and not self.is_over:
+            self.is_over = True
+            yield lambda at_us: LaunchFailed(at_us, job_id, attempt, NOT_BEGUN)
 
     def _end(self, known: Record, notes: list[Record], inbox: Inbox) -> Iterator[Stamped]:
         job_id, attempt, status = self.job_id, self.attempt, known["status"]
@@ -73,10 +105,30 @@ class Watch:
         elif status["why"] in ("heartbeat", "fence"):
             yield lambda at_us: AttemptLost(at_us, job_id, attempt, status["why"])
         else:
-            ended_us = inbox.instant_us(status["ended_ns"])
+            # Its clock began anew if the machine was booted since: then the seeing counts.
+            is_ours = known["started"]["boot"] == boot_id()
+            ended_us = inbox.instant_us(status["ended_ns"]) if is_ours else None
             yield lambda at_us: AttemptExited(
-                at_us, job_id, attempt, status["code"], released=True, ended_us=min(ended_us, at_us)
+                at_us,
+                job_id,
+                attempt,
+                status["code"],
+                released=True,
+                ended_us=at_us if ended_us is None else min(ended_us, at_us),
             )
+
+
+def _stamp(folder: str) -> Stamp:
+    """Return what changes when a record appears in a folder, or the journal grows."""
+    try:
+        appeared = os.stat(folder).st_mtime_ns  # noqa: PTH116  half the price of a Path's
+    except OSError:
+        return NEVER
+    try:
+        noted = os.stat(f"{folder}/journal").st_size  # noqa: PTH116  as above
+    except OSError:
+        noted = 0
+    return appeared, noted
 
 
 def _acknowledged(watch: Watch, note: Record) -> Stamped:

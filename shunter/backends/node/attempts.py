@@ -93,7 +93,7 @@ def send(folder: str, order: dict[str, Any]) -> bool:
 
 def open_notices(root: str) -> int:
     """Return the FIFO through which supervisors say that there is something to read."""
-    return fifo(f"{root}/notices", 0o600)
+    return fifo(f"{root}/notices")
 
 
 def write_beat(path: str, beat: bytes) -> None:

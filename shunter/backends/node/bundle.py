@@ -11,7 +11,19 @@ from pathlib import Path
 
 __all__ = ["bundle", "digest"]
 
-MODULES = ("records", "ranks", "attempts", "supervision", "supervisor", "session", "verbs")
+MODULES = (
+    "records",
+    "cgroups",
+    "output",
+    "usage",
+    "ranks",
+    "attempts",
+    "sampling",
+    "supervision",
+    "supervisor",
+    "session",
+    "verbs",
+)
 OURS = "shunter.backends.node"
 HEAD = '"""The supervisor of Shunter; made by shunter/backends/node/bundle.py."""\n\n'
 FOOT = '\n\nif __name__ == "__main__":\n    main()\n'

@@ -10,6 +10,8 @@ import os
 import signal
 from typing import Any
 
+from shunter.backends.node.cgroups import enter
+
 EXIT_SUSPENDED = 75
 EXIT_NOT_RUN = 127
 MARK = "SHUNTER_FOLDER"
@@ -56,7 +58,11 @@ def _become_rank(folder: str, order: dict[str, Any], number: int, lock: int, par
     os.setsid()
     for target, name in ((1, "stdout"), (2, "stderr")):
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        os.dup2(os.open(f"{folder}/{name}.{number}", flags, 0o644), target)
+        os.dup2(os.open(f"{folder}/{name}.{number}", flags, 0o600), target)
+        if user is not None:
+            os.fchown(target, user["uid"], user["gid"])
+    if order.get("cgroup"):
+        enter(order["cgroup"])
     fcntl.fcntl(lock, fcntl.F_SETFD, 0)  # kept open by exec, and by what the rank starts
     signal.set_wakeup_fd(-1)
     for caught in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
@@ -73,9 +79,7 @@ def _become_rank(folder: str, order: dict[str, Any], number: int, lock: int, par
     os.environ.clear()
     os.environ.update(rank["env"])
     os.environ.update({MARK: folder, "SHUNTER_SUSPEND": f"{folder}/suspend"})
-    os.environ.update({"SHUNTER_CHANNEL": f"{folder}/channel", "SHUNTER_JOB": order["job"]})
-    os.environ.update(SHUNTER_ATTEMPT=str(order["attempt"]), SHUNTER_RANK=str(number))
-    os.environ.update(SHUNTER_RANKS=str(len(order["ranks"])))
+    os.environ.update(SHUNTER_CHANNEL=f"{folder}/channel")
     os.chdir(rank["directory"])
 
 

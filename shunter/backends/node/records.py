@@ -63,11 +63,16 @@ def hold(path: str, kind: int) -> int | None:
     return held
 
 
-def fifo(path: str, mode: int) -> int:
-    """Return a FIFO to read from that never ends, since we could write to it too."""
+def fifo(path: str, writer: int | None = None) -> int:
+    """Return a FIFO to read from that never ends, since we could write to it too.
+
+    Nobody else may write to it, but for the user with the id `writer`.
+    """
     if not os.path.exists(path):
-        os.mkfifo(path)
-    os.chmod(path, mode)
+        os.mkfifo(path, 0o600)
+    os.chmod(path, 0o600)
+    if writer is not None:
+        os.chown(path, writer, -1)
     return os.open(path, os.O_RDWR | os.O_NONBLOCK)
 
 
@@ -92,13 +97,13 @@ def kill(pid: int, number: int) -> bool:
     return True
 
 
-def processes() -> dict[int, int]:
+def processes(proc: str = "/proc") -> dict[int, int]:
     """Return the parents of all processes that live; a zombie does not."""
     parents = {}
-    for name in sorted(os.listdir("/proc")):
+    for name in sorted(os.listdir(proc)):
         if name.isdigit():
             try:
-                with open(f"/proc/{name}/stat", "rb") as file:
+                with open(f"{proc}/{name}/stat", "rb") as file:
                     state, parent = file.read().rsplit(b")", 1)[1].split()[:2]
             except (OSError, IndexError):
                 continue

@@ -15,10 +15,13 @@ import signal
 import time
 from typing import Any
 
+from shunter.backends.node.cgroups import close_group, kills, members
+from shunter.backends.node.output import bound
 from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code
 from shunter.backends.node.records import fifo, get, kill, processes, put, tell
+from shunter.backends.node.sampling import Sampling
 
-POLL_S = 0.5
+POLL_S = 1.0
 KILL_POLL_S = 0.02
 STRONGER = ("cooperative", "signal", "restart")
 
@@ -40,7 +43,10 @@ class Supervision:
         signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, lambda *_: self.suspend(order["suspend"]["mode"]))
-        self.inputs = [fifo(f"{folder}/orders", 0o600), fifo(f"{folder}/channel", 0o622)]
+        user = order.get("user")
+        self.inputs = [fifo(f"{folder}/orders"), fifo(f"{folder}/channel", user and user["uid"])]
+        self.sampling = Sampling(folder, len(order["ranks"]), order.get("sample_s", 0))
+        self.looked_s = time.monotonic()
 
     def run(self) -> None:
         """Watch over the ranks until no process is left, and say how they ended."""
@@ -55,11 +61,11 @@ class Supervision:
             if self.inputs[1] in ready:
                 for said in _lines(self.inputs[1]):
                     self._hear(said)
-            self._check_heartbeat()
+            if time.monotonic() - self.looked_s >= self._look_s():
+                self._look()
             if self.stages and time.monotonic() >= self.due_s:
                 self._escalate()
-        stragglers = self._bury()
-        self._write_status(stragglers)
+        self._write_status(self._bury())
 
     def suspend(self, mode: str) -> None:
         """Ask the job to leave, in a mode, and from its deadline on in stronger ones."""
@@ -124,13 +130,29 @@ class Supervision:
                 if not kill(-pid, signal.SIGTERM):
                     kill(pid, signal.SIGTERM)  # it has no session of its own yet
         elif self.stage == "kill":
-            for pid in _descendants():
+            for pid in self._left():
                 kill(pid, signal.SIGKILL)
 
     def _patience_s(self) -> float:
         if not self.stages:
-            return POLL_S
-        return min(POLL_S, max(0.0, self.due_s - time.monotonic()))
+            return self._look_s()
+        return min(self._look_s(), max(0.0, self.due_s - time.monotonic()))
+
+    def _look_s(self) -> float:
+        """Return how often to look at what tells nothing by itself."""
+        limits = self.order.get("heartbeat")
+        return min(POLL_S, limits["deadline_s"] / 4) if limits else POLL_S
+
+    def _look(self) -> None:
+        self.looked_s = time.monotonic()
+        self._check_heartbeat()
+        self.sampling.look(self.looked_s)
+        most = self.order.get("output_bytes_max", 0)
+        for number in range(len(self.codes) if most else 0):
+            for name in ("stdout", "stderr"):
+                dropped = bound(f"{self.folder}/{name}.{number}", most)
+                if dropped:
+                    self.note("dropped", file=f"{name}.{number}", bytes=dropped)
 
     def _reap(self) -> None:
         for pid, wait_status in iter(_waited, (0, 0)):
@@ -158,13 +180,19 @@ class Supervision:
             self.terminate("fence", None)
 
     def _hear(self, said: dict[str, Any]) -> None:
-        """Note what the job says of its suspension; anything else is not for us."""
-        if said.get("what") == "acknowledged":
+        """Note what the job says of itself; anything else is not for us."""
+        if said.get("what") == "progress":
+            self.sampling.hear(said)
+        elif said.get("what") == "acknowledged":
             self.note("acknowledged")
         elif said.get("what") == "saved":
             self.saved = self.why == "suspend"
             step, size = said.get("step"), said.get("bytes")
             self.note("saved", checkpoint=str(said.get("checkpoint", "")), step=step, bytes=size)
+        elif said.get("what") == "failed":
+            self.note("failed", error=str(said.get("error", ""))[:500], step=said.get("step"))
+            if self.why == "suspend" and self.stage == "cooperative":
+                self._escalate()  # its deadline would bring nothing: it has gone on training
 
     def _check_heartbeat(self) -> None:
         """Kill the job when the daemon has not moved its heartbeat file for too long."""
@@ -183,13 +211,18 @@ class Supervision:
 
     def _bury(self) -> int:
         """Kill what the ranks left behind, and wait until it is gone; return how many."""
-        count = len(_descendants())
-        while left := _descendants():
+        count = len(self._left())
+        while left := self._left():
             for pid in left:
                 kill(pid, signal.SIGKILL)
             time.sleep(0.002)
             self._reap()
         return count
+
+    def _left(self) -> list[int]:
+        """Return all processes of the attempt, wherever they forked to."""
+        group = self.order.get("cgroup")
+        return sorted({*_descendants(), *(members(group) if group else ())})
 
     def _write_status(self, stragglers: int) -> None:
         code = self.failed or gang_code([code or 0 for code in self.codes])
@@ -198,6 +231,10 @@ class Supervision:
         # A launcher between us and what saved (torchrun) turns its 75 into a failure of its own.
         saved = code == EXIT_SUSPENDED or (self.saved and code != 0)
         suspended = self.why in ("", "suspend") and (saved or stopped)
+        group = self.order.get("cgroup")
+        short = kills(group) if group else 0
+        if short:
+            self._explain_kill()
         status = {
             "code": code,
             "codes": self.codes,
@@ -205,6 +242,7 @@ class Supervision:
             "why": self.why,
             "saved": saved,
             "stragglers": stragglers,
+            "memory_kills": short,
             "ended_ns": time.monotonic_ns(),
         }
         while True:
@@ -213,7 +251,18 @@ class Supervision:
                 break
             except OSError:  # a full disk: nobody may think this attempt over, or its end lost
                 time.sleep(POLL_S)
+        if group:
+            close_group(group)
         self.announce()
+
+    def _explain_kill(self) -> None:
+        """Say in the job's own output why it was killed."""
+        line = f"shunter: killed for using more than its {self.order['memory_mb']} MiB of memory\n"
+        try:
+            with open(f"{self.folder}/stderr.0", "a", encoding="utf-8") as file:
+                file.write(line)
+        except OSError:
+            return
 
 
 def _lines(fifo: int) -> list[dict[str, Any]]:

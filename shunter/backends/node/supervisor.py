@@ -1,17 +1,18 @@
 """The supervisor: one attempt of a job on one machine, run by a process that outlives the daemon.
 
-This, ranks.py and records.py need the standard library only, of Python 3.8 or later, so that they
-can be pushed to any host. They are imported (see `command`), so that their bytecode is cached.
-A root folder holds `jobs/JOB/ATTEMPT/` with all that is known of an attempt:
+This folder needs the standard library only, of Python 3.8 or later, so that it can be pushed to any
+host (bundle.py makes one file of it). A root folder holds `jobs/JOB/ATTEMPT/` with all that is
+known of an attempt:
 
     lock        flock held by the supervisor: free means that it is gone
     ranks.lock  flock the ranks and their children inherit: free means that they are gone too
     started     written before the first exec; with `lock` free and without it: never started
     status      written after the last process was reaped: how the attempt ended
     journal     one line each time a suspension was asked for, acknowledged, saved, escalated
+    sample      how far and how fast it is, and what it uses; replaced every few seconds
     suspend     there once the job is asked to save and leave with exit code 75
     orders, channel     FIFOs: from the daemon, and from the job, to the supervisor
-    stdout.N, stderr.N  what rank N printed
+    stdout.N, stderr.N  what rank N printed, up to a bound (see output.py)
 
 Records are written, synced and renamed. Starting and fencing an attempt exclude each other by a
 lock, so that a fenced attempt has either been seen or will never start. Every rank has a session of
@@ -33,6 +34,7 @@ import signal
 import time
 from typing import Any
 
+from shunter.backends.node.cgroups import open_group
 from shunter.backends.node.ranks import adopt_orphans, spawn
 from shunter.backends.node.records import LINE_BYTES_MAX, boot_id, folder_of, get, hold, put
 from shunter.backends.node.supervision import Supervision
@@ -78,21 +80,17 @@ def _become_supervisor(root: str, folder: str, order: dict[str, Any], answer: in
     fences = [hold(f"{root}/term.lock", fcntl.LOCK_SH)]
     fences.append(hold(f"{root}/jobs/{order['job']}/fence.lock", fcntl.LOCK_EX))
     cause = _refusal(root, order)
-    if not cause:
-        told = {name: order[name] for name in ("job", "attempt", "term", "placement", "ranks")}
-        told["ranks"] = [{**rank, "env": {}} for rank in told["ranks"]]  # values are secrets
-        told.update(pid=os.getpid(), boot=boot_id(), started_ns=time.monotonic_ns())
-        put(f"{folder}/started", told)
-    for held in fences:
-        if held is not None:
-            os.close(held)
     if cause:
         _reply(answer, {"answer": "refused", "cause": cause})
         return
-    supervision = Supervision(root, folder, order)
-    _open_checkpoints(f"{root}/jobs/{order['job']}/checkpoints", order.get("user"))
-    lock = hold(f"{folder}/ranks.lock", fcntl.LOCK_EX)
-    assert lock is not None, "a lock that waits was refused"
+    try:
+        supervision, lock = _prepare(root, folder, order)
+    except OSError as error:  # a full disk, say: nothing was begun
+        _reply(answer, {"answer": "failed", "cause": f"its supervisor cannot work: {error}"})
+        return
+    for held in fences:
+        if held is not None:
+            os.close(held)
     for number in range(len(order["ranks"])):
         supervision.living[spawn(folder, order, number, lock)] = number
     os.close(lock)
@@ -100,6 +98,22 @@ def _become_supervisor(root: str, folder: str, order: dict[str, Any], answer: in
     os.close(answer)
     supervision.announce()
     supervision.run()
+
+
+def _prepare(root: str, folder: str, order: dict[str, Any]) -> tuple[Supervision, int]:
+    """Make all that the ranks need, and last the record that says they started."""
+    _open_checkpoints(f"{root}/jobs/{order['job']}/checkpoints", order.get("user"))
+    if order.get("cgroup"):
+        open_group(order["cgroup"], order["memory_mb"])
+    supervision = Supervision(root, folder, order)
+    lock = hold(f"{folder}/ranks.lock", fcntl.LOCK_EX)
+    assert lock is not None, "a lock that waits was refused"
+    told = {name: order[name] for name in ("job", "attempt", "term", "placement", "ranks")}
+    told["ranks"] = [{**rank, "env": {}} for rank in told["ranks"]]  # values are secrets
+    told.update(port=order.get("port"), gpus=order.get("gpus", []), cgroup=order.get("cgroup"))
+    told.update(pid=os.getpid(), boot=boot_id(), started_ns=time.monotonic_ns())
+    put(f"{folder}/started", told)
+    return supervision, lock
 
 
 def _reply(answer: int, record: dict[str, Any]) -> None:
@@ -111,12 +125,9 @@ def _reply(answer: int, record: dict[str, Any]) -> None:
 
 def _open_checkpoints(path: str, user: dict[str, Any] | None) -> None:
     """Make the folder that all attempts of a job share, and give it to its user."""
-    try:
-        os.makedirs(path, 0o700, exist_ok=True)
-        if user is not None:
-            os.chown(path, user["uid"], user["gid"])
-    except OSError:
-        return  # a full disk, say: the job will say so when it saves
+    os.makedirs(path, 0o700, exist_ok=True)
+    if user is not None:
+        os.chown(path, user["uid"], user["gid"])
 
 
 def _refusal(root: str, order: dict[str, Any]) -> str:

@@ -1,19 +1,7 @@
-"""What jobs use and how fast they run: samples of processes, GPUs and the training SDK."""
+"""What jobs use and how fast they run: the supervisors' samples, and GPUs."""
 
 from shunter.backends.profiles.gpus import GpuFault, GpuReader, GpuUse, NoGpus
-from shunter.backends.profiles.printed import printed_speed
-from shunter.backends.profiles.processes import Processes, ProcessUse
-from shunter.backends.profiles.sampler import Sampler
+from shunter.backends.profiles.sampler import profile_of
 from shunter.backends.profiles.thinning import Thinning
 
-__all__ = [
-    "GpuFault",
-    "GpuReader",
-    "GpuUse",
-    "NoGpus",
-    "ProcessUse",
-    "Processes",
-    "Sampler",
-    "Thinning",
-    "printed_speed",
-]
+__all__ = ["GpuFault", "GpuReader", "GpuUse", "NoGpus", "Thinning", "profile_of"]

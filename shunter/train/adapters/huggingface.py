@@ -6,7 +6,6 @@ all attempts; resume with `trainer.train(resume_from_checkpoint=last(arguments.o
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ def suspension(run: Run | None = None) -> Any:
 
         def __init__(self) -> None:
             self.run = run or start()
-            self.asked_at: float | None = None
+            self.is_asked = False
 
         def on_train_begin(self, _: Any, state: Any, control: Any, **__: Any) -> None:
             """Count on from the checkpoint that the Trainer has loaded."""
@@ -42,17 +41,17 @@ def suspension(run: Run | None = None) -> Any:
             """Tell the step, and ask the Trainer to save and stop."""
             del state
             if self.run.boundary():
-                self.asked_at = time.monotonic()
+                self.is_asked = True
                 control.should_save = True
                 control.should_evaluate = False
             return control
 
         def on_save(self, args: Any, state: Any, control: Any, **__: Any) -> Any:
             """Leave once the checkpoint that was asked for is written."""
-            if self.asked_at is not None:
+            if self.is_asked:
                 folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-                self.run.saved_by_script(folder, time.monotonic() - self.asked_at)
-                self.asked_at = None
+                self.run.saved_by_script(folder)
+                self.is_asked = False
             return control
 
     return Suspension()

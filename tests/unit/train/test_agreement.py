@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from shunter.train import channel
-from shunter.train.agreement import ChannelAgreement
+from shunter.train import votes
+from shunter.train.agreement import FileAgreement
 from shunter.train.checkpoints import Checkpoints
 from shunter.train.parts import Parts
 from shunter.train.run import Run
-from tests.unit.train.toy import Model, leave
+from tests.unit.train.toy import Model, Supervisor, leave
 
 RANK = """
 import os, random, sys, time
@@ -24,7 +24,7 @@ print("ended", flush=True)
 """
 
 
-def boundaries(ranks: list[ChannelAgreement], chance: random.Random, seen_from: int) -> list[int]:
+def boundaries(ranks: list[FileAgreement], chance: random.Random, seen_from: int) -> list[int]:
     """Let ranks pass boundaries in a random order until each has stopped; return where."""
     ticks, stopped = [0] * len(ranks), [0] * len(ranks)
     while not all(stopped):
@@ -39,12 +39,12 @@ def boundaries(ranks: list[ChannelAgreement], chance: random.Random, seen_from: 
 def test_ranks_stop_at_the_same_boundary_however_they_drift(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     world = chance.randint(2, 5)
-    ranks = [ChannelAgreement(tmp_path, rank, world) for rank in range(world)]
+    ranks = [FileAgreement(tmp_path, rank, world) for rank in range(world)]
     assert len({*boundaries(ranks, chance, chance.randint(1, 12))}) == 1
 
 
 def test_stop_is_one_past_the_highest_rank(tmp_path: Path) -> None:
-    first, second = (ChannelAgreement(tmp_path, rank, 2) for rank in (0, 1))
+    first, second = (FileAgreement(tmp_path, rank, 2) for rank in (0, 1))
     assert not first.stops(5, 1)
     assert not second.stops(6, 1)
     assert not first.stops(6, 1)
@@ -52,23 +52,20 @@ def test_stop_is_one_past_the_highest_rank(tmp_path: Path) -> None:
 
 
 def test_ranks_go_on_at_once_where_one_has_ended(tmp_path: Path) -> None:
-    first, second = (ChannelAgreement(tmp_path, rank, 2) for rank in (0, 1))
+    first, second = (FileAgreement(tmp_path, rank, 2) for rank in (0, 1))
     second.ends()
     assert not first.stops(3, 1)
     assert not first.stops(4, 1)
-    channel.put(channel.answer_path(tmp_path, "saved", 1, 0), {})
     assert not first.all_saved(1, saved=True)
 
 
 def test_ranks_go_on_where_one_cannot_save(tmp_path: Path) -> None:
-    channel.put(channel.answer_path(tmp_path, "saved", 1, 0), {})
-    channel.put(channel.answer_path(tmp_path, "failed", 1, 1), {})
-    assert not ChannelAgreement(tmp_path, 0, 2).all_saved(1, saved=True)
+    votes.put(votes.path_of(tmp_path, "failed", 1, 1), {})
+    assert not FileAgreement(tmp_path, 0, 2).all_saved(1, saved=True)
 
 
 def test_rank_that_never_answers_is_given_up(tmp_path: Path) -> None:
-    channel.put(channel.answer_path(tmp_path, "saved", 1, 0), {})
-    assert not ChannelAgreement(tmp_path, 0, 2, wait_s=0.0).all_saved(1, saved=True)
+    assert not FileAgreement(tmp_path, 0, 2, wait_s=0.0).all_saved(1, saved=True)
 
 
 def test_replicated_parts_are_saved_once_and_read_by_all(tmp_path: Path) -> None:
@@ -78,31 +75,31 @@ def test_replicated_parts_are_saved_once_and_read_by_all(tmp_path: Path) -> None
         model.weights, own.weights = [1.0], [float(rank)]
         parts = Parts({"model": model, "own": own}, replicated=["model"])
         assert store.latest() is None  # not before every rank has written
-        Run(None, store, rank=rank, world=2, parts=parts, leave=leave).save()
+        Run(store, rank=rank, world=2, parts=parts, leave=leave).save()
     model, own = Model(), Model()
     parts = Parts({"model": model, "own": own}, replicated=["model"])
-    Run(None, stores[1], rank=1, world=2, parts=parts, leave=leave).resume()
+    Run(stores[1], rank=1, world=2, parts=parts, leave=leave).resume()
     assert (model.weights, own.weights) == ([1.0], [1.0])
 
 
 def test_processes_of_a_job_stop_together(tmp_path: Path) -> None:
     """Three real processes that drift; all exit with 75 at one step, each with its checkpoint."""
-    line = tmp_path / "channel"
-    line.mkdir()
-    environment = {"SHUNTER_CHANNEL": str(line), "SHUNTER_CHECKPOINTS": str(tmp_path / "store")}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", RANK, "100000"],
-            env={**environment, "RANK": str(rank), "WORLD_SIZE": "3"},
-            cwd=Path(__file__).parents[3],
-        )
-        for rank in range(3)
-    ]
-    while len(channel.progress(line)) < 3:
-        assert all(rank.poll() is None for rank in ranks)
-    channel.ask_suspend(line, 1, 30.0)
-    assert [rank.wait(60) for rank in ranks] == [75, 75, 75]
-    saved = channel.answers(line, "saved", 1)
-    assert len({each["step"] for each in saved.values()}) == 1
-    assert channel.is_saved(line, 1)
-    assert Checkpoints(tmp_path / "store", attempt=2, rank=0, world=3).latest() is not None
+    store = tmp_path / "store"
+    with Supervisor(tmp_path / "attempt") as supervisor:
+        environment = supervisor.environment(store)
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, "-c", RANK, "100000"],
+                env={**environment, "RANK": str(rank), "WORLD_SIZE": "3"},
+                cwd=Path(__file__).parents[3],
+            )
+            for rank in range(3)
+        ]
+        while len({each["rank"] for each in supervisor.told("progress")}) < 3:
+            assert all(rank.poll() is None for rank in ranks)
+        supervisor.ask()
+        assert [rank.wait(60) for rank in ranks] == [75, 75, 75]
+        (saved,) = supervisor.told("saved")
+    found = [votes.get(path) for path in sorted(store.glob("*/step-*/rank-*.json"))]
+    assert [each and each["step"] for each in found] == [saved["step"]] * 3
+    assert Checkpoints(store, attempt=2, rank=0, world=3).latest() is not None

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed: pip install torch")
 
 from shunter.train import channel
+from tests.unit.train.toy import Supervisor
 
 MODEL = """
 import json, os, sys
@@ -36,8 +37,7 @@ for epoch in run.epochs(3):
         optimizer.zero_grad(); loss.backward(); optimizer.step(); schedule.step()
         print(json.dumps([run.steps_done + 1, loss.item().hex()]), flush=True)
         if run.steps_done + 1 == stop_at:
-            from pathlib import Path
-            train.channel.ask_suspend(Path(os.environ["SHUNTER_CHANNEL"]), 1, 30.0)
+            open(os.environ["SHUNTER_SUSPEND"], "w").close()
         run.step()
 """
 )
@@ -53,34 +53,29 @@ for step in range(10**6):
     loss = model(data[rank::2]).square().mean()
     optimizer.zero_grad(); loss.backward(); optimizer.step()
     if rank == 1 and step == 20:
-        from pathlib import Path
-        train.channel.ask_suspend(Path(os.environ["SHUNTER_CHANNEL"]), 1, 30.0)
+        open(os.environ["SHUNTER_SUSPEND"], "w").close()
     run.step()
 """
 )
 
 
-def environment(folder: Path, attempt: int) -> dict[str, str]:
-    line = folder / f"channel-{attempt}"
-    line.mkdir(parents=True)
-    return {
-        **os.environ,
-        channel.CHANNEL: str(line),
-        channel.CHECKPOINTS: str(folder / "checkpoints"),
-        channel.ATTEMPT: str(attempt),
-    }
+def environment(supervisor: Supervisor, folder: Path, attempt: int) -> dict[str, str]:
+    named = supervisor.environment(folder / "checkpoints")
+    return {**os.environ, **named, channel.ATTEMPT: str(attempt)}
 
 
 def run_to(folder: Path, attempt: int, stop_at: int, kind: str, code: int) -> list[str]:
     # Another seed for each attempt: nothing but the checkpoint may carry chance over.
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(stop_at), str(attempt), kind],
-        env=environment(folder, attempt),
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[3],
-    )
+    folder.mkdir(exist_ok=True)
+    with Supervisor(folder / str(attempt)) as supervisor:
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, str(stop_at), str(attempt), kind],
+            env=environment(supervisor, folder, attempt),
+            check=False,
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parents[3],
+        )
     assert done.returncode == code, done.stderr
     return done.stdout.splitlines()
 
@@ -98,18 +93,18 @@ def test_resumed_losses_of_torch_are_bit_identical(tmp_path: Path, kind: str) ->
 
 def test_ranks_of_torch_distributed_stop_at_one_step(tmp_path: Path) -> None:
     meeting = {"MEETING": str(tmp_path / "meeting"), "WORLD_SIZE": "2"}
-    shared = environment(tmp_path, 1)
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", DISTRIBUTED, "0", "1", "own"],
-            env={**shared, **meeting, "RANK": str(rank)},
-            cwd=Path(__file__).parents[3],
-        )
-        for rank in range(2)
-    ]
-    assert [rank.wait(120) for rank in ranks] == [channel.EXIT_SUSPENDED] * 2
-    line = Path(shared[channel.CHANNEL])
-    saved = channel.answers(line, "saved", 1)
-    assert [each["step"] for each in saved.values()] == [22, 22]
-    assert channel.is_saved(line, 1)
-    assert saved[1]["bytes"] < saved[0]["bytes"]  # rank 0 alone saved model and optimizer
+    with Supervisor(tmp_path / "attempt") as supervisor:
+        shared = environment(supervisor, tmp_path, 1)
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, "-c", DISTRIBUTED, "0", "1", "own"],
+                env={**shared, **meeting, "RANK": str(rank)},
+                cwd=Path(__file__).parents[3],
+            )
+            for rank in range(2)
+        ]
+        assert [rank.wait(120) for rank in ranks] == [channel.EXIT_SUSPENDED] * 2
+        (saved,) = supervisor.told("saved")
+    assert saved["step"] == 22
+    first, second = (Path(saved["checkpoint"]) / f"rank-{rank}.state" for rank in (0, 1))
+    assert second.stat().st_size < first.stat().st_size  # rank 0 alone saved model and optimizer

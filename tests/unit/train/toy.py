@@ -1,12 +1,18 @@
 """A model in pure Python with what makes resuming hard: momentum, noise, a shuffled loader."""
 
+import json
+import os
 import random
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from types import TracebackType
+from typing import Any, NoReturn, Self
 
+from shunter.train import channel
 from shunter.train.checkpoints import Checkpoints
 from shunter.train.parts import Parts
+from shunter.train.requests import Requests
 from shunter.train.run import Run
 
 BATCHES = 5
@@ -49,9 +55,59 @@ class Loader:
         return iter([[float(n), n * 0.5, 1.0] for n in order])
 
 
-def run_of(channel: Path | None, checkpoints: Path | None, model: Model, attempt: int = 1) -> Run:
+class Supervisor:
+    """The other end of the channel: it asks by a file and reads a FIFO."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        self.line, self.asks = folder / "channel", folder / "suspend"
+        os.mkfifo(self.line)
+        self._reader = os.open(self.line, os.O_RDWR | os.O_NONBLOCK)
+        self._lines: list[dict[str, Any]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        os.close(self._reader)
+
+    def ask(self) -> None:
+        """Ask the job to save and leave; again, if it was asked before."""
+        self.asks.unlink(missing_ok=True)
+        self.asks.touch()
+
+    def told(self, what: str) -> list[dict[str, Any]]:
+        """Return all lines of a kind so far."""
+        with suppress(BlockingIOError):
+            said = os.read(self._reader, 1 << 16)
+            self._lines += [json.loads(line) for line in said.splitlines()]
+        return [line for line in self._lines if line["what"] == what]
+
+    def environment(self, checkpoints: Path) -> dict[str, str]:
+        """Return what a job finds in its environment."""
+        return {
+            channel.CHANNEL: str(self.line),
+            channel.SUSPEND: str(self.asks),
+            channel.CHECKPOINTS: str(checkpoints),
+        }
+
+
+def run_of(
+    supervisor: Supervisor | None, checkpoints: Path | None, model: Model, attempt: int = 1
+) -> Run:
     store = Checkpoints(checkpoints, attempt=attempt, rank=0, world=1) if checkpoints else None
-    run = Run(channel, store, parts=Parts({"model": model}), leave=leave)
+    run = Run(
+        store,
+        parts=Parts({"model": model}),
+        leave=leave,
+        requests=Requests(str(supervisor.asks)) if supervisor else None,
+        line=channel.Channel(str(supervisor.line)) if supervisor else None,
+    )
     run.resume()
     return run
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.node.bundle import bundle, digest
+from shunter.backends.node.bundle import MODULES, bundle, digest
 from tests.faults.supervised import wait_for
 
 PATIENCE_S = 20.0
@@ -58,6 +58,12 @@ def test_bundle_is_the_same_every_time_and_under_every_hash_seed() -> None:
         for seed in ("1", "2")
     }
     assert digests == {digest(bundle())}
+
+
+def test_no_module_of_the_folder_is_forgotten() -> None:
+    folder = Path(str(sys.modules[bundle.__module__].__file__)).parent
+    names = {path.stem for path in sorted(folder.glob("*.py"))} - {"__init__", "bundle"}
+    assert names == set(MODULES)
 
 
 def test_no_two_modules_of_the_bundle_define_one_name() -> None:

@@ -1,41 +1,13 @@
-from pathlib import Path
-
-from shunter.backends.profiles.gpus import GpuFault, GpuUse, NoGpus
-from shunter.backends.profiles.processes import Processes, ProcessUse
-from shunter.backends.profiles.sampler import Sampler
-from shunter.backends.profiles.thinning import Thinning
+from shunter.backends.profiles import GpuUse, Thinning, profile_of
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId
-from shunter.train import channel
 
 JOB = JobId("j1")
+SAMPLE = {"step": 40, "batch_s": 0.3, "pids": [10, 11], "cpus": 1.5, "memory_mb": 500}
 
 
-class Quiet(Processes):
-    def read(self, now_s: float) -> ProcessUse | None:
-        return ProcessUse(pids=(10, 11), memory_mb=500, cpus=1.5) if now_s >= 0 else None
-
-
-class Gpus:
-    def __init__(self, found: tuple[GpuUse, ...] | NoGpus) -> None:
-        self.found = found
-
-    def read(self, indices: object = None) -> tuple[GpuUse, ...] | NoGpus:
-        return self.found
-
-
-def sampler(
-    found: tuple[GpuUse, ...] | NoGpus, folder: Path | None = None, *, is_exclusive: bool = True
-) -> Sampler:
-    return Sampler(
-        JOB,
-        2,
-        processes=Quiet(10),
-        folder=folder,
-        gpus=(0, 1),
-        is_exclusive=is_exclusive,
-        reader=Gpus(found),  # type: ignore[arg-type]  # a stand-in with its one method
-    )
+def profile(*gpus: GpuUse, is_exclusive: bool = True) -> ProfileSampled:
+    return profile_of(7, JOB, 2, SAMPLE, gpus, is_exclusive=is_exclusive)
 
 
 def sample(at_s: float, batch_s: float = 0.1) -> ProfileSampled:
@@ -49,15 +21,12 @@ def sample(at_s: float, batch_s: float = 0.1) -> ProfileSampled:
     )
 
 
-def test_sample_gathers_sdk_processes_and_gpus(tmp_path: Path) -> None:
-    for rank, (step, batch_s) in enumerate([(40, 0.2), (41, 0.3)]):
-        said = {"step": step, "batch_s": batch_s}
-        channel.put(channel.progress_path(tmp_path, rank), said)
+def test_profile_joins_the_sample_and_the_gpus() -> None:
     gpus = (
         GpuUse(0, utilisation=0.5, memory_mb=900, memory_by_pid={10: 300, 99: 600}),
         GpuUse(1, utilisation=1.0, memory_mb=200, memory_by_pid={11: 200}),
     )
-    assert sampler(gpus, tmp_path).sample(7, 0.0) == ProfileSampled(
+    assert profile(*gpus) == ProfileSampled(
         at_us=7,
         job_id=JOB,
         attempt=2,
@@ -71,31 +40,14 @@ def test_sample_gathers_sdk_processes_and_gpus(tmp_path: Path) -> None:
 
 
 def test_hidden_processes_count_as_the_jobs_on_its_own_gpus_only() -> None:
-    gpus = (GpuUse(0, memory_mb=900, memory_by_pid={99: 600}),)
-    own = sampler(gpus).sample(7, 0.0)
-    shared = sampler(gpus, is_exclusive=False).sample(7, 0.0)
-    assert own is not None
-    assert shared is not None
+    gpu = GpuUse(0, memory_mb=900, memory_by_pid={99: 600})
+    own, shared = profile(gpu), profile(gpu, is_exclusive=False)
     assert (own.gpu_memory_mb, shared.gpu_memory_mb) == (900, 0)
 
 
-def test_machine_without_gpus_still_gives_samples() -> None:
-    watched = sampler(NoGpus(GpuFault.no_driver))
-    found = watched.sample(7, 0.0)
-    assert found is not None
+def test_machine_without_gpus_still_gives_profiles() -> None:
+    found = profile()
     assert (found.gpu_utilisation, found.gpu_memory_mb, found.cpus) == (None, None, 1.5)
-    assert watched.gpu_state == NoGpus(GpuFault.no_driver)
-
-
-def test_job_without_the_sdk_is_timed_by_what_it_prints(tmp_path: Path) -> None:
-    (tmp_path / "stderr.0").write_text("3/9 [00:01<00:08, 4.00it/s]")
-    printed = Sampler(JOB, 1, processes=Quiet(10), printed=tmp_path / "stderr.0").sample(7, 0.0)
-    assert printed is not None
-    assert (printed.step, printed.batch_s) == (3, 0.25)
-
-
-def test_job_that_is_gone_gives_no_sample() -> None:
-    assert sampler(()).sample(7, -1.0) is None
 
 
 def test_steady_job_says_so_once_a_minute() -> None:

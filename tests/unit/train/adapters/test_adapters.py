@@ -5,26 +5,26 @@ What is proven is our half: which method is called when, and what we do in it.
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from shunter.train import channel, run
+from shunter.train import run
 from shunter.train.adapters import accelerate, huggingface, lightning
-from tests.unit.train.toy import Left, leave
+from tests.unit.train.toy import Left, Supervisor, leave
 
 
 @pytest.fixture
-def line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The channel of a run under Shunter, in which leaving raises."""
-    folder = tmp_path / "channel"
-    folder.mkdir()
-    monkeypatch.setenv(channel.CHANNEL, str(folder))
-    monkeypatch.setenv(channel.CHECKPOINTS, str(tmp_path / "checkpoints"))
-    monkeypatch.setattr(run, "leave_at_once", leave)
-    return folder
+def supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervisor]:
+    """The supervisor of a run in which leaving raises."""
+    with Supervisor(tmp_path / "attempt") as found:
+        for name, value in found.environment(tmp_path / "checkpoints").items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(run, "leave_at_once", leave)
+        yield found
 
 
 def library(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None:
@@ -35,7 +35,7 @@ def library(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None:
 
 
 def test_trainer_is_asked_to_save_and_left_after_it(
-    line: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library(monkeypatch, "transformers", TrainerCallback=object)
     callback = huggingface.suspension()
@@ -45,7 +45,7 @@ def test_trainer_is_asked_to_save_and_left_after_it(
     callback.on_train_begin(arguments, state, control)
     callback.on_step_end(arguments, state, control, model=None)
     assert not control.should_save
-    channel.ask_suspend(line, 1, 5.0)
+    supervisor.ask()
     callback.on_step_end(arguments, state, control)
     assert control.should_save
     state.global_step = 42
@@ -54,8 +54,8 @@ def test_trainer_is_asked_to_save_and_left_after_it(
     (folder / "trainer_state.json").write_text("{}")
     with pytest.raises(Left):
         callback.on_save(arguments, state, control)
-    saved = channel.answers(line, "saved", 1)[0]
-    assert (saved["step"], saved["path"], saved["bytes"]) == (42, str(folder), 2)
+    (saved,) = supervisor.told("saved")
+    assert (saved["step"], saved["checkpoint"], saved["bytes"]) == (42, str(folder), 2)
     assert huggingface.last(arguments.output_dir) == str(folder)
 
 
@@ -70,7 +70,7 @@ def test_last_checkpoint_counts_numbers_and_skips_halves(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", ["lightning.pytorch", "pytorch_lightning"])
 def test_lightning_saves_into_our_folder_and_resumes(
-    line: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "lightning.pytorch", None)
     library(monkeypatch, name, Callback=object)
@@ -80,15 +80,16 @@ def test_lightning_saves_into_our_folder_and_resumes(
     callback = lightning.suspension()
     assert callback.resume_path is None
     callback.on_train_batch_end(trainer, None, None, None, 0)
-    channel.ask_suspend(line, 1, 5.0)
+    supervisor.ask()
     with pytest.raises(Left):
         callback.on_train_batch_end(trainer, None, None, None, 1)
+    supervisor.asks.unlink()
     again = lightning.suspension()
     assert Path(again.resume_path).read_text() == "weights"
     assert again.run.steps_done == 2
 
 
-def test_accelerator_saves_and_loads_its_state(line: Path) -> None:
+def test_accelerator_saves_and_loads_its_state(supervisor: Supervisor) -> None:
     class Accelerator:
         def __init__(self) -> None:
             self.loaded: dict[str, int] | None = None
@@ -100,7 +101,7 @@ def test_accelerator_saves_and_loads_its_state(line: Path) -> None:
         def load_state(self, folder: str) -> None:
             self.loaded = json.loads((Path(folder) / "model.json").read_text())
 
-    channel.ask_suspend(line, 1, 5.0)
+    supervisor.ask()
     with pytest.raises(Left):
         accelerate.started(Accelerator()).step()
     accelerator = Accelerator()

@@ -1,0 +1,68 @@
+"""What a job finds in its environment: the contract that frameworks and the SDK rely on.
+
+What the submitter gave, names and values, lies in a file beside the job's attempts that only we can
+read, never in the log. What is promised here wins over it. docs/reference/environment.md lists all.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from shunter.errors import BackendError
+from shunter.events.values.ids import JobId
+
+__all__ = ["given_to", "path_of", "rank_environment"]
+
+LOOPBACK = "127.0.0.1"
+
+
+def path_of(root: str, job_id: JobId) -> Path:
+    """Return where a job's environment lies: a JSON object of texts, mode 0600."""
+    return Path(root) / "jobs" / job_id / "environment.json"
+
+
+def given_to(root: str, job_id: JobId) -> dict[str, str]:
+    """Return the environment that a job's submitter gave it.
+
+    Raises:
+        BackendError: the file cannot be read, or is no object of names and texts.
+    """
+    path = path_of(root, job_id)
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:  # its text is secret: only where it is wrong is told
+        what = error.strerror if isinstance(error, OSError) else "it is no JSON"
+        raise BackendError(f"the environment of job {job_id} in {path}: {what}") from None
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise BackendError(f"the environment of job {job_id} in {path}: expected texts by name")
+    return found
+
+
+def rank_environment(
+    *,
+    job: JobId,
+    attempt: int,
+    is_resumed: bool,
+    rank: int,
+    world: int,
+    master: tuple[str, int],
+    gpus: str,
+    checkpoints: str,
+) -> Mapping[str, str]:
+    """Return what is promised to a rank: one process for each server."""
+    return {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(world),
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "MASTER_ADDR": master[0],
+        "MASTER_PORT": str(master[1]),
+        "CUDA_VISIBLE_DEVICES": gpus,
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the order in which NVML counts too
+        "SHUNTER_JOB": job,
+        "SHUNTER_ATTEMPT": str(attempt),
+        "SHUNTER_CHECKPOINT_DIR": checkpoints,
+        **({"SHUNTER_RESUME": "1"} if is_resumed else {}),
+    }

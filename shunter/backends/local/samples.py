@@ -1,0 +1,100 @@
+"""What supervisors sample of their attempts, with the GPUs of this machine, on its way to the log.
+
+A supervisor leaves its newest sample in a file; GPUs are read once for all attempts, since NVML
+tells of whole GPUs. Thinned and in batches they become inputs of the round loop.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+import anyio
+from anyio import to_thread
+
+from shunter.backends.inbox import Inbox, Stamped
+from shunter.backends.local.watch import Watch
+from shunter.backends.node.records import get
+from shunter.backends.profiles import GpuReader, GpuUse, NoGpus, Thinning, profile_of
+from shunter.events.facts.profiles import ProfileSampled
+from shunter.events.values.ids import JobId
+
+__all__ = ["Samples"]
+
+Watched = Callable[[], Collection[Watch]]
+
+
+class Samples:
+    """Gathers the samples of a machine's attempts."""
+
+    def __init__(self, inbox: Inbox, every_s: float, reader: GpuReader | None = None) -> None:
+        self._inbox = inbox
+        self._every_s = every_s
+        self._reader = reader or GpuReader()
+        self._thinning = Thinning()
+        self._taken_ns: dict[JobId, int] = {}
+        self.gpu_state: tuple[GpuUse, ...] | NoGpus = ()
+
+    async def run(self, watched: Watched) -> None:
+        """Gather for ever; nothing is gathered where `every_s` is 0."""
+        while self._every_s:
+            await anyio.sleep(self._every_s)
+            await self.gather(watched)
+
+    async def gather(self, watched: Watched) -> None:
+        """Read what is new, and hand on what is due."""
+        for job_id in sorted(self._taken_ns.keys() - {watch.job_id for watch in watched()}):
+            del self._taken_ns[job_id]
+            self._thinning.forget(job_id)
+        read = await to_thread.run_sync(_read, [*watched()], dict(self._taken_ns))
+        if read:
+            self.gpu_state = await to_thread.run_sync(self._reader.read)
+        for watch, sample in read:
+            self._taken_ns[watch.job_id] = sample["at_ns"]
+            self._thinning.offer(self._profile(watch, sample, watched()))
+        running = {(watch.job_id, watch.attempt) for watch in watched()}
+        for profile in self._thinning.due(self._inbox.now_us()):
+            if (profile.job_id, profile.attempt) in running:
+                self._inbox.put(_stamped(profile))
+
+    def _profile(
+        self, watch: Watch, sample: Mapping[str, Any], watches: Iterable[Watch]
+    ) -> ProfileSampled:
+        own = gpus_of(watch)
+        others = {gpu for other in watches if other is not watch for gpu in gpus_of(other)}
+        gpus = () if isinstance(self.gpu_state, NoGpus) else self.gpu_state
+        return profile_of(
+            self._inbox.instant_us(sample["at_ns"]),
+            watch.job_id,
+            watch.attempt,
+            sample,
+            [gpu for gpu in gpus if own & {str(gpu.index), gpu.uuid}],
+            is_exclusive=not own & others,
+        )
+
+
+def gpus_of(watch: Watch) -> set[str]:
+    """Return the GPUs of an attempt as CUDA names them."""
+    return set(watch.started["gpus"]) if watch.started is not None else set()
+
+
+def _read(watches: Iterable[Watch], taken_ns: Mapping[JobId, int]) -> list[tuple[Watch, Any]]:
+    """Return the samples that were not taken before; runs in a thread."""
+    found = [(watch, get(f"{watch.folder}/sample")) for watch in watches]
+    return [
+        (watch, sample)
+        for watch, sample in found
+        if sample is not None and sample["at_ns"] > taken_ns.get(watch.job_id, 0)
+    ]
+
+
+def _stamped(profile: ProfileSampled) -> Stamped:
+    return lambda at_us: ProfileSampled(
+        at_us,
+        profile.job_id,
+        profile.attempt,
+        profile.step,
+        profile.batch_s,
+        profile.gpu_utilisation,
+        profile.gpu_memory_mb,
+        profile.cpus,
+        profile.memory_mb,
+    )

@@ -1,0 +1,70 @@
+"""What a rank printed: a bound on how much of it is kept, and the speed that a progress bar tells.
+
+Only the standard library of Python 3.8 or later, as in supervisor.py.
+"""
+
+# Paths are strings, as in supervisor.py.
+# ruff: noqa: PTH116, PTH123
+
+from __future__ import annotations
+
+import os
+import re
+
+HEAD_BYTES = 1 << 16
+TAIL_BYTES_MAX = 8 << 20
+LOOK_BYTES = 4096
+_BAR = re.compile(rb"(?:(\d+)/\d+ \[[^\]\r\n]*?)?\b(\d+(?:\.\d+)?)(it/s|s/it)\b")
+
+
+def bound(path: str, most: int) -> int:
+    """Drop the middle of what was printed beyond a bound; return how much.
+
+    The beginning and the end stay, with a line between them that says what is missing. What is
+    printed meanwhile is kept, but may come before that line.
+    """
+    try:
+        if os.stat(path).st_size <= most:
+            return 0
+        with open(path, "r+b", buffering=0) as file:
+            size = file.seek(0, os.SEEK_END)
+            head = min(HEAD_BYTES, most // 4)
+            file.seek(size - min(TAIL_BYTES_MAX, most // 4))
+            tail = file.read()
+            tail = tail[tail.find(b"\n") + 1 :]
+            dropped = size - head - len(tail)
+            file.truncate(head)
+        line = f"\nshunter: {dropped} bytes of output dropped here, a file may hold {most}\n"
+        with open(path, "ab", buffering=0) as file:  # at the end, wherever that is by now
+            file.write(line.encode() + tail)
+    except OSError:
+        return 0
+    return dropped
+
+
+def printed_speed(path: str) -> tuple[int | None, float | None]:
+    """Return the last step and mini-batch seconds that a progress bar shows.
+
+    None stands for what is absent. Read is what tqdm and its like print, such as
+    `450/1000 [00:10<00:12, 43.2it/s]`, or `2.31s/it` where a step takes longer than a second. Bars
+    are drawn over themselves, so the last one counts. It is a guess: a bar over files or an
+    evaluation looks the same.
+    """
+    found = list(_BAR.finditer(_end(path)))
+    if not found:
+        return None, None
+    step, number, unit = found[-1].groups()
+    rate = float(number)
+    if not rate:
+        return None, None
+    return int(step) if step else None, round(rate if unit == b"s/it" else 1 / rate, 9)
+
+
+def _end(path: str) -> bytes:
+    """Return the end of a file, whatever its length; empty where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LOOK_BYTES))
+            return file.read()
+    except OSError:
+        return b""

@@ -1,0 +1,77 @@
+"""Samples of an attempt: how far and how fast it is, and what CPU and memory it uses.
+
+The newest one lies in the file `sample`, replaced each time and never synced; whoever wants them
+all reads it often enough. The first come soon, so that a short job has one too.
+"""
+
+# Paths are strings, as in supervisor.py.
+# ruff: noqa: PTH105, PTH123
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+from shunter.backends.node.output import printed_speed
+from shunter.backends.node.usage import Usage
+
+FIRST_S = 2.0
+
+
+class Sampling:
+    """What an attempt told of its progress, and when to take the next sample."""
+
+    def __init__(self, folder: str, ranks: int, every_s: float) -> None:
+        self._folder = folder
+        self._ranks = ranks
+        self._every_s = every_s
+        self._usage = Usage(os.getpid())
+        self._told: dict[int, dict[str, Any]] = {}
+        self._next_s = time.monotonic() + min(FIRST_S, every_s)
+        self._wait_s = min(FIRST_S, every_s)
+        self._usage.read(time.monotonic())  # what CPUs are counted from
+
+    def hear(self, said: dict[str, Any]) -> None:
+        """Keep the newest progress of a rank."""
+        rank, step = said.get("rank"), said.get("step")
+        if isinstance(rank, int) and isinstance(step, int):
+            before = self._told.get(rank, {})
+            if said.get("batch_s") is None:
+                said["batch_s"] = before.get("batch_s")
+            self._told[rank] = said
+
+    def look(self, now_s: float) -> None:
+        """Take a sample if it is time; each waits twice as long as the last one."""
+        if not self._every_s or now_s < self._next_s:
+            return
+        self._wait_s = min(2 * self._wait_s, self._every_s)
+        self._next_s = now_s + self._wait_s
+        step, batch_s, printed = self._speed()
+        sample = {
+            "at_ns": time.monotonic_ns(),
+            "step": step,
+            "batch_s": batch_s,
+            "printed": printed,
+            **self._usage.read(now_s),
+        }
+        path = f"{self._folder}/sample"
+        try:
+            with open(f"{path}.new", "w", encoding="utf-8") as file:
+                json.dump(sample, file)
+            os.replace(f"{path}.new", path)
+        except OSError:
+            return  # a full disk costs the sample, never the job
+
+    def _speed(self) -> tuple[int | None, float | None, bool]:
+        """Return the step of the last rank, the slowest batch, and if it is a guess."""
+        if not self._told:
+            for name in ("stderr.0", "stdout.0"):
+                step, batch_s = printed_speed(f"{self._folder}/{name}")
+                if batch_s is not None:
+                    return step, batch_s, True
+            return None, None, False
+        batches = [each["batch_s"] for each in self._told.values()]
+        known = [each for each in batches if isinstance(each, (int, float))]
+        return min(each["step"] for each in self._told.values()), max(known, default=None), False
