@@ -22,6 +22,7 @@ MODULES = (
     "supervision",
     "supervisor",
     "session",
+    "carrying",
     "verbs",
 )
 OURS = "shunter.backends.node"

@@ -147,7 +147,9 @@ class Session:
         order = question["order"]
         if time.monotonic_ns() > question["before_ns"]:
             return {"answer": "late", "cause": "the order came too late"}
-        found = start(self.root, _at_home(order))
+        order = _at_home(order)
+        _open_folder(order["checkpoints"], order["user"])
+        found = start(self.root, order)
         return {**found, "known": self._known(order["job"], order["attempt"])}
 
     def fence(self, question: dict[str, Any]) -> dict[str, Any]:
@@ -271,6 +273,14 @@ def _at_home(order: dict[str, Any]) -> dict[str, Any]:
     given = {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, "USER": who.pw_name}
     ranks = [{**rank, "env": {**given, **rank["env"]}} for rank in order["ranks"]]
     return {**order, "user": user, "ranks": ranks}
+
+
+def _open_folder(path: str, user: dict[str, Any] | None) -> None:
+    """Make a folder that a job writes to, and give it to its user."""
+    if not os.path.isdir(path):
+        os.makedirs(path, 0o700, exist_ok=True)
+        if user is not None:
+            os.chown(path, user["uid"], user["gid"])
 
 
 def _is_free(port: int) -> bool:

@@ -35,7 +35,7 @@ PrintMotd no
 MaxSessions 10
 MaxStartups 10:30:100
 Subsystem sftp {sftp}
-SetEnv HOME={folder}/home
+SetEnv HOME={home}
 LogLevel VERBOSE
 """
 
@@ -152,7 +152,12 @@ class Farm:
 
     def _configure(self, host: FarmHost, keys: Path) -> None:
         text = CONFIGURATION.format(
-            port=host.port, address=host.address, folder=host.folder, keys=keys, sftp=host.sftp
+            port=host.port,
+            address=host.address,
+            folder=host.folder,
+            home=host.home,
+            keys=keys,
+            sftp=host.sftp,
         )
         (host.folder / "sshd_config").write_text(text)
 

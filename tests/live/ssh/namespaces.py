@@ -1,4 +1,4 @@
-"""sshd hosts that can be cut off and powered off: each in network and process namespaces of its own.
+"""sshd hosts that can be cut off and powered off, each in namespaces of its own.
 
 A host is a machine as far as a test can tell: its own address on a bridge, its own processes, which
 all die when its first one is killed, and its own name. Files are shared. It takes root.

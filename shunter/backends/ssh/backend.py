@@ -1,0 +1,409 @@
+"""Servers reached over SSH as one cluster: one connection a host, one supervisor an attempt.
+
+Orders of one job are carried out one after the other, those of different jobs side by side. What
+comes of them is what the supervisors' records say, told as it happens and looked at on a patrol. An
+order whose answer is lost is unknown: it is settled when the host answers again, or when no
+supervisor on it can be alive any more. Nothing is started again before that.
+"""
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from shunter.backends.inbox import Inbox, Stamped
+from shunter.backends.local.environment import given_to
+from shunter.backends.local.watch import Watch
+from shunter.backends.ssh.carrying import Carrier
+from shunter.backends.ssh.connecting import UnreachedError
+from shunter.backends.ssh.gangs import STRENGTH, Gang, Part, merged
+from shunter.backends.ssh.link import Link
+from shunter.backends.ssh.orders import orders_for
+from shunter.backends.ssh.places import Places
+from shunter.backends.ssh.settings import SshSettings
+from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
+from shunter.core.intake.inputs import Input
+from shunter.errors import BackendError
+from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
+from shunter.events.facts.execution import AttemptLost, LaunchFailed
+from shunter.events.values.allocation import Allocation
+from shunter.events.values.ids import JobId, NodeName
+
+__all__ = ["SshBackend"]
+
+Record = dict[str, Any]
+
+
+class SshBackend:
+    """Runs attempts on hosts that sshd lets us into; use it as an async context."""
+
+    def __init__(self, settings: SshSettings, start_us: int = 0) -> None:
+        self._settings = settings
+        self._inbox = Inbox(start_us)
+        limit = anyio.Semaphore(settings.simultaneous)
+        self._links = {host.name: Link(host, settings, limit, self) for host in settings.hosts}
+        self._places = Places(self._links)
+        self._carrier = Carrier(settings, self._links)
+        self._gangs: dict[JobId, Gang] = {}
+        self._newest: dict[JobId, int] = {}
+        self._orders: dict[JobId, deque[Effect]] = {}
+        self._moved_from: dict[JobId, tuple[NodeName, ...]] = {}
+        self._unreachable: set[NodeName] = set()
+        self._ports = 0
+        self._tasks: TaskGroup = anyio.create_task_group()
+
+    async def __aenter__(self) -> Self:
+        """Reach every host for the first time; those that do not answer are unreachable.
+
+        Raises:
+            BackendError: a host is another scheduler's.
+        """
+        await self._tasks.__aenter__()
+        for link in self._links.values():
+            self._tasks.start_soon(link.run)
+        try:
+            await self._take_over()
+        except BaseException as error:
+            await self.__aexit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave the hosts; what runs on them runs on."""
+        self._tasks.cancel_scope.cancel()
+        await self._tasks.__aexit__(kind, error, trace)
+
+    @property
+    def instant(self) -> bool:
+        """Real processes take time."""
+        return False
+
+    @property
+    def unreachable(self) -> frozenset[NodeName]:
+        """The hosts that do not answer, of whose attempts nothing is known."""
+        return frozenset(name for name, link in self._links.items() if not link.is_up)
+
+    def post(self, stamped: Stamped) -> None:
+        """Put a command of somebody into the inbox; it gets its instant there."""
+        self._inbox.put(stamped)
+
+    def now_us(self) -> int:
+        """Return the instant it is."""
+        return self._inbox.now_us()
+
+    async def observe(
+        self, until_us: int | None, gather_us: int = 0
+    ) -> tuple[int, Sequence[Input]]:
+        """Wait for inputs; a live world gathers nothing, it hands over what it sees."""
+        return await self._inbox.observe(until_us)
+
+    async def inventory(self) -> list[Record]:
+        """Return the records of every attempt on the hosts that answer, gangs as one.
+
+        An attempt of which a host knows that does not answer counts as running.
+        """
+        return await self._places.inventory()
+
+    def recall(self, unreachable: Sequence[NodeName]) -> None:
+        """Say which hosts an earlier term found unreachable or lost, so that no end is missed."""
+        for name in unreachable:
+            if self._links[name].is_up:
+                self._tell_reachable(name)
+            self._unreachable.add(name)
+
+    def adopt(
+        self,
+        job_id: JobId,
+        attempt: int,
+        *,
+        started: bool,
+        noted: int = 0,
+        on: Allocation | None = None,
+    ) -> None:
+        """Watch an attempt of an earlier term, of which some has been told already."""
+        nodes = self._places.of(job_id, attempt)
+        if not nodes and on is not None:
+            nodes = tuple(share.node for share in on.shares)
+            self._places.note(job_id, attempt, nodes)
+        self._newest[job_id] = attempt
+        watch = Watch(job_id, attempt, "", told_start=started, told_notes=noted)
+        gang = Gang(watch, {node: Part() for node in nodes})
+        self._gangs[job_id] = gang
+        self._watch(gang)
+
+    async def perform(self, effects: Sequence[Effect], now_us: int) -> None:
+        """Accept orders; what comes of them is observed."""
+        for effect in effects:
+            waiting = self._orders.get(effect.job_id)
+            if waiting is not None:
+                waiting.append(effect)
+                continue
+            self._orders[effect.job_id] = deque([effect])
+            self._tasks.start_soon(self._carry_out, effect.job_id)
+
+    async def read_output(
+        self, job_id: JobId, attempt: int, rank: int, stream: str, offset: int, size: int
+    ) -> tuple[bytes, int | None]:
+        """Return a piece of what a rank printed, read where it lies, and how much there is.
+
+        Raises:
+            BackendError: its host does not answer, or nobody knows of it.
+        """
+        node = await self._places.of_rank(job_id, attempt, rank)
+        name = f"{stream}.0"  # each host has one rank
+        link = self._links[node]
+        answer = await link.ask(
+            "read", job=job_id, attempt=attempt, name=name, offset=offset, bytes=size
+        )
+        return answer["data"].encode("latin-1"), answer["size"]
+
+    def came_up(self, link: Link) -> None:
+        """Hear that a host answers; what became of its attempts is told by its first look."""
+        name = link.host.name
+        if name in self._unreachable:
+            self._tell_reachable(name)
+        self._tasks.start_soon(self._places.resurvey, link)
+
+    def became_unreachable(self, link: Link) -> None:
+        """Hear that a host does not answer; its jobs have not failed."""
+        name = link.host.name
+        self._unreachable.add(name)
+        self._inbox.put(lambda at_us: NodeUnreachable(at_us, name))
+
+    def was_lost(self, link: Link) -> None:
+        """Hear that nothing can run on a host any more."""
+        name, cause = link.host.name, link.cause
+        self._inbox.put(lambda at_us: NodeLost(at_us, name, cause))
+        for gang in list(self._gangs.values()):
+            part = gang.parts.get(name)
+            if part is not None and not part.is_over:
+                part.is_gone = True
+                self._places.write_off(gang.watch.job_id, gang.watch.attempt, name)
+                self._settle(gang)
+
+    def was_replaced(self, cause: str) -> None:
+        """Hear that a newer scheduler rules: this one must not go on."""
+        self._tasks.start_soon(_give_up, cause)
+
+    def changed(self, link: Link, known: list[Record]) -> None:
+        """Hear what has become of attempts on a host."""
+        for record in known:
+            gang = self._gangs.get(record["job"])
+            if gang is None or gang.watch.attempt != record["attempt"]:
+                continue
+            part = gang.parts.get(link.host.name)
+            if part is not None and not part.is_gone:
+                part.record = record
+                self._settle(gang)
+
+    def looked(self, link: Link) -> None:
+        """Hear that a host was looked at; orders that nobody took are given again."""
+        for gang in list(self._gangs.values()):
+            if link.host.name in gang.parts:
+                self._settle(gang)
+
+    async def _take_over(self) -> None:
+        for link in self._links.values():
+            await link.tried.wait()
+        for link in self._links.values():
+            if link.taken is not None:
+                raise link.taken
+        await self._places.survey()
+
+    async def _carry_out(self, job_id: JobId) -> None:
+        waiting = self._orders[job_id]
+        while waiting:
+            effect = waiting.popleft()
+            if isinstance(effect, Launch | Resume):
+                await self._launch(effect)
+            elif isinstance(effect, Fence):
+                await self._fence(effect)
+            else:
+                self._send(effect)
+        del self._orders[job_id]
+
+    async def _launch(self, effect: Launch | Resume) -> None:
+        job_id, attempt = effect.job_id, effect.attempt
+        if attempt <= self._newest.get(job_id, 0):
+            return
+        self._newest[job_id] = attempt
+        nodes = tuple(share.node for share in effect.allocation.shares)
+        try:
+            orders = await self._orders_of(effect, nodes)
+            if isinstance(effect, Resume):
+                before = self._places.before(job_id, attempt)
+                await self._carrier.carry(job_id, effect.spec.user, before, nodes)
+        except BackendError as error:
+            cause, again = str(error), error.retryable
+            self._inbox.put(lambda at_us: LaunchFailed(at_us, job_id, attempt, cause, again))
+            return
+        self._places.note(job_id, attempt, nodes)
+        watch = Watch(job_id, attempt, "", self._moved_from.pop(job_id, ()))
+        port = orders[nodes[0]]["port"]
+        gang = Gang(watch, {node: Part(is_starting=True) for node in nodes}, port=port)
+        self._gangs[job_id] = gang
+        async with anyio.create_task_group() as starts:
+            for node, order in orders.items():
+                starts.start_soon(self._start, gang, node, order)
+        self._watch(gang)
+        self._settle(gang)
+
+    async def _orders_of(
+        self, effect: Launch | Resume, nodes: tuple[NodeName, ...]
+    ) -> dict[NodeName, Record]:
+        """Return the orders of an attempt, all of whose hosts answer."""
+        unknown = [node for node in nodes if node not in self._links]
+        if unknown:
+            raise BackendError(f"job {effect.job_id} was given {unknown[0]}, which is no host")
+        for node in nodes:
+            if not self._links[node].is_up:
+                cause = f"host {node} does not answer: {self._links[node].cause}"
+                raise BackendError(cause, retryable=True)
+        given = given_to(self._settings.root, effect.job_id)
+        roots = {node: self._links[node].root for node in nodes}
+        port = await self._port(self._links[nodes[0]])
+        return orders_for(effect, self._settings, roots, self._cpu_tenants(), given, port)
+
+    async def _port(self, link: Link) -> int:
+        """Return a port of a host that no other attempt there has, and nobody listens on."""
+        first, end = self._settings.gang_ports
+        count = end - first
+        taken = {gang.port for gang in self._gangs.values() if link.host.name in gang.parts}
+        ports = [first + (self._ports + offset) % count for offset in range(count)]
+        self._ports = (self._ports + 1) % count  # in turn: one given back rests for long
+        free = [port for port in ports if port not in taken]
+        answer = await link.ask("port", ports=free)
+        if answer["port"] is None:
+            raise BackendError(f"host {link.name}: no port of {first} to {end - 1} is free")
+        return int(answer["port"])
+
+    async def _start(self, gang: Gang, node: NodeName, order: Record) -> None:
+        part = gang.parts[node]
+        try:
+            answer = await self._links[node].start(order)
+            part.record = answer.get("known")
+            part.is_starting = False
+            if part.record is None or part.record["started"] is None:
+                gang.cause = gang.cause or answer.get("cause", "its supervisor did not start")
+        except UnreachedError:
+            part.is_starting = False  # unknown: its host will tell, or be lost
+        except BackendError as error:
+            part.is_starting = False
+            gang.cause = gang.cause or str(error)
+
+    async def _fence(self, effect: Fence) -> None:
+        """Let nothing up to an attempt run, wherever it may."""
+        job_id, attempt = effect.job_id, effect.attempt
+        gang = self._gangs.get(job_id)
+        if gang is not None and gang.watch.attempt <= attempt:
+            self._ask(gang, "fence")
+        for node in self._places.up_to(job_id, attempt):
+            if self._links[node].is_up:
+                try:
+                    await self._links[node].ask("fence", job=job_id, attempt=attempt)
+                except BackendError:
+                    continue  # when it answers again, what runs there and is not watched is ended
+
+    def _send(self, effect: Suspend | Migrate | Terminate) -> None:
+        job_id, gang = effect.job_id, self._gangs.get(effect.job_id)
+        if gang is None:
+            if isinstance(effect, Terminate):
+                self._newest[job_id] = max(effect.attempt, 1, self._newest.get(job_id, 0))
+        elif gang.watch.attempt != effect.attempt:
+            return
+        elif isinstance(effect, Terminate):
+            self._ask(gang, "terminate")
+        else:
+            if isinstance(effect, Migrate):
+                self._moved_from[job_id] = tuple(gang.parts)
+            self._ask(gang, "suspend")
+
+    def _ask(self, gang: Gang, order: str) -> None:
+        gang.asked = max(gang.asked, order, key=STRENGTH.index)
+        self._settle(gang)
+
+    def _watch(self, gang: Gang) -> None:
+        for node in gang.parts:
+            link = self._links[node]
+            link.watched.add((gang.watch.job_id, gang.watch.attempt))
+            if link.is_lost:
+                gang.parts[node].is_gone = True
+            link.look()
+
+    def _settle(self, gang: Gang) -> None:
+        """Tell what is new of a gang, and have given what is due to its parts."""
+        watch = gang.watch
+        if watch.is_over:
+            return
+        known, notes = merged(gang, {node: self._clock(node) for node in gang.parts})
+        job_id, attempt = watch.job_id, watch.attempt
+        if gang.is_over and not watch.told_start and (gang.cause or not gang.has_begun):
+            watch.is_over = True
+            cause = gang.cause or "its supervisor was gone before it began"
+            self._inbox.put(lambda at_us: LaunchFailed(at_us, job_id, attempt, cause))
+        elif gang.is_over and any(part.is_gone for part in gang.parts.values()):
+            watch.is_over = True
+            gone = next(node for node, part in gang.parts.items() if part.is_gone)
+            self._inbox.put(lambda at_us: AttemptLost(at_us, job_id, attempt, f"host {gone} lost"))
+        else:
+            for stamped in watch.tell(known, notes, self._inbox):
+                self._inbox.put(stamped)
+        if watch.is_over:
+            for node in gang.parts:
+                self._links[node].watched.discard((job_id, attempt))
+            if self._gangs.get(job_id) is gang:
+                del self._gangs[job_id]
+        elif gang.due() and not gang.is_delivering:
+            gang.is_delivering = True
+            self._tasks.start_soon(self._deliver, gang)
+
+    async def _deliver(self, gang: Gang) -> None:
+        """Give what is due to the parts whose hosts answer; what nobody takes waits."""
+        job_id, attempt = gang.watch.job_id, gang.watch.attempt
+        try:
+            for node, order in gang.due().items():
+                link, part = self._links[node], gang.parts[node]
+                if not link.is_up:
+                    continue
+                if order == "fence":
+                    known = (await link.ask("fence", job=job_id, attempt=attempt))["known"]
+                    part.record = known[-1] if known else part.record
+                    part.ordered = order
+                else:
+                    told = {"do": order}
+                    if (await link.ask("send", job=job_id, attempt=attempt, order=told))["taken"]:
+                        part.ordered = order
+                link.look()
+        except BackendError:
+            return  # the next look, or the return of the host, gives it again
+        finally:
+            gang.is_delivering = False
+
+    def _tell_reachable(self, name: NodeName) -> None:
+        self._unreachable.discard(name)
+        self._inbox.put(lambda at_us: NodeReachable(at_us, name))
+
+    def _clock(self, node: NodeName) -> Any:
+        return self._links[node].local_ns
+
+    def _cpu_tenants(self) -> Mapping[NodeName, Counter[int]]:
+        tenants: dict[NodeName, Counter[int]] = {node: Counter() for node in self._links}
+        for gang in self._gangs.values():
+            for node, part in gang.parts.items():
+                started = (part.record or {}).get("started") or {"ranks": ()}
+                for rank in started["ranks"]:
+                    if rank["pinned"]:
+                        tenants[node].update(rank["cpus"])
+        return tenants
+
+
+async def _give_up(cause: str) -> None:
+    raise BackendError(cause)

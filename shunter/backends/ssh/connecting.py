@@ -1,0 +1,104 @@
+"""One connection to a host, opened as told, and errors in words that say what to do.
+
+Nothing leaks in: no user configuration, no agent, no default keys, and a host key is known or the
+host is refused. What goes wrong becomes an `UnreachedError` with the cause and how to mend it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
+from shunter.errors import BackendError
+
+if TYPE_CHECKING:
+    from asyncssh import SSHClientConnection
+
+__all__ = ["UnreachedError", "connected", "worded"]
+
+KEEPALIVES = 2  # asyncssh gives up one interval after so many went unanswered: three in all
+
+
+class UnreachedError(BackendError):
+    """A host does not answer, or not as it should; what was asked of it is unknown."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=True)
+
+
+@asynccontextmanager
+async def connected(
+    host: SshHost, settings: SshSettings, limit: anyio.Semaphore
+) -> AsyncIterator["SSHClientConnection"]:
+    """Open a connection, and abort it at the end: no farewell waits for a host that is gone.
+
+    Args:
+        host: whom to reach.
+        settings: how.
+        limit: how many may be opening at once; sshd drops some of many (MaxStartups).
+    Raises:
+        UnreachedError: it cannot be opened within `connect_s`.
+    """
+    import asyncssh
+
+    options = _options(host, settings)
+    async with limit:
+        try:
+            with anyio.fail_after(settings.connect_s):
+                connection = await asyncssh.connect(host.address, host.port, **options)
+        except (asyncssh.Error, OSError, ValueError) as error:
+            raise UnreachedError(worded(host, settings.access, error)) from error
+    try:
+        yield connection
+    finally:
+        connection.abort()
+
+
+def _options(host: SshHost, settings: SshSettings) -> dict[str, Any]:
+    access = settings.access
+    keys = [str(Path(key).expanduser()) for key in access.keys]
+    known = Path(access.known_hosts).expanduser()
+    options: dict[str, Any] = {
+        "known_hosts": str(known) if known.exists() else [],  # an empty list refuses everybody
+        "config": [str(Path(access.config).expanduser())] if access.config else None,
+        "agent_path": access.agent or None,
+        "agent_forwarding": False,
+        "client_keys": keys if keys or not access.agent else (),
+        "preferred_auth": ("publickey",),
+        "password_auth": False,
+        "kbdint_auth": False,
+        "keepalive_interval": settings.keepalive_s,
+        "keepalive_count_max": KEEPALIVES,
+        "login_timeout": settings.connect_s,
+        "compression_algs": None,
+    }
+    if host.user:
+        options["username"] = host.user
+    return options
+
+
+def worded(host: SshHost, access: SshAccess, error: BaseException) -> str:
+    """Return what went wrong with a host, and what to do about it."""
+    import asyncssh
+
+    where = f"host {host.name} ({host.user}{'@' if host.user else ''}{host.address}:{host.port})"
+    if isinstance(error, asyncssh.HostKeyNotVerifiable):
+        return (
+            f"{where} shows a key that is not in {access.known_hosts}: if it is right, add it "
+            f"(ssh-keyscan -p {host.port} {host.address}) after comparing it on the host; "
+            "if it has changed and nobody knows why, do not"
+        )
+    if isinstance(error, asyncssh.PermissionDenied):
+        keys = ", ".join(access.keys) or access.agent or "no key at all"
+        return f"{where} does not accept {keys}: put its public half into ~/.ssh/authorized_keys"
+    if isinstance(error, asyncssh.KeyImportError | asyncssh.KeyEncryptionError):
+        return f"{where} cannot be asked: a key of {list(access.keys)} cannot be read: {error}"
+    if isinstance(error, TimeoutError | asyncio.TimeoutError):
+        return f"{where} does not answer in time: is it up, and is its network?"
+    if isinstance(error, ConnectionRefusedError):
+        return f"{where} refuses connections: is sshd running on port {host.port}?"
+    return f"{where} cannot be reached: {str(error) or type(error).__name__}"

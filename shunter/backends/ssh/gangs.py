@@ -1,0 +1,169 @@
+"""A gang: one attempt whose parts run on several hosts, each under a supervisor of its own.
+
+It is told of as one: it has started once all parts have, and is over once all parts are. It runs
+whole or not at all: what ends one part ends the others, by the weakest means that fits.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shunter.backends.local.watch import Watch
+from shunter.events.values.ids import NodeName
+
+__all__ = ["STRENGTH", "Gang", "Part", "merged"]
+
+Record = dict[str, Any]
+STRENGTH = ("", "suspend", "terminate", "fence")
+EXIT_SUSPENDED = 75
+
+
+@dataclass(slots=True)
+class Part:
+    """What is known of a gang on one host.
+
+    `record` is None while nothing is known; `is_starting` while its start is under way. `is_gone`
+    says that its host is lost, and `ordered` is the strongest order its supervisor has taken.
+    """
+
+    record: Record | None = None
+    is_starting: bool = False
+    is_gone: bool = False
+    ordered: str = ""
+
+    @property
+    def state(self) -> str:
+        """Where it stands: unknown, absent, starting, running, ended, lost or gone."""
+        if self.is_gone:
+            return "gone"
+        return "unknown" if self.record is None else str(self.record["state"])
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it runs, or ever will."""
+        if self.state == "absent":
+            return self.ordered == "fence"
+        return self.state in ("ended", "lost", "gone")
+
+    @property
+    def status(self) -> Record | None:
+        """How it ended, where its supervisor said so."""
+        return None if self.record is None else self.record["status"]
+
+
+@dataclass(slots=True)
+class Gang:
+    """An attempt that may run, host by host in order of rank, and what is asked of it.
+
+    `cause` says why it cannot begin: then it is fenced, and fails once it is certain.
+    """
+
+    watch: Watch
+    parts: dict[NodeName, Part]
+    asked: str = ""
+    cause: str = ""
+    port: int = 0
+    is_delivering: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all its parts are over."""
+        return all(part.is_over for part in self.parts.values())
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether any part of it has ever run, or may have."""
+        return any(part.is_gone or _started(part) is not None for part in self.parts.values())
+
+    def due(self) -> dict[NodeName, str]:
+        """Return the orders that parts are yet to be given."""
+        wanted = max([self.asked, *self._follows()], key=STRENGTH.index)
+        return {
+            node: wanted
+            for node, part in self.parts.items()
+            if wanted and not part.is_over and not part.is_starting
+            if STRENGTH.index(part.ordered) < STRENGTH.index(wanted)
+        }
+
+    def _follows(self) -> Iterable[str]:
+        """Return what the fate of each part means for the others."""
+        if self.cause:
+            yield "fence"
+        for part in self.parts.values():
+            status = part.status
+            if part.state in ("lost", "gone", "absent") and not part.is_starting:
+                yield "fence"
+            elif status is not None and part.state == "ended":
+                yield _follows_from(status)
+
+
+def _follows_from(status: Record) -> str:
+    if status["why"] in ("fence", "heartbeat"):
+        return "fence"
+    if status["suspended"]:
+        return "suspend"
+    return "terminate" if status["code"] else ""
+
+
+def merged(gang: Gang, clocks: Mapping[NodeName, Callable[[int], int]]) -> tuple[Record, list[Any]]:
+    """Return what is known of a gang as if one supervisor had told it, and its journal.
+
+    Args:
+        gang: the gang, some of whose parts are known.
+        clocks: turn a reading of a host's monotonic clock into one of ours.
+    """
+    parts = gang.parts
+    notes = sorted(
+        (
+            {**note, "at_ns": clocks[node](note["at_ns"])}
+            for node, part in parts.items()
+            for note in ((part.record or {}).get("notes") or ())
+        ),
+        key=lambda note: int(note["at_ns"]),
+    )
+    begun = [_started(part) for part in parts.values()]
+    known = [one for one in begun if one is not None]
+    started: Record | None = None
+    if known and len(known) == len(parts):
+        ranks = [rank for one in known for rank in one["ranks"]]
+        since_ns = [clocks[node](_started_ns(part)) for node, part in parts.items()]
+        started = {**known[0], "ranks": ranks, "started_ns": max(since_ns)}
+    if not gang.is_over:
+        return {"state": "running", "started": started, "status": None}, notes
+    statuses = [
+        {**part.status, "ended_ns": clocks[node](part.status["ended_ns"])}
+        for node, part in parts.items()
+        if part.status is not None
+    ]
+    if len(statuses) < len(parts) or not statuses:
+        return {"state": "lost", "started": started, "status": None}, notes
+    return {"state": "ended", "started": started, "status": _ended(statuses)}, notes
+
+
+def _started(part: Part) -> Record | None:
+    return None if part.record is None else part.record["started"]
+
+
+def _started_ns(part: Part) -> int:
+    started = _started(part)
+    return 0 if started is None else int(started["started_ns"])
+
+
+def _ended(statuses: list[Record]) -> Record:
+    """Return how a gang ended: by its first failure, else as all of its parts did."""
+    in_order = sorted(statuses, key=lambda status: int(status["ended_ns"]))
+    last_ns = in_order[-1]["ended_ns"]
+    by_itself = [status for status in in_order if status["why"] in ("", "rank")]
+    failed = [one for one in by_itself if one["code"] and not one["suspended"]]
+    if failed:
+        return {**failed[0], "ended_ns": last_ns}
+    ended = [one for one in in_order if one["why"] in ("fence", "heartbeat")]
+    if ended:
+        return {**ended[0], "ended_ns": last_ns}
+    left = [status for status in in_order if status["suspended"]]
+    others = [status for status in in_order if not status["suspended"] and status["code"]]
+    if others:
+        return {**others[0], "ended_ns": last_ns}
+    if left:
+        return {**left[0], "saved": all(one["saved"] for one in left), "ended_ns": last_ns}
+    return in_order[-1]

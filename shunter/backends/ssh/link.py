@@ -1,0 +1,307 @@
+"""One host: reached again whenever it is lost, and looked at, with a heartbeat, while it is there.
+
+A host that does not answer is unreachable, and what runs on it is unknown. Its supervisors end
+their jobs when no heartbeat came for `heartbeat_deadline_s`; a margin after the last one that can
+have arrived, the host counts as lost, and only then may its jobs run elsewhere.
+"""
+
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio
+
+from shunter.backends.ssh.connecting import UnreachedError, connected
+from shunter.backends.ssh.conversation import Conversation, asked_aside, conversing
+from shunter.backends.ssh.pushing import pushed
+from shunter.backends.ssh.settings import SshHost, SshSettings
+from shunter.errors import BackendError
+
+if TYPE_CHECKING:
+    from asyncssh import SFTPClient, SSHClientConnection
+
+__all__ = ["Link", "Listener", "TakenError"]
+
+Record = dict[str, Any]
+GRACE_S = 1.0  # for a connection that was cut off and can be opened again at once
+CHANNELS = 4  # beside the conversation; sshd allows ten a connection
+RETRY_S, RETRY_S_MAX, KNOCK_S = 0.25, 10.0, 3.0
+
+
+class TakenError(BackendError):
+    """Another scheduler has the host."""
+
+
+class Listener(Protocol):
+    """Who is told what becomes of a host and of what runs there."""
+
+    def came_up(self, link: "Link") -> None:
+        """Hear that a host answers and is ours; what it runs is told next."""
+
+    def became_unreachable(self, link: "Link") -> None:
+        """Hear that a host does not answer."""
+
+    def was_lost(self, link: "Link") -> None:
+        """Hear that nothing can run on a host any more."""
+
+    def changed(self, link: "Link", known: list[Record]) -> None:
+        """Hear what has become of attempts."""
+
+    def looked(self, link: "Link") -> None:
+        """Hear that all watched attempts have been looked at."""
+
+    def was_replaced(self, cause: str) -> None:
+        """Hear that a newer scheduler rules the cluster."""
+
+
+class Link:
+    """A host, and the conversation with it while there is one."""
+
+    def __init__(
+        self, host: SshHost, settings: SshSettings, limit: anyio.Semaphore, listener: Listener
+    ) -> None:
+        self.host = host
+        self.root = ""
+        self.path = ""
+        self.boot = ""
+        self.cause = "it was not reached yet"
+        self.watched: set[tuple[str, int]] = set()
+        self.is_lost = False
+        self.tried = anyio.Event()
+        self.taken: TakenError | None = None
+        self._settings = settings
+        self._limit = limit
+        self._listener = listener
+        self._channels = anyio.Semaphore(CHANNELS)
+        self._talk: Conversation | None = None
+        self._connection: SSHClientConnection | None = None
+        self._scope = anyio.CancelScope()
+        self._look_now = anyio.Event()
+        self._back, self._gone = anyio.Event(), anyio.Event()
+        self._alive_s = time.monotonic()
+        self._down_s = time.monotonic()
+
+    @property
+    def name(self) -> str:
+        """The name of the server."""
+        return self.host.name
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it answers and is ours."""
+        return self._talk is not None
+
+    async def run(self) -> None:
+        """Reach the host, stay with it, and begin again, for ever."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._mourn)
+            while True:
+                try:
+                    await self._stay()
+                except TakenError as error:
+                    self.taken, self.cause = error, str(error)
+                except UnreachedError as error:
+                    self.cause = str(error)
+                was_up = self.is_up
+                if was_up:
+                    self._talk, self._connection = None, None
+                    self._down_s = time.monotonic()
+                self._back = anyio.Event()
+                self._gone.set()
+                self.tried.set()
+                if not was_up:
+                    await anyio.sleep(self._pause_s())
+                await self._knock()
+
+    async def ask(self, do: str, limit_s: float | None = None, **fields: Any) -> Record:
+        """Ask the host; return its answer.
+
+        Raises:
+            UnreachedError: there is no answer, so what was asked for is unknown.
+            BackendError: it could not be done.
+        """
+        talk = self._talk
+        if talk is None:
+            raise UnreachedError(self.cause)
+        try:
+            return await talk.ask(do, limit_s or self._settings.call_s, **fields)
+        except UnreachedError as error:
+            if talk is self._talk:
+                self.cause = str(error)
+                self._scope.cancel()
+            raise
+
+    async def start(self, order: Record) -> Record:
+        """Have an attempt started; one that comes late is not started at all."""
+        talk = self._talk
+        if talk is None:
+            raise UnreachedError(self.cause)
+        limit_s = self._settings.launch_s
+        self._alive_s = max(self._alive_s, time.monotonic() + limit_s)
+        before_ns = time.monotonic_ns() + talk.ahead_ns + int(limit_s * 1e9)
+        return await self.ask("start", limit_s, order=order, before_ns=before_ns)
+
+    def look(self) -> None:
+        """Look at all attempts soon."""
+        self._look_now.set()
+
+    def local_ns(self, far_ns: int) -> int:
+        """Return a reading of the host's monotonic clock as one of ours."""
+        return far_ns if self._talk is None else self._talk.local_ns(far_ns)
+
+    async def run_verb(
+        self, verb: str, folder: str, *, limit_s: float, told: Record | None = None
+    ) -> Record:
+        """Have a verb of the pushed file run, beside the conversation; return its answer.
+
+        Raises:
+            UnreachedError: there is no answer.
+            BackendError: it could not be done.
+        """
+        async with self._channel() as connection:
+            return await asked_aside(
+                connection, self.host, [self.path, verb, folder], limit_s=limit_s, told=told
+            )
+
+    @asynccontextmanager
+    async def sftp(self, limit_s: float) -> AsyncIterator["SFTPClient"]:
+        """Lend an SFTP client, which takes one more channel.
+
+        Raises:
+            UnreachedError: there is no connection, or no SFTP on it.
+        """
+        import asyncssh
+
+        async with self._channel() as connection:
+            try:
+                with anyio.fail_after(limit_s):
+                    client = await connection.start_sftp_client()
+            except (asyncssh.Error, OSError, TimeoutError) as error:
+                raise UnreachedError(
+                    f"host {self.name} has no SFTP ({error!r}): its shell must print nothing when "
+                    "it runs a command, or its sshd_config say: Subsystem sftp internal-sftp"
+                ) from error
+            try:
+                yield client
+            finally:
+                client.exit()
+
+    @asynccontextmanager
+    async def _channel(self) -> AsyncIterator["SSHClientConnection"]:
+        """Lend the connection for one more channel, of which there are few."""
+        async with self._channels:
+            if self._connection is None:
+                raise UnreachedError(self.cause)
+            yield self._connection
+
+    async def _stay(self) -> None:
+        """Reach the host and stay until it is lost.
+
+        Raises:
+            UnreachedError: why it was lost, or could not be reached.
+            TakenError: it is another scheduler's.
+        """
+        settings, host = self._settings, self.host
+        async with connected(host, settings, self._limit) as connection:
+            self.path = await pushed(connection, host, settings.connect_s)
+            async with conversing(connection, host, self.path, settings.connect_s) as talk:
+                errors: list[BackendError] = []
+                async with anyio.create_task_group() as tasks:
+                    self._scope = tasks.cancel_scope
+                    tasks.start_soon(self._listen, talk, errors)
+                    try:
+                        await self._claim(talk)
+                        self._talk, self._connection = talk, connection
+                        await self._came_up()
+                        await self._patrol(talk)
+                    except BackendError as error:
+                        errors.append(error)
+                    tasks.cancel_scope.cancel()
+        raise errors[0] if errors else UnreachedError(self.cause)
+
+    async def _listen(self, talk: Conversation, errors: list[BackendError]) -> None:
+        cause = await talk.listen(lambda known: self._listener.changed(self, known))
+        errors.append(UnreachedError(cause))
+        self._scope.cancel()
+
+    async def _claim(self, talk: Conversation) -> None:
+        settings, began_s = self._settings, time.monotonic()
+        mine = {"cluster": settings.cluster_id, "term": settings.term, "holder": settings.holder}
+        answer = await talk.ask("claim", settings.call_s, **mine)
+        if "refused" in answer:
+            cause = f"host {self.name} is another scheduler's: {answer['cause']}"
+            if answer["refused"] == "replaced":
+                self._listener.was_replaced(cause)
+            raise TakenError(cause)
+        self._alive_s = max(self._alive_s, began_s)
+        self.root, self.boot = answer["root"], talk.greeting["boot"]
+        self.taken = None
+
+    async def _came_up(self) -> None:
+        self._gone = anyio.Event()
+        self._listener.came_up(self)
+        self.is_lost = False
+        self._back.set()
+        self.tried.set()
+
+    async def _patrol(self, talk: Conversation) -> None:
+        """Beat and look, now and each period."""
+        while True:
+            self._look_now = anyio.Event()
+            began_s = time.monotonic()
+            watched = sorted(self.watched)
+            answer = await talk.ask("look", self._settings.call_s, watched=watched)
+            self._alive_s = max(self._alive_s, began_s)
+            self._listener.changed(self, answer["changed"])
+            self._listener.looked(self)
+            with anyio.move_on_after(self._settings.patrol_s):
+                await self._look_now.wait()
+
+    async def _mourn(self) -> None:
+        """Tell, in time, that the host does not answer, and that it is lost."""
+        settings = self._settings
+        grace_s = 0.0
+        while True:
+            await self._gone.wait()
+            with anyio.move_on_after(grace_s):
+                await self._back.wait()
+            grace_s = min(GRACE_S, settings.keepalive_s)
+            if self._back.is_set():
+                continue
+            self._listener.became_unreachable(self)
+            dead_s = self._alive_s + settings.heartbeat_deadline_s + settings.margin_s
+            with anyio.move_on_after(max(0.0, dead_s - time.monotonic())):
+                await self._back.wait()
+            if self._back.is_set():
+                continue
+            self.is_lost = True
+            self._listener.was_lost(self)
+            await self._back.wait()
+
+    def _pause_s(self) -> float:
+        """Return how long to wait between tries; what is down for long is tried less often."""
+        return min(max(RETRY_S, (time.monotonic() - self._down_s) / 60), RETRY_S_MAX)
+
+    async def _knock(self) -> None:
+        """Wait until the host answers at all.
+
+        A packet that was dropped is repeated after a second or more, so one knock does not wait
+        for the one before: the first that is answered ends them all.
+        """
+        if self._settings.access.config:  # it may name a host that no plain connection reaches
+            return
+        async with anyio.create_task_group() as tasks:
+            while True:
+                tasks.start_soon(self._knock_once, tasks.cancel_scope)
+                await anyio.sleep(self._pause_s())
+
+    async def _knock_once(self, until: anyio.CancelScope) -> None:
+        with anyio.move_on_after(KNOCK_S):
+            try:
+                stream = await anyio.connect_tcp(self.host.address, self.host.port)
+            except (OSError, socket.gaierror):
+                return
+            await stream.aclose()
+            until.cancel()

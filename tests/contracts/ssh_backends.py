@@ -1,0 +1,110 @@
+"""The SSH backend for the contract suite: two real sshd hosts that share nothing but the machine."""
+
+import atexit
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from shunter.backends.ssh import SshAccess, SshBackend, SshHost, SshSettings
+from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.job_spec import JobSpec
+from tests.contracts.backends import Program, Stage
+from tests.contracts.local_backends import PROGRAM, TICK_US, empty
+from tests.live.ssh.farm import LACKING, Farm, farm_at
+
+HOSTS = ("n0", "n1")
+
+
+@dataclass(frozen=True, slots=True)
+class SshStage:
+    """An SSH backend with a folder of its own on each host."""
+
+    backend: SshBackend
+    now_us: int
+    programs: Mapping[str, Program]
+
+    def spec(self, job: JobId) -> JobSpec:
+        program = self.programs.get(job, Program())
+        work_s = program.work_ticks * TICK_US / 1e6
+        argv = ("-I", "-S", "-c", PROGRAM, str(work_s), str(program.exit_code))
+        return JobSpec(1, command=(sys.executable, *argv))
+
+
+@dataclass(frozen=True, slots=True)
+class SshKind:
+    """The SSH backend; checkpoints are carried over where no folder is shared."""
+
+    name: str
+    shares_checkpoints: bool
+    tick_us: int = TICK_US
+    slack_us: int = 2 * TICK_US
+
+    @asynccontextmanager
+    async def staged(
+        self, servers: Mapping[NodeName, int], programs: Sequence[Program]
+    ) -> AsyncIterator[Stage]:
+        """Open the hosts, and leave nothing running on them."""
+        if LACKING:
+            pytest.skip(LACKING)
+        farm = hosts()
+        with tempfile.TemporaryDirectory() as root:
+            settings = SshSettings(
+                hosts=tuple(
+                    host_of(farm, name, gpus, Path(root)) for name, gpus in servers.items()
+                ),
+                access=access_to(farm),
+                cluster_id="lab",
+                term=1,
+                holder="contract",
+                root=root,
+                checkpoints=f"{root}/shared" if self.shares_checkpoints else "",
+                grace_s=0.3,
+                patrol_s=1.0,
+            )
+            async with SshBackend(settings) as backend:
+                named = {program.name: program for program in programs}
+                yield SshStage(backend, backend.now_us(), named)
+            for name in servers:
+                empty(f"{root}/{name}/clusters/lab")
+
+
+def host_of(farm: Farm, name: str, gpus: int, root: Path) -> SshHost:
+    """Return a host of a farm whose attempts lie below a folder."""
+    host = farm[name]
+    return SshHost(
+        name=NodeName(name),
+        address=host.address,
+        gpus=tuple(str(number) for number in range(gpus)),
+        cpus=tuple(sorted(os.sched_getaffinity(0))),
+        port=host.port,
+        user=farm.user,
+        base=str(root / name),
+        python=sys.executable,
+    )
+
+
+def access_to(farm: Farm) -> SshAccess:
+    """Return how a farm is reached."""
+    return SshAccess(known_hosts=str(farm.known_hosts), keys=(str(farm.key),))
+
+
+@cache
+def hosts() -> Farm:
+    """Return the hosts of this process, which live as long as it does."""
+    stack = ExitStack()
+    atexit.register(stack.close)
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    return stack.enter_context(farm_at(Path(folder) / "farm", *HOSTS))
+
+
+SSH_KINDS = (
+    SshKind("ssh", shares_checkpoints=False),
+    SshKind("ssh-shared", shares_checkpoints=True),
+)
