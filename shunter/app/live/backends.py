@@ -1,7 +1,7 @@
 """The backends that really run jobs, as the daemon needs them, made from a config."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from signal import Signals
 from typing import Any, Protocol
@@ -13,7 +13,8 @@ from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
 from shunter.core.intake.inputs import Input
 from shunter.core.ports import Backend
 from shunter.errors import ConfigError
-from shunter.events.values.ids import JobId
+from shunter.events.values.allocation import Allocation
+from shunter.events.values.ids import JobId, NodeName
 
 __all__ = ["LiveBackend", "live_backend"]
 
@@ -32,8 +33,35 @@ class LiveBackend(Backend, Protocol):
     async def inventory(self) -> Sequence[dict[str, Any]]:
         """Return what is known of every attempt: its job, number, state and records."""
 
-    def adopt(self, job_id: JobId, attempt: int, *, started: bool, noted: int = 0) -> None:
-        """Watch an attempt of an earlier term, of which some has been told already."""
+    def recall(self, unreachable: Sequence[NodeName]) -> None:
+        """Say which servers an earlier term found unreachable or lost."""
+
+    def adopt(
+        self,
+        job_id: JobId,
+        attempt: int,
+        *,
+        started: bool,
+        noted: int = 0,
+        on: Allocation | None = None,
+    ) -> None:
+        """Watch an attempt of an earlier term, of which some has been told already.
+
+        Args:
+            job_id: its job.
+            attempt: its number.
+            started: whether its start has been told.
+            noted: how many facts of its suspension and checkpoints have been told.
+            on: what it was given, in case there is no trace of it.
+        """
+
+    async def equip(self, job_id: JobId, environment: Mapping[str, str]) -> None:
+        """Keep what only the job's processes may see, in place of what was kept under its id."""
+
+    async def read_output(
+        self, job_id: JobId, attempt: int, rank: int, stream: str, offset: int, size: int
+    ) -> tuple[bytes, int | None]:
+        """Return a part of what a rank printed, and how much that is; None: nothing is there."""
 
 
 def live_backend(

@@ -1,24 +1,37 @@
 """What people may do, checked before it is told to the core: whose job it is, what it depends on.
 
-Ids of jobs are `j1`, `j2`, …: as many as were submitted, so they never come again, in no term.
+Ids of jobs are `j1`, `j2`, …, each higher than all that were ever used.
 """
 
 import os
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Callable
 
 from shunter.app.config.model import Config
 from shunter.app.live.requests import Caller, Receipt, Submission
-from shunter.core.intake.inputs import CancelJob, Command, SubmitJob
-from shunter.core.state import Job, State
-from shunter.errors import NotFoundError, RefusedError
+from shunter.core.cluster import Health
+from shunter.core.fold.jobs import key_of
+from shunter.core.intake.inputs import (
+    CancelJob,
+    ChangePriority,
+    Command,
+    DrainNode,
+    ReleaseJob,
+    RestoreNode,
+    SubmitJob,
+    SuspendJob,
+)
+from shunter.core.ranking.keys import PRIORITY_MOST
+from shunter.core.state import Job, Outcome, State
+from shunter.errors import NotFoundError, RefusedError, UsageError
 from shunter.events.facts.jobs import JobRejected
-from shunter.events.values.ids import GpuType, JobId, QueueName, UserName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values.ids import GpuType, JobId, NodeName, QueueName, UserName
+from shunter.events.values.job_spec import JobSpec, SuspendMode
 
-__all__ = ["Commands"]
+__all__ = ["Commands", "Stamped"]
 
 Stamped = Callable[[int], Command]
-Tell = Callable[[Stamped], Awaitable[Receipt]]
+_ID = re.compile(r"j(\d+)")
 
 
 class Commands:
@@ -27,29 +40,85 @@ class Commands:
     def __init__(self, state: State, config: Config) -> None:
         self._state = state
         self._config = config
-        self._submitted = state.submitted
+        numbers = [_ID.fullmatch(name) for names in (state.jobs, state.ended) for name in names]
+        self._last = max((int(found[1]) for found in numbers if found), default=0)
 
-    async def submit(self, tell: Tell, request: Submission, by: Caller) -> JobId:
-        """Submit a job and return its id.
+    def next_id(self) -> JobId:
+        """Allot the id of a job that is about to be submitted."""
+        self._last += 1
+        return JobId(f"j{self._last}")
+
+    def known(self, request: Submission, by: Caller) -> JobId | None:
+        """Return the job of an earlier submission under the same key, if there was one."""
+        if not request.key:
+            return None
+        return self._state.keys.get(key_of(UserName(by.user), request.key))
+
+    def submit(self, job_id: JobId, request: Submission, by: Caller) -> Stamped:
+        """Return the order to take a job in.
 
         Raises:
-            RefusedError: the caller may not, or no job like that can ever run here.
+            UsageError: no job can be like that.
+            RefusedError: the caller may not.
             NotFoundError: it depends on a job that does not exist.
         """
+        request.check()
         self._check_identity(by)
         spec = self._spec(request, by)
-        self._submitted += 1
-        job_id = JobId(f"j{self._submitted}")
-        receipt = await tell(lambda at_us: SubmitJob(at_us, job_id, spec))
-        for event in receipt.events:
-            if isinstance(event, JobRejected):
-                raise RefusedError(f"job {job_id} can never run here: {event.detail}")
-        return job_id
+        return lambda at_us: SubmitJob(at_us, job_id, spec, key=request.key)
+
+    def refuse_rejected(self, job_id: JobId, receipt: Receipt | None = None) -> None:
+        """Raise RefusedError if a submitted job can never run here."""
+        if self._state.ended.get(job_id) is not Outcome.rejected:
+            return
+        events = receipt.events if receipt is not None else ()
+        told = [event for event in events if isinstance(event, JobRejected)]
+        why = f"{told[0].reason}: {told[0].detail}" if told else "see its events"
+        if told and told[0].needed:
+            why += f"; needed {told[0].needed}, at most {told[0].most}"
+        raise RefusedError(f"job {job_id} can never run here: {why}")
 
     def cancel(self, job_id: JobId, by: Caller) -> Stamped:
         """Return the order to end a job."""
         self._own_job(job_id, by)
         return lambda at_us: CancelJob(at_us, job_id, by.user)
+
+    def suspend(self, job_id: JobId, by: Caller) -> Stamped:
+        """Return the order to make a job leave its GPUs and wait until it is resumed."""
+        job = self._own_job(job_id, by)
+        if job.spec.suspend_mode is SuspendMode.never and job.since_us is not None:
+            raise RefusedError(
+                f"job {job_id} runs and was submitted with suspend mode 'never'; cancel it instead"
+            )
+        return lambda at_us: SuspendJob(at_us, job_id, by.user)
+
+    def resume(self, job_id: JobId, by: Caller) -> Stamped:
+        """Return the order to let a held job start."""
+        job = self._own_job(job_id, by)
+        if not job.is_on_hold:
+            raise RefusedError(f"job {job_id} is {job.phase} and not held: nothing is to resume")
+        return lambda at_us: ReleaseJob(at_us, job_id, by.user)
+
+    def set_priority(self, job_id: JobId, priority: int, by: Caller) -> Stamped:
+        """Return the order to give a job another priority."""
+        if abs(priority) > PRIORITY_MOST:
+            raise UsageError(
+                f"priority = {priority}: expected {PRIORITY_MOST} at most, or minus it"
+            )
+        self._own_job(job_id, by)
+        return lambda at_us: ChangePriority(at_us, job_id, priority, by.user)
+
+    def drain(self, node: NodeName, by: Caller) -> Stamped:
+        """Return the order to start nothing on a server any more."""
+        self._check_node(node, by)
+        return lambda at_us: DrainNode(at_us, node, by.user)
+
+    def restore(self, node: NodeName, by: Caller) -> Stamped:
+        """Return the order to put a drained server back to work."""
+        self._check_node(node, by)
+        if not self._state.cluster.server(node).drained:
+            raise RefusedError(f"node {node} is not drained")
+        return lambda at_us: RestoreNode(at_us, node, by.user)
 
     def _own_job(self, job_id: JobId, by: Caller) -> Job:
         """Return a job which the caller may change."""
@@ -58,10 +127,19 @@ class Commands:
             outcome = self._state.ended.get(job_id)
             if outcome is None:
                 raise NotFoundError(f"there is no job {job_id}; `shunter queue` lists them")
-            raise RefusedError(f"job {job_id} has {outcome} already")
+            raise RefusedError(f"job {job_id} has ended already: {outcome}")
         if not by.is_admin and job.spec.user != by.user:
-            raise RefusedError(f"job {job_id} is {job.spec.user}'s, and {by.user} is no admin")
+            owner = job.spec.user or "somebody"
+            raise RefusedError(f"job {job_id} is {owner}'s, and {by.user} is no admin")
         return job
+
+    def _check_node(self, node: NodeName, by: Caller) -> None:
+        """Refuse servers that do not exist, and callers who may not touch any."""
+        server = self._state.cluster.servers.get(node)
+        if server is None or server.health is Health.removed:
+            raise NotFoundError(f"there is no node {node}; `shunter nodes` lists them")
+        if not by.is_admin:
+            raise RefusedError(f"only admins may drain or restore nodes, and {by.user} is none")
 
     def _check_identity(self, by: Caller) -> None:
         """Refuse to run somebody's job as somebody else."""
@@ -73,9 +151,12 @@ class Commands:
             )
 
     def _spec(self, request: Submission, by: Caller) -> JobSpec:
+        """Return the specification of a job, once all it names is known to exist."""
+        state, queues = self._state, self._config.queues
+        if queues and request.queue not in queues:
+            raise RefusedError(f"there is no queue {request.queue!r}: use {', '.join(queues)}")
         for dependency in request.after:
-            known = dependency.job_id in self._state.jobs or dependency.job_id in self._state.ended
-            if not known:
+            if dependency.job_id not in state.jobs and dependency.job_id not in state.ended:
                 raise NotFoundError(f"there is no job {dependency.job_id} to wait for")
         return JobSpec(
             gpus=request.gpus,

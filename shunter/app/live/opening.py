@@ -26,7 +26,7 @@ from shunter.events.facts.cluster import NodeAdded, NodeRemoved, QuotaChanged
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import open_log, read_log
-from shunter.events.values.ids import QueueName
+from shunter.events.values.ids import NodeName, QueueName
 
 __all__ = ["open_site"]
 
@@ -62,10 +62,16 @@ async def open_site(loaded: LoadedConfig) -> AsyncIterator[Site]:
             events, effects = core.step(start_us, ())
             log.append(events)
             await log.commit()
+            backend.recall(_unreachable(history.state))
             recovery.adopt(backend)
             await recovery.settle(backend, start_us)
             await backend.perform(effects, start_us)
             yield Site(config, history.identity, core, backend, log)
+
+
+def _unreachable(state: State) -> tuple[NodeName, ...]:
+    gone = (Health.unreachable, Health.lost)
+    return tuple(name for name, one in state.cluster.servers.items() if one.health in gone)
 
 
 def _start_us(history: History) -> int:

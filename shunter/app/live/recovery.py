@@ -22,12 +22,12 @@ from typing import Any
 from shunter.app.live.backends import LiveBackend
 from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, SUSPENDING, Job, State
+from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId
 
 __all__ = ["Recovery", "recovery_of"]
 
 Key = tuple[str, int]
-_TOLD = ("acknowledged", "escalated", "saved")
 _TRACES = ("starting", "running", "ended", "lost")
 
 
@@ -38,6 +38,8 @@ class Adoption:
     job_id: JobId
     attempt: int
     started: bool
+    noted: int
+    on: Allocation
 
 
 @dataclass(slots=True)
@@ -50,7 +52,7 @@ class Recovery:
     def adopt(self, backend: LiveBackend) -> None:
         """Have attempts of earlier terms watched; nothing happens to them by it."""
         for one in self.adoptions:
-            backend.adopt(one.job_id, one.attempt, started=one.started)
+            backend.adopt(one.job_id, one.attempt, started=one.started, noted=one.noted, on=one.on)
 
     async def settle(self, backend: LiveBackend, now_us: int) -> None:
         """Give the orders whose fate is not known; the term must be durable."""
@@ -74,7 +76,8 @@ def _settle(recovery: Recovery, job: Job, standing: str) -> None:
     job_id, attempt = job.job_id, job.attempt
     if standing in _TRACES:
         started = job.working_since_us is not None
-        recovery.adoptions.append(Adoption(job_id, attempt, started))
+        noted = job.notes if started else 0
+        recovery.adoptions.append(Adoption(job_id, attempt, started, noted, job.held))
         if job.phase is ENDING:
             recovery.orders.append(Terminate(job_id, attempt))
         elif job.phase is SUSPENDING:
@@ -85,5 +88,5 @@ def _settle(recovery: Recovery, job: Job, standing: str) -> None:
         kind = Launch if attempt == 1 else Resume
         recovery.orders.append(kind(job_id, attempt, job.held, job.spec))
     else:
-        recovery.adoptions.append(Adoption(job_id, attempt, started=False))
+        recovery.adoptions.append(Adoption(job_id, attempt, started=False, noted=0, on=job.held))
         recovery.orders.append(Fence(job_id, attempt))

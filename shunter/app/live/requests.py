@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from shunter.core.ranking.keys import PRIORITY_MOST
+from shunter.errors import UsageError
 from shunter.events.kinds import Event
 from shunter.events.values.job_spec import Dependency, Level, SuspendMode
 
@@ -50,6 +52,43 @@ class Submission:
     array_index: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
+
+    def check(self) -> None:
+        """Refuse what no job can be.
+
+        Raises:
+            UsageError: a number is out of bounds, or a text cannot be told.
+        """
+        for name, least, most in _BOUNDS:
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                raise UsageError(f"{name} = {value}: expected a number from {least} to {most}")
+        if not self.command or not self.command[0]:
+            raise UsageError("command is empty: expected a program and its arguments")
+        if any("\0" in word for word in (*self.command, self.directory)):
+            raise UsageError("command or directory holds a NUL character, which no program can get")
+        for name in ("name", "queue", "group", "model", "key"):
+            text = getattr(self, name)
+            if len(text) > _TEXT_MOST or not (text.isprintable() or not text):
+                raise UsageError(f"{name}: expected {_TEXT_MOST} printable characters at most")
+
+
+_TEXT_MOST = 200
+_INT = 2**31 - 1
+_TIME = 2**53
+_BOUNDS = (
+    ("gpus", 0, _INT),
+    ("cpus_milli", 0, _INT),
+    ("memory_mb", 0, _INT),
+    ("priority", -PRIORITY_MOST, PRIORITY_MOST),
+    ("weight", 1e-9, 1e9),
+    ("time_limit_us", 1, _TIME),
+    ("deadline_us", 0, _TIME),
+    ("checkpoint_interval_us", 1, _TIME),
+    ("batch_size", 1, _INT),
+    ("total_steps", 1, _TIME),
+    ("array_index", 0, _INT),
+)
 
 
 @dataclass(frozen=True, slots=True)

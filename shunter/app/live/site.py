@@ -1,5 +1,6 @@
 """One running cluster: its state, its log, its loop, and what people may do with it."""
 
+import re
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
 
@@ -15,13 +16,15 @@ from shunter.core.intake.inputs import Command
 from shunter.core.rounds import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
-from shunter.errors import ShunterError
+from shunter.errors import NotFoundError, ShunterError
 from shunter.events.facts.run import SchedulerStopped
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter
-from shunter.events.values.ids import JobId
+from shunter.events.values.ids import JobId, NodeName
 
 __all__ = ["Site"]
+
+_OUTPUT = re.compile(r"(stdout|stderr)\.\d{1,6}")
 
 
 class Site:
@@ -92,11 +95,28 @@ class Site:
     async def submit(self, request: Submission, by: Caller) -> JobId:
         """Submit a job; return its id once it is durable.
 
+        What was submitted under the same key before is not submitted again, in whatever term.
+
         Raises:
+            UsageError: no job can be like that.
             RefusedError: the caller may not, or no job like that can ever run here.
             NotFoundError: it depends on a job that does not exist.
         """
-        return await self._commands.submit(self.tell, request, by)
+        commands = self._commands
+        known = commands.known(request, by)
+        if known is not None:
+            commands.refuse_rejected(known)
+            return known
+        job_id = commands.next_id()
+        stamped = commands.submit(job_id, request, by)
+        await self._backend.equip(job_id, request.environment)
+        receipt = await self.tell(stamped)
+        # Somebody else may have used the key meanwhile: then it was the other job that was taken.
+        taken = commands.known(request, by) or job_id
+        if taken != job_id:
+            await self._backend.equip(job_id, {})
+        commands.refuse_rejected(taken, receipt)
+        return taken
 
     async def cancel(self, job_id: JobId, by: Caller) -> None:
         """End a job, or keep it from starting.
@@ -106,6 +126,75 @@ class Site:
             RefusedError: it is somebody else's, or has ended.
         """
         await self.tell(self._commands.cancel(job_id, by))
+
+    async def suspend(self, job_id: JobId, by: Caller) -> None:
+        """Take a job off its GPUs, if it has any, and keep it from starting until it is resumed.
+
+        Raises:
+            NotFoundError: there is no such job.
+            RefusedError: it is somebody else's, has ended, or cannot be suspended.
+        """
+        await self.tell(self._commands.suspend(job_id, by))
+
+    async def resume(self, job_id: JobId, by: Caller) -> None:
+        """Let a held job start again.
+
+        Raises:
+            NotFoundError: there is no such job.
+            RefusedError: it is somebody else's, has ended, or is not held.
+        """
+        await self.tell(self._commands.resume(job_id, by))
+
+    async def set_priority(self, job_id: JobId, priority: int, by: Caller) -> None:
+        """Give a job another priority; the higher goes first.
+
+        Raises:
+            UsageError: the number is out of bounds.
+            NotFoundError: there is no such job.
+            RefusedError: it is somebody else's, or has ended.
+        """
+        await self.tell(self._commands.set_priority(job_id, priority, by))
+
+    async def drain(self, node: NodeName, by: Caller) -> None:
+        """Start nothing on a server any more; what runs there may end.
+
+        Raises:
+            NotFoundError: there is no such server.
+            RefusedError: the caller is no admin.
+        """
+        await self.tell(self._commands.drain(node, by))
+
+    async def restore(self, node: NodeName, by: Caller) -> None:
+        """Put a drained server back to work.
+
+        Raises:
+            NotFoundError: there is no such server.
+            RefusedError: the caller is no admin, or it is not drained.
+        """
+        await self.tell(self._commands.restore(node, by))
+
+    async def read_output(
+        self, job_id: JobId, attempt: int, name: str, offset: int, size_max: int
+    ) -> tuple[bytes, int | None]:
+        """Return a part of an attempt's output, and the size of all of it.
+
+        Args:
+            job_id: a job of this cluster, whoever's it is.
+            attempt: the number of an attempt.
+            name: `stdout.RANK` or `stderr.RANK`.
+            offset: the first byte.
+            size_max: bytes at most.
+        Returns:
+            the bytes, fewer at the end of what there is; and None where there is no such output.
+        Raises:
+            NotFoundError: there is no such job, or the name is none of output.
+        """
+        if job_id not in self.state.jobs and job_id not in self.state.ended:
+            raise NotFoundError(f"there is no job {job_id}; `shunter queue` lists them")
+        if not _OUTPUT.fullmatch(name):
+            raise NotFoundError(f"{name!r} is no output: expected stdout.RANK or stderr.RANK")
+        stream, rank = name.split(".")
+        return await self._backend.read_output(job_id, attempt, int(rank), stream, offset, size_max)
 
     async def run(self) -> None:
         """Run the round loop until it is asked to stop.

@@ -10,7 +10,7 @@ import os
 import subprocess
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,6 +19,7 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from shunter.backends.inbox import Inbox, Stamped
+from shunter.backends.local import environment as environments
 from shunter.backends.local.orders import order_for
 from shunter.backends.local.patrol import Patrol
 from shunter.backends.local.ports import Ports
@@ -26,12 +27,14 @@ from shunter.backends.local.samples import Samples
 from shunter.backends.local.settings import LocalSettings
 from shunter.backends.local.watch import Watch
 from shunter.backends.node import attempts
+from shunter.backends.node.output import piece_of
 from shunter.backends.node.records import folder_of, get
 from shunter.backends.node.verbs import command
 from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.intake.inputs import Input
 from shunter.errors import BackendError
 from shunter.events.facts.execution import LaunchFailed
+from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
 
 
@@ -103,7 +106,33 @@ class LocalBackend:
         """Return the records of every attempt on this machine, in one probe; complete."""
         return await to_thread.run_sync(attempts.inventory, self._settings.root)
 
-    def adopt(self, job_id: JobId, attempt: int, *, started: bool, noted: int = 0) -> None:
+    async def equip(self, job_id: JobId, environment: Mapping[str, str]) -> None:
+        """Keep what only the job's processes may see, in place of what was kept under its id.
+
+        Raises:
+            BackendError: it cannot be kept.
+        """
+        await to_thread.run_sync(environments.keep, self._settings.root, job_id, environment)
+
+    async def read_output(
+        self, job_id: JobId, attempt: int, rank: int, stream: str, offset: int, size: int
+    ) -> tuple[bytes, int | None]:
+        """Return a piece of what a rank printed, and how much there is; None: nothing is."""
+        path = f"{folder_of(self._settings.root, job_id, attempt)}/{stream}.{rank}"
+        return await to_thread.run_sync(piece_of, path, offset, size)
+
+    def recall(self, unreachable: Sequence[NodeName]) -> None:
+        """Say which nodes an earlier term found unreachable; this machine never is."""
+
+    def adopt(
+        self,
+        job_id: JobId,
+        attempt: int,
+        *,
+        started: bool,
+        noted: int = 0,
+        on: Allocation | None = None,
+    ) -> None:
         """Watch an attempt of an earlier term, of which some has been told already."""
         folder = folder_of(self._settings.root, job_id, attempt)
         self._newest[job_id] = attempt

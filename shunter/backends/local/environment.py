@@ -5,13 +5,14 @@ read, never in the log. What is promised here wins over it. docs/reference/envir
 """
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId
 
-__all__ = ["given_to", "path_of", "rank_environment"]
+__all__ = ["given_to", "keep", "path_of", "rank_environment"]
 
 LOOPBACK = "127.0.0.1"
 
@@ -38,6 +39,36 @@ def given_to(root: str, job_id: JobId) -> dict[str, str]:
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise BackendError(f"the environment of job {job_id} in {path}: expected texts by name")
     return found
+
+
+def keep(root: str, job_id: JobId, given: Mapping[str, str]) -> None:
+    """Keep what a submitter gave a job, durably, in place of what an id was given before.
+
+    Raises:
+        BackendError: it cannot be written.
+    """
+    path = path_of(root, job_id)
+    fresh = path.with_suffix(".new")
+    try:
+        if not given:
+            path.unlink(missing_ok=True)
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh.unlink(missing_ok=True)
+        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(file, "w", encoding="utf-8") as written:
+            json.dump(dict(given), written)
+            written.flush()
+            os.fsync(file)
+        fresh.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        what = f"the environment of job {job_id} cannot be kept in {path}: {error.strerror}"
+        raise BackendError(what, retryable=True) from error
 
 
 def rank_environment(

@@ -42,6 +42,16 @@ def bound(path: str, most: int) -> int:
     return dropped
 
 
+def piece_of(path: str, offset: int, size: int) -> tuple[bytes, int | None]:
+    """Return a piece of a file, and how long that is; None: there is none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            return file.read(size), os.fstat(file.fileno()).st_size
+    except OSError:
+        return b"", None
+
+
 def printed_speed(path: str) -> tuple[int | None, float | None]:
     """Return the last step and mini-batch seconds that a progress bar shows.
 
