@@ -1,12 +1,16 @@
 """How fast a job runs on a placement: one model, for the simulator and for policies that predict.
 
-speed = throughput on this GPU type / throughput on the base type x locality, relative to the base
-speed at which a trace's durations are given. Throughput is a table by kind of job and GPU type;
-where it says nothing, a relative speed by GPU type counts; where that says nothing, 1. Locality is
-the job's own tolerance curve: its speed where its GPUs are so far apart.
+speed = throughput on this GPU type / throughput on the base type x locality x interference,
+relative to the base speed at which a trace's durations are given. Throughput is a table by kind of
+job and GPU type; where it says nothing, a relative speed by GPU type counts; where that says
+nothing, 1. Locality is the job's own tolerance curve: its speed where its GPUs are so far apart.
+Interference is what others on the same GPUs leave of its speed: the throughput beside them over
+that alone, by the same table. Tables know pairs only; for more than one partner we multiply, as if
+each took its part of what the others leave. Where the table says nothing of a pair, the GPU takes
+turns, and each further tenant takes as much as one has (`packed`, a half).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shunter.core.throughputs import ThroughputTable
@@ -23,11 +27,19 @@ class SpeedModel:
     nodes: Mapping[NodeName, ConfigurationSet]
     relative: Mapping[GpuType, float] = field(default_factory=dict)
     throughput: ThroughputTable | None = None
+    packed: float = 0.5
 
-    def speed(self, spec: JobSpec, allocation: Allocation) -> float:
-        """Return the speed of a job on an allocation, relative to base speed."""
+    def speed(
+        self, spec: JobSpec, allocation: Allocation, partners: Sequence[JobSpec] = ()
+    ) -> float:
+        """Return the speed of a job on an allocation, relative to base speed.
+
+        `partners` are the jobs that run on some of its GPUs at once; 0: it cannot run beside them.
+        """
         gpu_type = self.nodes[allocation.shares[0].node].gpu_type
         speed = self._device_speed(spec, gpu_type)
+        for partner in partners:
+            speed *= self._left_beside(spec, gpu_type, partner)
         if spec.tolerance:
             speed *= dict(spec.tolerance).get(level_of(allocation, self.nodes), 1.0)
         return speed
@@ -39,6 +51,16 @@ class SpeedModel:
             if speed is not None:
                 return speed
         return self.relative.get(gpu_type, 1.0)
+
+    def _left_beside(self, spec: JobSpec, gpu_type: GpuType, partner: JobSpec) -> float:
+        """Return which part of its speed alone a job has beside another one."""
+        table = self.throughput
+        one = None if table is None else table.kind_of(spec)
+        other = None if table is None else table.kind_of(partner)
+        if table is None or one is None or other is None:
+            return self.packed
+        alone, rates = table.rate(gpu_type, one), table.pair_rates(gpu_type, one, other)
+        return rates[0] / alone if rates is not None and alone else self.packed
 
 
 def level_of(allocation: Allocation, nodes: Mapping[NodeName, ConfigurationSet]) -> Level:

@@ -44,6 +44,7 @@ from shunter.events.facts.execution import (
     GpusReleased,
     JobSuspended,
     LaunchFailed,
+    SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
 )
@@ -178,6 +179,7 @@ __all__ = [
     "SegmentSealed",
     "Share",
     "Sharing",
+    "SpeedChanged",
     "SuspendAcknowledged",
     "SuspendEscalated",
     "SuspendMode",

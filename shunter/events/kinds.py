@@ -36,6 +36,7 @@ from shunter.events.facts.execution import (
     GpusReleased,
     JobSuspended,
     LaunchFailed,
+    SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
 )
@@ -115,6 +116,7 @@ ExecutionEvent: TypeAlias = (
     | AttemptEnded
     | AttemptLost
     | GpusReleased
+    | SpeedChanged
 )
 ProfileEvent: TypeAlias = ProfileSampled | ProfileMeasured
 Event: TypeAlias = (

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress, RoundEnds
+from shunter.core.performance import SpeedModel
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads.trace import JobEnd, TraceJob
 from tests.contracts.backends import Program, Stage
+from tests.factories import configuration
 
 TICK_US = 1000
 STEPS_PER_TICK = 4
@@ -38,6 +40,7 @@ class SimulatedKind:
     lease: Lease = field(default_factory=Lease)
     slack_us: int = 0
     tick_us: int = TICK_US
+    in_turns: bool = False
 
     @asynccontextmanager
     async def staged(
@@ -45,7 +48,9 @@ class SimulatedKind:
     ) -> AsyncIterator[Stage]:
         """Submit all programs at the first instant; the simulated world knows its trace."""
         jobs = [_job(program) for program in programs]
-        backend = SimulatedBackend(jobs, costs=self.costs, lease=self.lease)
+        nodes = {name: configuration(gpus) for name, gpus in servers.items()}
+        speeds = SpeedModel(nodes) if self.in_turns else None
+        backend = SimulatedBackend(jobs, costs=self.costs, lease=self.lease, speeds=speeds)
         now_us, _ = await backend.observe(0)
         yield SimulatedStage(backend, now_us, {job.job_id: job.spec for job in jobs})
 
@@ -60,6 +65,7 @@ def _job(program: Program) -> TraceJob:
 SIMULATED_KINDS = (
     SimulatedKind("simulated-instant"),
     SimulatedKind("simulated-costs", SOME_COSTS),
+    SimulatedKind("simulated-in-turns", SOME_COSTS, in_turns=True),
     SimulatedKind(
         "simulated-late-ends",
         lease=Lease(end_seen=EndSeen.at_lease_end, round_us=TICK_US),
@@ -87,5 +93,6 @@ SIMULATED_KINDS = (
             round_us=TICK_US,
         ),
         slack_us=TICK_US,
+        in_turns=True,
     ),
 )

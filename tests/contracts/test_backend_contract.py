@@ -10,11 +10,12 @@ from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
 from shunter.events.values.ids import NodeName
 from tests.contracts.backends import ON_N0, ON_N1, BackendKind, Driver, Program, driven, ended_us
-from tests.factories import allocation, job_id
+from tests.factories import allocation, job_id, packed
 
 pytestmark = pytest.mark.asyncio
 
 J0, J1 = job_id(0), job_id(1)
+SHARED = packed(n0=0b0001)
 
 
 async def test_launch_leads_to_the_start_of_that_attempt(kind: BackendKind) -> None:
@@ -209,6 +210,31 @@ async def test_jobs_do_not_disturb_each_other(
         assert exited.exit_code == 0
         assert ended_us(exited) <= started_us + driver.ticks(8) + kind.slack_us
         assert driver.of(JobSuspended, J0) == []
+
+
+async def test_jobs_that_share_a_gpu_both_run_to_their_ends(kind: BackendKind) -> None:
+    """How fast is for each kind to say: alone it is 8 ticks, in turns up to 16."""
+    async with driven(kind, Program("j0", 8), Program("j1", 8, exit_code=1)) as driver:
+        for job in ("j0", "j1"):
+            await driver.orders(driver.launching(job, SHARED))
+        codes = [(await driver.ends(job)).exit_code for job in ("j0", "j1")]
+        assert codes == [0, 1]
+        assert_released_once(driver, "j0", 1)
+        assert_released_once(driver, "j1", 1)
+
+
+@pytest.mark.parametrize("order", [Suspend(J1, 1), Migrate(J1, 1, ON_N1), Terminate(J1, 1)])
+async def test_partner_that_leaves_a_shared_gpu_leaves_the_other_at_work(
+    kind: BackendKind, order: Suspend | Migrate | Terminate
+) -> None:
+    async with driven(kind, Program("j0", 8), Program("j1", 30)) as driver:
+        await driver.starts("j0", SHARED)
+        await driver.starts("j1", SHARED)
+        await driver.passes(2)
+        await driver.orders(order)
+        assert (await driver.ends("j0")).exit_code == 0
+        assert driver.of(JobSuspended, J0) == []
+        assert_released_once(driver, "j0", 1)
 
 
 async def test_failure_of_a_job_is_its_own(kind: BackendKind) -> None:

@@ -7,6 +7,7 @@ leases and failures mean to the microsecond stands in docs/reference/simulation.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Any
 
@@ -26,7 +27,13 @@ from shunter.core.intake.inputs import (
 )
 from shunter.core.performance import SpeedModel
 from shunter.events.facts.cluster import NodeLost, NodeReachable
-from shunter.events.facts.execution import AttemptLost, AttemptStarted, GpusReleased, JobSuspended
+from shunter.events.facts.execution import (
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobSuspended,
+    SpeedChanged,
+)
 from shunter.events.values.ids import JobId
 
 NEVER_US = 1 << 62
@@ -62,6 +69,7 @@ class SimulatedBackend:
         self._change: NodeChange | None = next(self._changes, None)
         self._changes_us = NEVER_US if self._change is None else self._change.at_us
         self._kept: list[JobId] | None = [] if remembered_ends and self._instant else None
+        self._stale: dict[JobId, None] = {}
 
     @property
     def instant(self) -> bool:
@@ -107,6 +115,7 @@ class SimulatedBackend:
             self._enter(run.began_us, job_id, started)
         if self._rounds is not None:
             self._rounds.launched()
+        self._pace_partners(job_id, run, now_us)
         self._foresee_end(job_id, run)
 
     def leave(self, order: Suspend | Migrate, now_us: int) -> None:
@@ -116,6 +125,7 @@ class SimulatedBackend:
         if run is None or run.attempt != attempt:
             return
         left = self._work.leave(job_id, now_us, moves=type(order) is Migrate)
+        self._pace_partners(job_id, run, now_us)
         if left.is_done:
             if run.task.exit_code == KILLED:
                 self._enter(now_us, job_id, CancelJob(now_us, job_id, run.task.spec.user))
@@ -134,7 +144,8 @@ class SimulatedBackend:
         if run is None:
             self._work.tasks.pop(job_id, None)
         elif run.attempt == order.attempt:
-            del self._work.runs[job_id]
+            self._work.end(job_id)
+            self._pace_partners(job_id, run, now_us)
             exited = AttemptExited(now_us, job_id, order.attempt, KILLED, released=True)
             self._enter(now_us, job_id, exited)
             del self._work.tasks[job_id]
@@ -146,6 +157,22 @@ class SimulatedBackend:
         self._entered += 1
         ordinal = self._work.tasks[job_id].ordinal
         heappush(self._agenda, (at_us, ordinal, self._entered, job_id, what))
+
+    def _pace_partners(self, job_id: JobId, run: Run, now_us: int) -> None:
+        """Let those who share GPUs with a job go at the speed its coming or going leaves."""
+        if self._work.neighbours is not None:
+            self._pace(self._work.partners(job_id, run.allocation), now_us)
+
+    def _pace(self, job_ids: Sequence[JobId], now_us: int) -> None:
+        """Let jobs go at the speeds they have beside their partners of now."""
+        work = self._work
+        before = [work.runs[job_id].pace.speed for job_id in job_ids]
+        anew = [work.paced_anew(job_id, now_us) for job_id in job_ids]
+        for job_id, run, speed in zip(job_ids, anew, before, strict=True):
+            self._foresee_end(job_id, run)
+            if run.told and run.pace.speed != speed:
+                changed = SpeedChanged(now_us, job_id, run.attempt, run.pace.speed)
+                self._enter(now_us, job_id, changed)
 
     def _foresee_end(self, job_id: JobId, run: Run) -> None:
         """Enter the end of an attempt where it will be seen, if that is known."""
@@ -198,7 +225,7 @@ class SimulatedBackend:
                         self._exit(job_id, what, at_us, inputs)
                 elif not _is_void(job_id, what, runs):
                     self._leaving -= type(what) is GpusReleased
-                    inputs.append(what)
+                    inputs.append(_told(what, runs) if type(what) is AttemptStarted else what)
             if self._changes_us == bound_us:
                 self._change_node(inputs)
             elif self._arrives_us == bound_us:
@@ -242,10 +269,22 @@ class SimulatedBackend:
 
     def _exit(self, job_id: JobId, run: Run, at_us: int, inputs: list[Input]) -> None:
         work = self._work
-        del work.runs[job_id], work.tasks[job_id]
+        del work.tasks[job_id]
+        if work.neighbours is None:
+            del work.runs[job_id]
+        else:
+            work.end(job_id)
+            self._left_behind(job_id, run, at_us)
         if run.task.exit_code == KILLED:
             inputs.append(CancelJob(at_us, job_id, run.task.spec.user))
         inputs.append(self._exited(job_id, run, at_us))
+
+    def _left_behind(self, job_id: JobId, run: Run, at_us: int) -> None:
+        """Pace the partners of a job that has ended, from the next round of gangs on."""
+        if self._rounds is None:
+            self._pace_partners(job_id, run, at_us)
+        else:
+            self._stale.update(dict.fromkeys(self._work.partners(job_id, run.allocation)))
 
     def _exited(self, job_id: JobId, run: Run, at_us: int) -> AttemptExited:
         ended_us = None if run.end_us == at_us else self._work.really_ended_us(run, at_us)
@@ -262,12 +301,14 @@ class SimulatedBackend:
             inputs.append(NodeReachable(at_us, change.node))
             return
         inputs.append(NodeLost(at_us, change.node, change.cause))
-        there = [found for found in self._work.runs.items() if change.node in found[1].nodes]
-        for job_id, run in there:
+        there = [name for name, run in self._work.runs.items() if change.node in run.nodes]
+        for job_id in there:
+            run = self._work.runs[job_id]
             if run.end_us is not None and run.end_us <= at_us:
                 self._exit(job_id, run, at_us, inputs)
             else:
                 lost_us = self._work.lose(job_id, at_us)
+                self._pace_partners(job_id, run, at_us)
                 inputs.append(AttemptLost(at_us, job_id, run.attempt, "node lost", lost_us))
 
     def _end_round(self, rounds: GangRounds, at_us: int, inputs: list[Input]) -> None:
@@ -279,6 +320,8 @@ class SimulatedBackend:
         for job_id, run in ended:
             self._exit(job_id, run, at_us, inputs)
         rounds.next_round(at_us)
+        self._pace([job_id for job_id in self._stale if job_id in self._work.runs], at_us)
+        self._stale.clear()
         for job_id, run in self._work.runs.items():
             self._foresee_end(job_id, run)
         inputs.append(RoundEnded(at_us))
@@ -288,10 +331,17 @@ def _is_void(job_id: JobId, what: Any, runs: dict[JobId, Run]) -> bool:
     """Say whether a foreseen end or start will not come: the attempt has gone."""
     if isinstance(what, Run):
         return runs.get(job_id) is not what
-    if isinstance(what, AttemptStarted):
+    if isinstance(what, AttemptStarted | SpeedChanged):
         run = runs.get(job_id)
         return run is None or run.attempt != what.attempt
     return False
+
+
+def _told(started: AttemptStarted, runs: dict[JobId, Run]) -> AttemptStarted:
+    """Return the start of an attempt with the speed it has by then."""
+    run = runs[started.job_id]
+    run.told = True
+    return started if started.speed == run.pace.speed else replace(started, speed=run.pace.speed)
 
 
 _PERFORM: dict[type[Effect], Callable[[SimulatedBackend, Any, int], None]] = {

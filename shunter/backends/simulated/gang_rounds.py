@@ -2,7 +2,9 @@
 
 A round begins when the one before ends. Every gang works in it for one lease at most, in whole
 steps if so configured, and stops; when the last one has stopped, the round is over, and plans are
-made. While nobody runs, whatever happens next ends the round.
+made. Jobs that share GPUs are one gang: one that is done stays until its partners stop as well, and
+their speed is another one from the next round on only. While nobody runs, whatever happens next
+ends the round.
 """
 
 from collections.abc import Iterator
@@ -38,9 +40,15 @@ class GangRounds:
 
     def finish_us(self, job_id: JobId) -> int | None:
         """Return when a gang will have done all its work, if that is in this round."""
-        task, run = self._work.tasks[job_id], self._work.runs[job_id]
+        runs, tasks = self._work.runs, self._work.tasks
+        task, run = tasks[job_id], runs[job_id]
         stops_us, done = self._stretch(task, run)
-        return stops_us if done == task.left else None
+        if done != task.left:
+            return None
+        for other in self._work.partners(job_id, run.allocation):
+            if not self._is_stuck(tasks[other], runs[other]):
+                stops_us = max(stops_us, self._stretch(tasks[other], runs[other])[0])
+        return stops_us
 
     def next_round(self, now_us: int) -> None:
         """Credit what each gang did; begin the next round with those that stay."""

@@ -3,10 +3,12 @@
 The world keeps its own books. What the scheduler knows comes to it as observations only.
 """
 
+from dataclasses import replace
 from typing import Protocol
 
 from shunter.backends.simulated.costs import Costs
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
+from shunter.backends.simulated.neighbours import Neighbours
 from shunter.backends.simulated.pace import Pace
 from shunter.core.effects import Launch, Resume
 from shunter.core.performance import SpeedModel
@@ -57,7 +59,8 @@ class Run:
 
     Its job began to make progress at `began_us`, with `left` units to do, and has `saved` units to
     do by its last checkpoint. The work that its task has left was counted at `works_from_us`. All
-    is done at `end_us` (None: never, or not foreseen).
+    is done at `end_us` (None: never, or not foreseen). The scheduler has counted `taken_us` of work
+    up to `paced_us`, when its speed changed last, if it was `told` that the job works at all.
     """
 
     task: Task
@@ -69,6 +72,9 @@ class Run:
     left: int
     saved: int
     end_us: int | None
+    paced_us: int = 0
+    taken_us: int = 0
+    told: bool = False
 
     @property
     def nodes(self) -> tuple[NodeName, ...]:
@@ -100,6 +106,7 @@ class Work:
         self._fixed = lease.round_ends is RoundEnds.fixed
         self._in_steps = lease.progress is Progress.whole_steps
         self._is_plain = speeds is None and self._fixed and lease.is_exact
+        self.neighbours = None if speeds is None else Neighbours()
         self.tasks: dict[JobId, Task] = {}
         self.runs: dict[JobId, Run] = {}
 
@@ -121,17 +128,54 @@ class Work:
             end_us = from_us + left
         else:
             if self._speeds is not None:
-                speed = self._speeds.speed(task.spec, allocation)
+                speed = self._speed(task.spec, order.job_id, allocation)
                 pace = Pace(speed, pace.units, pace.duration_us)
             if self._fixed:
                 end_us = self._lease.end_us(from_us, left, pace)
-        run = Run(task, attempt, allocation, pace, from_us, from_us, left, left, end_us)
+        run = Run(task, attempt, allocation, pace, from_us, from_us, left, left, end_us, from_us)
         self.runs[order.job_id] = run
+        if self.neighbours is not None:
+            self.neighbours.enter(order.job_id, allocation)
         return run
+
+    def end(self, job_id: JobId) -> Run:
+        """Take an attempt out."""
+        run = self.runs.pop(job_id)
+        if self.neighbours is not None:
+            self.neighbours.leave(job_id, run.allocation)
+        return run
+
+    def partners(self, job_id: JobId, where: Allocation) -> list[JobId]:
+        """Return who shares GPUs with a job."""
+        return [] if self.neighbours is None else self.neighbours.beside(job_id, where)
+
+    def paced_anew(self, job_id: JobId, now_us: int) -> Run:
+        """Give a job the speed it has beside its partners of now; return its new run.
+
+        Work up to now counts at the old speed. A step under way is begun again.
+        """
+        run = self.runs[job_id]
+        task, speed = run.task, self._speed(run.task.spec, job_id, run.allocation)
+        left, from_us, pace = task.left, run.works_from_us, run.pace
+        if speed != pace.speed:
+            self.save(task, run, now_us)
+            left = task.left = left - min(left, self._run_by(run, now_us))
+            from_us, pace = max(now_us, from_us), Pace(speed, pace.units, pace.duration_us)
+        anew = replace(run, pace=pace, works_from_us=from_us)
+        if speed != run.pace.speed and run.told:
+            anew.taken_us, anew.paced_us = _taken_us(run, now_us), now_us
+        anew.end_us = self._lease.end_us(from_us, left, pace) if self._fixed else None
+        self.runs[job_id] = anew
+        return anew
+
+    def _speed(self, spec: JobSpec, job_id: JobId, where: Allocation) -> float:
+        assert self._speeds is not None, "without speeds nobody has another one"
+        beside = [self.tasks[other].spec for other in self.partners(job_id, where)]
+        return self._speeds.speed(spec, where, beside)
 
     def leave(self, job_id: JobId, now_us: int, *, moves: bool) -> Leaving:
         """Stop an attempt with its work saved."""
-        run = self.runs.pop(job_id)
+        run = self.end(job_id)
         task = run.task
         works = now_us >= run.began_us
         counted = self._counted(run, now_us)
@@ -146,7 +190,7 @@ class Work:
 
     def lose(self, job_id: JobId, now_us: int) -> int:
         """Stop an attempt whose server died; return the work lost with it."""
-        run = self.runs.pop(job_id)
+        run = self.end(job_id)
         task = run.task
         self.save(task, run, now_us)
         task.left = run.saved
@@ -195,7 +239,11 @@ def _lost_us(task: Task, run: Run, now_us: int) -> int:
 
     The scheduler takes all the time since the attempt began to work for work.
     """
-    duration_us = task.pace.duration_us
+    return max(0, _taken_us(run, now_us) - run.pace.work_us(run.left) + run.pace.work_us(task.left))
+
+
+def _taken_us(run: Run, now_us: int) -> int:
+    """Return the work that the scheduler counts, from what it was told of the speed."""
+    duration_us = run.task.pace.duration_us
     works = Pace(run.pace.speed, duration_us, duration_us)
-    taken_us = works.done_in(max(0, now_us - run.began_us))
-    return max(0, taken_us - run.pace.work_us(run.left) + run.pace.work_us(task.left))
+    return run.taken_us + works.done_in(max(0, now_us - run.paced_us))

@@ -44,6 +44,7 @@ from shunter.events.facts.execution import (
     GpusReleased,
     JobSuspended,
     LaunchFailed,
+    SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
 )
@@ -125,6 +126,7 @@ RULES: dict[type[Event], Rule] = {
     AttemptEnded: execution.attempt_ended,
     AttemptLost: execution.attempt_lost,
     GpusReleased: execution.gpus_released,
+    SpeedChanged: execution.speed_changed,
     ProfileSampled: profiles.profile_sampled,
     ProfileMeasured: profiles.profile_measured,
 }

@@ -20,6 +20,7 @@ from shunter.events.facts.execution import (
     GpusReleased,
     JobSuspended,
     LaunchFailed,
+    SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
 )
@@ -42,6 +43,17 @@ def attempt_started(state: State, event: AttemptStarted) -> None:
     start_work(job, event.at_us, event.speed)
     if phase is not LAUNCHING:
         job.phase = phase
+
+
+def speed_changed(state: State, event: SpeedChanged) -> None:
+    """Count a job's work at its old speed up to now, and at the new one from now on."""
+    job = attempt_of(state, event.job_id, event.attempt, "SpeedChanged")
+    if job.working_since_us is None:
+        raise IllegalEventError(f"SpeedChanged of job {event.job_id}, which is {job.phase}")
+    phase = job.phase
+    stop_work(job, event.at_us)
+    start_work(job, event.at_us, event.speed)
+    job.phase = phase
 
 
 def suspend_acknowledged(state: State, event: SuspendAcknowledged) -> None:

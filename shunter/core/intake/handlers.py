@@ -37,6 +37,7 @@ from shunter.events.facts.execution import (
     GpusReleased,
     JobSuspended,
     LaunchFailed,
+    SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
 )
@@ -235,6 +236,7 @@ HANDLERS: dict[type[Input], Callable[["Scheduler", Any], None]] = {
     RoundEnded: round_ended,
     LaunchFailed: attempt_failed,
     AttemptStarted: as_is,
+    SpeedChanged: as_is,
     SuspendAcknowledged: as_is,
     SuspendEscalated: as_is,
     CheckpointSaved: as_is,

@@ -14,6 +14,7 @@ from shunter.events.facts.execution import (
     GpusReleased,
     JobSuspended,
     LaunchFailed,
+    SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
 )
@@ -147,6 +148,7 @@ Observation: TypeAlias = (
     | WorldEnded
     | LaunchFailed
     | AttemptStarted
+    | SpeedChanged
     | SuspendAcknowledged
     | SuspendEscalated
     | CheckpointSaved

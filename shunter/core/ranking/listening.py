@@ -18,6 +18,7 @@ from shunter.events.facts.execution import (
     GpusReleased,
     JobSuspended,
     LaunchFailed,
+    SpeedChanged,
 )
 from shunter.events.facts.jobs import (
     JOB_ENDS,
@@ -39,6 +40,7 @@ _TOUCHED = (
     JobCancelRequested,
     TimeLimitReached,
     AttemptStarted,
+    SpeedChanged,
     AttemptEnded,
     JobSuspended,
 )

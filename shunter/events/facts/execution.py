@@ -32,6 +32,19 @@ class AttemptStarted:
 
 
 @fact
+class SpeedChanged:
+    """A running attempt goes at another speed, because who shares its GPUs changed.
+
+    `speed` is relative to base speed, as the performance model foresees it (a simulation).
+    """
+
+    at_us: int
+    job_id: JobId
+    attempt: int
+    speed: float
+
+
+@fact
 class SuspendAcknowledged:
     """The job has seen the request and will stop at its next mini-batch boundary."""
 
