@@ -76,8 +76,8 @@ class Job:
     `gpus` is the number of GPUs it holds. `work_us` is the work done up to `working_since_us`, in
     microseconds at base speed.
 
-    `launches_failed` counts those in a row, `held_by` is who put the job on hold, until `back_at_us`
-    if it only backs off. `notes` are the facts told of its attempt's suspension and checkpoints.
+    `launches_failed` counts those in a row. `held_by` is who put the job on hold; if it only backs
+    off, until `back_at_us`. `notes` counts facts of its attempt's suspension and checkpoints.
     """
 
     job_id: JobId

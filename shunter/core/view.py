@@ -153,5 +153,5 @@ class View:
         return estimates.total_us(job) if duration_us is None else duration_us
 
     def is_declared(self, job: Job) -> bool:
-        """Say whether a run time was declared for a job, so that nothing need be estimated."""
+        """Say whether a run time was declared, so that none need be estimated."""
         return job.job_id in self._state.durations_us

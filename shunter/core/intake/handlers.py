@@ -187,7 +187,7 @@ def as_is(core: "Scheduler", seen: Any) -> None:
 
 
 def profile_sampled(core: "Scheduler", seen: ProfileSampled) -> None:
-    """Record a sample, unless its attempt has gone: samples come in batches, and late."""
+    """Record a sample, unless its attempt is gone: samples come late."""
     job = core.state.jobs.get(seen.job_id)
     if job is not None and job.attempt == seen.attempt and job.since_us is not None:
         core.emit(seen)
