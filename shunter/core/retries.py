@@ -23,7 +23,7 @@ _FIRST_US, _LONGEST_US = 1_000_000, 300_000_000
 
 
 def backoff_us(failed: int) -> int:
-    """Return how long to wait after so many failed launches in a row: one second, doubled."""
+    """Return how long to wait after so many failed launches: a second, doubled."""
     return min(_LONGEST_US, _FIRST_US << max(0, failed - 1))
 
 

@@ -22,7 +22,7 @@ Stamped = Callable[[int], Input]
 
 
 class LiveBackend(Backend, Protocol):
-    """A backend that outlives the scheduler, so that the next one must find out what is true."""
+    """A backend that outlives schedulers: the next one must find out what is true."""
 
     def post(self, stamped: Stamped) -> None:
         """Put an input into the inbox; it is made once its instant is known."""
@@ -56,12 +56,12 @@ class LiveBackend(Backend, Protocol):
         """
 
     async def equip(self, job_id: JobId, environment: Mapping[str, str]) -> None:
-        """Keep what only the job's processes may see, in place of what was kept under its id."""
+        """Keep what only the job's processes may see; what was kept before is gone."""
 
     async def read_output(
         self, job_id: JobId, attempt: int, rank: int, stream: str, offset: int, size: int
     ) -> tuple[bytes, int | None]:
-        """Return a part of what a rank printed, and how much that is; None: nothing is there."""
+        """Return a piece of what a rank printed, and how much there is, None if nothing."""
 
 
 def live_backend(
@@ -103,7 +103,7 @@ def local_settings(section: LocalSection, cluster: ClusterSection, term: int) ->
 
 
 def _nodes(section: LocalSection, cluster: ClusterSection) -> list[LocalNode]:
-    """Deal the machine's GPUs out to the servers in order; all of them share its CPUs."""
+    """Deal the machine's GPUs out in order; all servers share its CPUs."""
     names = [str(number) for number in range(cluster.gpus)]
     if section.gpus is not None:
         names = list(section.gpus)

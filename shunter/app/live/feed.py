@@ -40,7 +40,7 @@ class Feed:
         self._wake()
 
     async def follow(self, after: int) -> AsyncIterator[tuple[int, Event]]:
-        """Yield every event after a sequence number with its own, until the log is closed.
+        """Yield the events after a sequence number, with theirs, until the log closes.
 
         Raises:
             UsageError: the number lies beyond the log.

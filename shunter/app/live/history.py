@@ -41,7 +41,7 @@ class History:
 
 
 async def read_history(reader: LogReader) -> History:
-    """Read what a log says, from its newest snapshot on; an empty one begins a cluster.
+    """Read a log from its newest snapshot on; an empty one begins a cluster.
 
     Raises:
         LogDamagedError: the log does not say to which cluster it belongs.

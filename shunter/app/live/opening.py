@@ -75,7 +75,7 @@ def _unreachable(state: State) -> tuple[NodeName, ...]:
 
 
 def _start_us(history: History) -> int:
-    """Return when a term begins: now by the wall clock, and never before the log ends."""
+    """Return when a term begins: now, and never before the log ends."""
     if not history.state.seq:
         return 0
     wall_us = history.identity.instant_us(datetime.now(UTC))
@@ -115,7 +115,7 @@ def _digests(loaded: LoadedConfig) -> Iterator[tuple[str, str]]:
 
 
 def _queues(loaded: LoadedConfig, state: State, at_us: int) -> Iterator[Event]:
-    """Yield what changed of the queues; one that left the config has no bounds any more."""
+    """Yield what changed of the queues; one that is gone has no bounds any more."""
     wanted = {
         QueueName(name): QuotaChanged(
             at_us, QueueName(name), queue.quota_gpus, queue.weight, queue.users

@@ -13,7 +13,7 @@ __all__ = ["Caller", "Receipt", "Submission"]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: proven by the peer of a socket or by a token, never claimed in a request."""
+    """Who asks: proven by a socket's peer or a token, never claimed in a request."""
 
     user: str
     uid: int | None = None
@@ -93,7 +93,7 @@ _BOUNDS = (
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a command: the step that took it is durable, its effects are on their way.
+    """What became of a command: its step is durable, its effects are on their way.
 
     `events` are those of the step about the command's job or server, `seq` is the step's last.
     """

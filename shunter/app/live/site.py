@@ -77,7 +77,7 @@ class Site:
         return self.origin + timedelta(microseconds=at_us)
 
     def follow(self, after: int) -> AsyncIterator[tuple[int, Event]]:
-        """Yield the durable events after a sequence number, with theirs, until the site stops.
+        """Yield durable events after a sequence number with theirs, until the site stops.
 
         Raises:
             UsageError: the number lies beyond the log.
@@ -128,7 +128,7 @@ class Site:
         await self.tell(self._commands.cancel(job_id, by))
 
     async def suspend(self, job_id: JobId, by: Caller) -> None:
-        """Take a job off its GPUs, if it has any, and keep it from starting until it is resumed.
+        """Take a job off its GPUs, if it has any, and hold it until it is resumed.
 
         Raises:
             NotFoundError: there is no such job.

@@ -5,12 +5,15 @@ comes of them is read from the supervisors' records (patrol.py). A lost answer i
 attempt is fenced, and then its records say whether it began before.
 """
 
+import errno
 import json
 import os
 import subprocess
 import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,6 +23,7 @@ from anyio.abc import TaskGroup
 
 from shunter.backends.inbox import Inbox, Stamped
 from shunter.backends.local import environment as environments
+from shunter.backends.local.memory import MemoryControl, memory_control
 from shunter.backends.local.orders import order_for
 from shunter.backends.local.patrol import Patrol
 from shunter.backends.local.ports import Ports
@@ -36,6 +40,9 @@ from shunter.errors import BackendError
 from shunter.events.facts.execution import LaunchFailed
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
+
+FULL_S = 1.0
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class LocalBackend:
@@ -54,6 +61,7 @@ class LocalBackend:
         self._ports = Ports(*settings.ports)
         self._launching: dict[tuple[JobId, int], int] = {}
         self._notices = -1
+        self.memory = MemoryControl(settings.cgroup or "")
 
     async def __aenter__(self) -> Self:
         """Take the machine over for this term; a higher one that ruled here refuses it."""
@@ -62,6 +70,9 @@ class LocalBackend:
         if ruling != term:
             raise BackendError(f"term {term} was replaced by {ruling} on this machine")
         self._notices = await to_thread.run_sync(attempts.open_notices, root)
+        if self._settings.cgroup is None:
+            self.memory = await to_thread.run_sync(partial(memory_control, prepare=True))
+            self._settings = replace(self._settings, cgroup=self.memory.group)
         self._beat()
         await self._tasks.__aenter__()
         self._tasks.start_soon(self._keep_beating)
@@ -107,7 +118,7 @@ class LocalBackend:
         return await to_thread.run_sync(attempts.inventory, self._settings.root)
 
     async def equip(self, job_id: JobId, environment: Mapping[str, str]) -> None:
-        """Keep what only the job's processes may see, in place of what was kept under its id.
+        """Keep what only the job's processes may see; what was kept before is gone.
 
         Raises:
             BackendError: it cannot be kept.
@@ -191,7 +202,7 @@ class LocalBackend:
         folder = folder_of(self._settings.root, job_id, attempt)
         known = await to_thread.run_sync(attempts.probe, folder)
         if known["state"] == "absent" or (cause and known["started"] is None):
-            await to_thread.run_sync(attempts.raise_fence, self._settings.root, job_id, attempt)
+            await self._raise_fence(job_id, attempt)
             known = await to_thread.run_sync(attempts.probe, folder)
             if known["started"] is None:  # fenced before it began: it never will
                 self._fail(effect, cause or "its supervisor did not start", retryable=True)
@@ -220,17 +231,30 @@ class LocalBackend:
         self._inbox.put(lambda at_us: LaunchFailed(at_us, job_id, attempt, cause, retryable))
 
     async def _fence(self, job_id: JobId, attempt: int) -> None:
-        await to_thread.run_sync(attempts.raise_fence, self._settings.root, job_id, attempt)
+        await self._raise_fence(job_id, attempt)
         watch = self._watches.get(job_id)
         if watch is not None and watch.attempt <= attempt:
             await self._tell(watch, {"do": "fence"})
+
+    async def _raise_fence(self, job_id: JobId, attempt: int) -> None:
+        """Record a fence; while the disk is full, nothing else can be done for this job."""
+        raise_fence = partial(attempts.raise_fence, self._settings.root, job_id, attempt)
+        while True:
+            try:
+                await to_thread.run_sync(raise_fence)
+            except OSError as error:
+                if error.errno not in _FULL:
+                    raise
+                await anyio.sleep(FULL_S)
+            else:
+                return
 
     async def _send(self, effect: Suspend | Migrate | Terminate) -> None:
         job_id, watch = effect.job_id, self._watches.get(effect.job_id)
         if watch is None:
             if isinstance(effect, Terminate):
                 attempt = max(effect.attempt, 1)
-                await to_thread.run_sync(attempts.raise_fence, self._settings.root, job_id, attempt)
+                await self._raise_fence(job_id, attempt)
                 self._newest[job_id] = max(attempt, self._newest.get(job_id, 0))
         elif watch.attempt != effect.attempt:
             return

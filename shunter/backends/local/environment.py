@@ -42,7 +42,7 @@ def given_to(root: str, job_id: JobId) -> dict[str, str]:
 
 
 def keep(root: str, job_id: JobId, given: Mapping[str, str]) -> None:
-    """Keep what a submitter gave a job, durably, in place of what an id was given before.
+    """Keep what a submitter gave a job, durably; what was kept before is gone.
 
     Raises:
         BackendError: it cannot be written.

@@ -1,0 +1,263 @@
+"""What people may do to a running cluster, on real processes."""
+
+import stat
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from shunter.app.live import Caller, Site, Submission
+from shunter.errors import NotFoundError, RefusedError, UsageError
+from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
+from shunter.events.facts.jobs import JobFailed, TimeLimitReached
+from shunter.events.kinds import Event
+from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.job_spec import Dependency, DependsWhen, SuspendMode
+from tests.contracts.local_backends import empty
+from tests.live.site.sites import (
+    NOBODY,
+    at_work,
+    config,
+    events_until,
+    machine,
+    of,
+    outcome,
+    program,
+    verified,
+)
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.live]
+
+SLEEPS = "import time; time.sleep(60)"
+# Works in steps of 10 ms up to a number, saves when it is asked to leave, goes on from there.
+STEPS = """
+import os, sys, time
+path, most = os.environ["SHUNTER_CHECKPOINT_DIR"] + "/step", int(sys.argv[1])
+done = int(open(path).read()) if os.path.exists(path) else 0
+while done < most:
+    if os.path.exists(os.environ["SHUNTER_SUSPEND"]):
+        open(path, "w").write(str(done))
+        sys.exit(75)
+    time.sleep(0.01)
+    done += 1
+    print(done, flush=True)
+"""
+ADMIN = Caller("root", None, is_admin=True)
+STRANGER = Caller("somebody", None)
+N0 = NodeName("n0")
+
+
+def steps(count: int) -> Submission:
+    request = program(STEPS)
+    return replace(request, command=(*request.command, str(count)))
+
+
+def begins(job_id: JobId, attempt: int = 1) -> Callable[[list[Event]], bool]:
+    def has_begun(seen: list[Event]) -> bool:
+        found = [(one.job_id, one.attempt) for one in of(seen, AttemptStarted)]
+        return (job_id, attempt) in found
+
+    return has_begun
+
+
+async def runs(site: Site, request: Submission) -> JobId:
+    """Submit a job and wait until it runs."""
+    job_id = await site.submit(request, NOBODY)
+    await events_until(site, begins(job_id))
+    return job_id
+
+
+async def test_suspended_job_leaves_its_gpus_and_stays_away_until_it_is_resumed(
+    tmp_path: Path,
+) -> None:
+    async with machine(tmp_path) as site:
+        job_id = await runs(site, steps(60))
+        await site.suspend(job_id, NOBODY)
+        seen = await events_until(site, lambda seen: bool(of(seen, GpusReleased)))
+        assert len(of(seen, JobSuspended)) == 1
+        assert site.state.jobs[job_id].is_on_hold
+        assert not site.state.cluster.servers[N0].held
+        await site.resume(job_id, NOBODY)
+        assert await outcome(site, job_id) == "finished"
+    printed = [(tmp_path / f"attempts/jobs/j1/{n}/stdout.0").read_text() for n in (1, 2)]
+    assert "".join(printed).split() == [str(number) for number in range(1, 61)]
+    assert (await verified(tmp_path)).divergence is None
+
+
+async def test_job_that_waits_for_gpus_and_is_suspended_does_not_get_them(tmp_path: Path) -> None:
+    async with machine(tmp_path) as site:
+        first = await runs(site, program(SLEEPS, gpus=4))
+        waiting = await site.submit(program("pass"), NOBODY)
+        await site.suspend(waiting, NOBODY)
+        await site.cancel(first, NOBODY)
+        assert await outcome(site, first) == "cancelled"
+        last = await site.submit(program("pass"), NOBODY)
+        assert await outcome(site, last) == "finished"
+        assert site.state.jobs[waiting].attempt == 0
+
+
+async def test_job_of_mode_never_is_not_suspended_while_it_runs(tmp_path: Path) -> None:
+    async with machine(tmp_path) as site:
+        job_id = await runs(site, program(SLEEPS, suspend_mode=SuspendMode.never))
+        with pytest.raises(RefusedError, match="suspend mode 'never'"):
+            await site.suspend(job_id, NOBODY)
+
+
+async def test_strangers_may_change_nothing_and_admins_may(tmp_path: Path) -> None:
+    async with machine(tmp_path) as site:
+        job_id = await runs(site, program(SLEEPS))
+        for order in (site.cancel, site.suspend, site.resume):
+            with pytest.raises(RefusedError, match="somebody is no admin"):
+                await order(job_id, STRANGER)
+        with pytest.raises(RefusedError, match="only admins may drain"):
+            await site.drain(N0, STRANGER)
+        await site.set_priority(job_id, 7, ADMIN)
+        assert site.state.jobs[job_id].priority == 7
+        await site.cancel(job_id, ADMIN)
+        assert await outcome(site, job_id) == "cancelled"
+
+
+async def test_job_that_is_gone_is_refused_and_one_that_never_was_not_found(
+    tmp_path: Path,
+) -> None:
+    async with machine(tmp_path) as site:
+        job_id = await site.submit(program("pass"), NOBODY)
+        await outcome(site, job_id)
+        with pytest.raises(RefusedError, match="has ended already: finished"):
+            await site.cancel(job_id, NOBODY)
+        with pytest.raises(NotFoundError, match="there is no job j9"):
+            await site.cancel(JobId("j9"), NOBODY)
+        with pytest.raises(NotFoundError, match="no job j9 to wait for"):
+            await site.submit(program("pass", after=(Dependency(JobId("j9")),)), NOBODY)
+        with pytest.raises(NotFoundError, match="there is no node n9"):
+            await site.drain(NodeName("n9"), ADMIN)
+
+
+async def test_drained_server_takes_no_job_until_it_is_restored(tmp_path: Path) -> None:
+    async with machine(tmp_path) as site:
+        running = await runs(site, steps(20))
+        await site.drain(N0, ADMIN)
+        waiting = await site.submit(program("pass"), NOBODY)
+        assert await outcome(site, running) == "finished"
+        assert site.state.jobs[waiting].attempt == 0
+        await site.restore(N0, ADMIN)
+        assert await outcome(site, waiting) == "finished"
+        with pytest.raises(RefusedError, match="not drained"):
+            await site.restore(N0, ADMIN)
+
+
+async def test_dependants_follow_the_end_they_wait_for(tmp_path: Path) -> None:
+    async with machine(tmp_path) as site:
+        failing = await site.submit(
+            program("import time; time.sleep(0.3); raise SystemExit(3)"), NOBODY
+        )
+        after_ok = await site.submit(program("pass", after=(Dependency(failing),)), NOBODY)
+        after_any = await site.submit(
+            program("pass", after=(Dependency(failing, DependsWhen.any),)), NOBODY
+        )
+        assert await outcome(site, after_any) == "finished"
+        assert await outcome(site, after_ok) == "cancelled"
+        assert await outcome(site, failing) == "failed"
+
+
+async def test_quota_and_users_of_a_queue_hold(tmp_path: Path) -> None:
+    queues = {"small": {"quota_gpus": 1}, "closed": {"users": ["ann"]}}
+    async with machine(tmp_path, queues=queues) as site:
+        first = await runs(site, program(SLEEPS, queue="small"))
+        second = await site.submit(program("pass", queue="small"), NOBODY)
+        with pytest.raises(RefusedError, match="there is no queue 'default': use small, closed"):
+            await site.submit(program("pass"), NOBODY)
+        with pytest.raises(RefusedError, match="may not use queue closed"):
+            await site.submit(program("pass", queue="closed"), NOBODY)
+        with pytest.raises(RefusedError, match="quota of queue small; needed 2, at most 1"):
+            await site.submit(program("pass", queue="small", gpus=2), NOBODY)
+        assert site.state.jobs[second].attempt == 0
+        await site.cancel(first, NOBODY)
+        assert await outcome(site, second) == "finished"
+
+
+async def test_job_that_outlasts_its_limit_is_ended_even_if_it_ignores_it(tmp_path: Path) -> None:
+    ignores = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)"
+    async with machine(tmp_path) as site:
+        job_id = await site.submit(program(ignores, time_limit_us=500_000), NOBODY)
+        assert await outcome(site, job_id) == "timeout"
+        seen = await events_until(site, lambda seen: bool(of(seen, JobFailed)))
+    assert len(of(seen, TimeLimitReached)) == 1
+    assert of(seen, JobFailed)[0].cause == "timeout"
+
+
+async def test_key_makes_one_job_of_many_submissions_in_all_terms(tmp_path: Path) -> None:
+    marks = program("print('ran', flush=True)", key="nightly 7")
+    loaded = config(tmp_path)
+    async with at_work(loaded) as site:
+        found: list[JobId] = []
+
+        async def submit() -> None:
+            found.append(await site.submit(marks, NOBODY))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(submit)
+        assert len(set(found)) == 1
+        assert await outcome(site, found[0]) == "finished"
+    async with at_work(loaded) as site:
+        assert await site.submit(marks, NOBODY) == found[0]
+        assert await site.submit(marks, STRANGER) != found[0]
+        assert site.state.submitted == 2
+    empty(str(tmp_path / "attempts"))
+
+
+async def test_ids_are_never_used_again(tmp_path: Path) -> None:
+    loaded = config(tmp_path)
+    ids: list[JobId] = []
+    for _ in range(3):
+        async with at_work(loaded) as site:
+            ids += [await site.submit(program("pass", key=key), NOBODY) for key in ("a", "a", "")]
+    numbers = [int(job_id[1:]) for job_id in dict.fromkeys(ids)]
+    assert numbers == sorted(set(numbers))
+    assert len(numbers) == 4
+    empty(str(tmp_path / "attempts"))
+
+
+async def test_environment_reaches_the_job_and_no_log(tmp_path: Path) -> None:
+    secret = "correct horse battery"
+    look = program("import os; print(os.environ['TOKEN'])", environment={"TOKEN": secret})
+    async with machine(tmp_path) as site:
+        job_id = await site.submit(look, NOBODY)
+        assert await outcome(site, job_id) == "finished"
+        output, size = await site.read_output(job_id, 1, "stdout.0", 8, 5)
+        assert (output, size) == (b"horse", len(secret) + 1)
+    kept = tmp_path / "attempts/jobs/j1/environment.json"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert secret.encode() not in bytes_of_log(tmp_path)
+
+
+def bytes_of_log(root: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(root.glob("log.db*")))
+
+
+async def test_output_is_named_by_numbers_only(tmp_path: Path) -> None:
+    async with machine(tmp_path) as site:
+        job_id = await site.submit(program("pass"), NOBODY)
+        await outcome(site, job_id)
+        for name in ("../started", "stdout.0/../../x", "status", "stdout.", "stdout.-1"):
+            with pytest.raises(NotFoundError, match="is no output"):
+                await site.read_output(job_id, 1, name, 0, 10)
+        assert await site.read_output(job_id, 5, "stdout.0", 0, 10) == (b"", None)
+
+
+async def test_job_that_cannot_be_is_refused_before_it_is_one(tmp_path: Path) -> None:
+    async with machine(tmp_path) as site:
+        wrong = [
+            program("pass", gpus=-1),
+            program("pass", priority=1 << 40),
+            program("pass", name="two\nlines"),
+            Submission(command=()),
+            Submission(command=("a\0b",)),
+        ]
+        for request in wrong:
+            with pytest.raises(UsageError):
+                await site.submit(request, NOBODY)
+        assert site.state.submitted == 0
