@@ -6,22 +6,22 @@ order whose answer is lost is unknown: it is settled when the host answers again
 supervisor on it can be alive any more. Nothing is started again before that.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 import anyio
+from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from shunter.backends.inbox import Inbox, Stamped
-from shunter.backends.local.environment import given_to
+from shunter.backends.local import environment as environments
 from shunter.backends.local.watch import Watch
 from shunter.backends.ssh.carrying import Carrier
-from shunter.backends.ssh.connecting import UnreachedError
 from shunter.backends.ssh.gangs import STRENGTH, Gang, Part, merged
+from shunter.backends.ssh.launching import Launches
 from shunter.backends.ssh.link import Link
-from shunter.backends.ssh.orders import orders_for
 from shunter.backends.ssh.places import Places
 from shunter.backends.ssh.settings import SshSettings
 from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
@@ -52,7 +52,7 @@ class SshBackend:
         self._orders: dict[JobId, deque[Effect]] = {}
         self._moved_from: dict[JobId, tuple[NodeName, ...]] = {}
         self._unreachable: set[NodeName] = set()
-        self._ports = 0
+        self._launches = Launches(settings, self._links, self._gangs)
         self._tasks: TaskGroup = anyio.create_task_group()
 
     async def __aenter__(self) -> Self:
@@ -149,19 +149,29 @@ class SshBackend:
             self._orders[effect.job_id] = deque([effect])
             self._tasks.start_soon(self._carry_out, effect.job_id)
 
-    async def read_output(
-        self, job_id: JobId, attempt: int, rank: int, stream: str, offset: int, size: int
-    ) -> tuple[bytes, int | None]:
-        """Return a piece of what a rank printed, read where it lies, and how much there is.
+    async def equip(self, job_id: JobId, environment: Mapping[str, str]) -> None:
+        """Keep what only the job's processes may see, in place of what was kept under its id.
 
         Raises:
-            BackendError: its host does not answer, or nobody knows of it.
+            BackendError: it cannot be kept.
         """
-        node = await self._places.of_rank(job_id, attempt, rank)
+        await to_thread.run_sync(environments.keep, self._settings.root, job_id, environment)
+
+    async def read_output(
+        self, job_id: JobId, attempt: int, name: str, offset: int, size_max: int
+    ) -> tuple[bytes, int | None]:
+        """Return a part of what a rank printed, read where it lies, and how much that is.
+
+        Raises:
+            BackendError: its host does not answer.
+        """
+        stream, _, rank = name.partition(".")
+        node = await self._places.of_rank(job_id, attempt, int(rank))
+        if node is None:
+            return b"", None
         name = f"{stream}.0"  # each host has one rank
-        link = self._links[node]
-        answer = await link.ask(
-            "read", job=job_id, attempt=attempt, name=name, offset=offset, bytes=size
+        answer = await self._links[node].ask(
+            "read", job=job_id, attempt=attempt, name=name, offset=offset, bytes=size_max
         )
         return answer["data"].encode("latin-1"), answer["size"]
 
@@ -237,7 +247,7 @@ class SshBackend:
         self._newest[job_id] = attempt
         nodes = tuple(share.node for share in effect.allocation.shares)
         try:
-            orders = await self._orders_of(effect, nodes)
+            orders = await self._launches.orders_of(effect)
             if isinstance(effect, Resume):
                 before = self._places.before(job_id, attempt)
                 await self._carrier.carry(job_id, effect.spec.user, before, nodes)
@@ -250,54 +260,9 @@ class SshBackend:
         port = orders[nodes[0]]["port"]
         gang = Gang(watch, {node: Part(is_starting=True) for node in nodes}, port=port)
         self._gangs[job_id] = gang
-        async with anyio.create_task_group() as starts:
-            for node, order in orders.items():
-                starts.start_soon(self._start, gang, node, order)
+        await self._launches.start(gang, orders)
         self._watch(gang)
         self._settle(gang)
-
-    async def _orders_of(
-        self, effect: Launch | Resume, nodes: tuple[NodeName, ...]
-    ) -> dict[NodeName, Record]:
-        """Return the orders of an attempt, all of whose hosts answer."""
-        unknown = [node for node in nodes if node not in self._links]
-        if unknown:
-            raise BackendError(f"job {effect.job_id} was given {unknown[0]}, which is no host")
-        for node in nodes:
-            if not self._links[node].is_up:
-                cause = f"host {node} does not answer: {self._links[node].cause}"
-                raise BackendError(cause, retryable=True)
-        given = given_to(self._settings.root, effect.job_id)
-        roots = {node: self._links[node].root for node in nodes}
-        port = await self._port(self._links[nodes[0]])
-        return orders_for(effect, self._settings, roots, self._cpu_tenants(), given, port)
-
-    async def _port(self, link: Link) -> int:
-        """Return a port of a host that no other attempt there has, and nobody listens on."""
-        first, end = self._settings.gang_ports
-        count = end - first
-        taken = {gang.port for gang in self._gangs.values() if link.host.name in gang.parts}
-        ports = [first + (self._ports + offset) % count for offset in range(count)]
-        self._ports = (self._ports + 1) % count  # in turn: one given back rests for long
-        free = [port for port in ports if port not in taken]
-        answer = await link.ask("port", ports=free)
-        if answer["port"] is None:
-            raise BackendError(f"host {link.name}: no port of {first} to {end - 1} is free")
-        return int(answer["port"])
-
-    async def _start(self, gang: Gang, node: NodeName, order: Record) -> None:
-        part = gang.parts[node]
-        try:
-            answer = await self._links[node].start(order)
-            part.record = answer.get("known")
-            part.is_starting = False
-            if part.record is None or part.record["started"] is None:
-                gang.cause = gang.cause or answer.get("cause", "its supervisor did not start")
-        except UnreachedError:
-            part.is_starting = False  # unknown: its host will tell, or be lost
-        except BackendError as error:
-            part.is_starting = False
-            gang.cause = gang.cause or str(error)
 
     async def _fence(self, effect: Fence) -> None:
         """Let nothing up to an attempt run, wherever it may."""
@@ -343,11 +308,11 @@ class SshBackend:
         watch = gang.watch
         if watch.is_over:
             return
-        known, notes = merged(gang, {node: self._clock(node) for node in gang.parts})
+        known, notes = merged(gang)
         job_id, attempt = watch.job_id, watch.attempt
         if gang.is_over and not watch.told_start and (gang.cause or not gang.has_begun):
             watch.is_over = True
-            cause = gang.cause or "its supervisor was gone before it began"
+            cause = gang.cause or gang.doubt or "its supervisor was gone before it began"
             self._inbox.put(lambda at_us: LaunchFailed(at_us, job_id, attempt, cause))
         elif gang.is_over and any(part.is_gone for part in gang.parts.values()):
             watch.is_over = True
@@ -374,8 +339,8 @@ class SshBackend:
                 if not link.is_up:
                     continue
                 if order == "fence":
-                    known = (await link.ask("fence", job=job_id, attempt=attempt))["known"]
-                    part.record = known[-1] if known else part.record
+                    known = await link.ask("fence", job=job_id, attempt=attempt)
+                    part.record = next(iter(link.localised(known["known"][-1:])), part.record)
                     part.ordered = order
                 else:
                     told = {"do": order}
@@ -390,19 +355,6 @@ class SshBackend:
     def _tell_reachable(self, name: NodeName) -> None:
         self._unreachable.discard(name)
         self._inbox.put(lambda at_us: NodeReachable(at_us, name))
-
-    def _clock(self, node: NodeName) -> Any:
-        return self._links[node].local_ns
-
-    def _cpu_tenants(self) -> Mapping[NodeName, Counter[int]]:
-        tenants: dict[NodeName, Counter[int]] = {node: Counter() for node in self._links}
-        for gang in self._gangs.values():
-            for node, part in gang.parts.items():
-                started = (part.record or {}).get("started") or {"ranks": ()}
-                for rank in started["ranks"]:
-                    if rank["pinned"]:
-                        tenants[node].update(rank["cpus"])
-        return tenants
 
 
 async def _give_up(cause: str) -> None:

@@ -4,7 +4,7 @@ It is told of as one: it has started once all parts have, and is over once all p
 whole or not at all: what ends one part ends the others, by the weakest means that fits.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,13 +55,15 @@ class Part:
 class Gang:
     """An attempt that may run, host by host in order of rank, and what is asked of it.
 
-    `cause` says why it cannot begin: then it is fenced, and fails once it is certain.
+    `cause` says why it cannot begin: then it is fenced, and fails once it is certain; `doubt` why
+    it was not known whether it did.
     """
 
     watch: Watch
     parts: dict[NodeName, Part]
     asked: str = ""
     cause: str = ""
+    doubt: str = ""
     port: int = 0
     is_delivering: bool = False
 
@@ -105,48 +107,28 @@ def _follows_from(status: Record) -> str:
     return "terminate" if status["code"] else ""
 
 
-def merged(gang: Gang, clocks: Mapping[NodeName, Callable[[int], int]]) -> tuple[Record, list[Any]]:
-    """Return what is known of a gang as if one supervisor had told it, and its journal.
-
-    Args:
-        gang: the gang, some of whose parts are known.
-        clocks: turn a reading of a host's monotonic clock into one of ours.
-    """
-    parts = gang.parts
-    notes = sorted(
-        (
-            {**note, "at_ns": clocks[node](note["at_ns"])}
-            for node, part in parts.items()
-            for note in ((part.record or {}).get("notes") or ())
-        ),
-        key=lambda note: int(note["at_ns"]),
-    )
-    begun = [_started(part) for part in parts.values()]
-    known = [one for one in begun if one is not None]
+def merged(gang: Gang) -> tuple[Record, list[Record]]:
+    """Return what is known of a gang as if one supervisor had told it, and its journal."""
+    parts = list(gang.parts.values())
+    records = [part.record for part in parts if part.record is not None]
+    notes = [note for record in records for note in record["notes"]]
+    notes.sort(key=lambda note: int(note["at_ns"]))
+    begun = [record["started"] for record in records if record["started"] is not None]
     started: Record | None = None
-    if known and len(known) == len(parts):
-        ranks = [rank for one in known for rank in one["ranks"]]
-        since_ns = [clocks[node](_started_ns(part)) for node, part in parts.items()]
-        started = {**known[0], "ranks": ranks, "started_ns": max(since_ns)}
+    if begun and len(begun) == len(parts):
+        ranks = [rank for one in begun for rank in one["ranks"]]
+        since_ns = max(int(one["started_ns"]) for one in begun)
+        started = {**begun[0], "ranks": ranks, "started_ns": since_ns}
     if not gang.is_over:
         return {"state": "running", "started": started, "status": None}, notes
-    statuses = [
-        {**part.status, "ended_ns": clocks[node](part.status["ended_ns"])}
-        for node, part in parts.items()
-        if part.status is not None
-    ]
-    if len(statuses) < len(parts) or not statuses:
+    statuses = [part.status for part in parts if part.status is not None]
+    if not statuses or len(statuses) < len(parts) or started is None:
         return {"state": "lost", "started": started, "status": None}, notes
     return {"state": "ended", "started": started, "status": _ended(statuses)}, notes
 
 
 def _started(part: Part) -> Record | None:
     return None if part.record is None else part.record["started"]
-
-
-def _started_ns(part: Part) -> int:
-    started = _started(part)
-    return 0 if started is None else int(started["started_ns"])
 
 
 def _ended(statuses: list[Record]) -> Record:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
+from shunter.backends.node.records import boot_id
 from shunter.backends.ssh.connecting import UnreachedError, connected
 from shunter.backends.ssh.conversation import Conversation, asked_aside, conversing
 from shunter.backends.ssh.pushing import pushed
@@ -147,9 +148,30 @@ class Link:
         """Look at all attempts soon."""
         self._look_now.set()
 
-    def local_ns(self, far_ns: int) -> int:
-        """Return a reading of the host's monotonic clock as one of ours."""
-        return far_ns if self._talk is None else self._talk.local_ns(far_ns)
+    def localised(self, known: list[Record]) -> list[Record]:
+        """Return records with the instants they name on our monotonic clock.
+
+        Those of an earlier boot of the host name none that we could know: their boot is no one's.
+        """
+        return [self._localised(record) for record in known]
+
+    def _localised(self, record: Record) -> Record:
+        talk, started, status = self._talk, record["started"], record["status"]
+        if talk is None or started is None:
+            return record
+        is_known = started["boot"] == self.boot
+        found = {**record}
+        found["started"] = {
+            **started,
+            "boot": boot_id() if is_known else "",
+            "started_ns": talk.local_ns(started["started_ns"]),
+        }
+        if status is not None:
+            found["status"] = {**status, "ended_ns": talk.local_ns(status["ended_ns"])}
+        found["notes"] = [
+            {**note, "at_ns": talk.local_ns(note["at_ns"])} for note in record["notes"]
+        ]
+        return found
 
     async def run_verb(
         self, verb: str, folder: str, *, limit_s: float, told: Record | None = None
@@ -222,7 +244,7 @@ class Link:
         raise errors[0] if errors else UnreachedError(self.cause)
 
     async def _listen(self, talk: Conversation, errors: list[BackendError]) -> None:
-        cause = await talk.listen(lambda known: self._listener.changed(self, known))
+        cause = await talk.listen(lambda known: self._listener.changed(self, self.localised(known)))
         errors.append(UnreachedError(cause))
         self._scope.cancel()
 
@@ -254,7 +276,7 @@ class Link:
             watched = sorted(self.watched)
             answer = await talk.ask("look", self._settings.call_s, watched=watched)
             self._alive_s = max(self._alive_s, began_s)
-            self._listener.changed(self, answer["changed"])
+            self._listener.changed(self, self.localised(answer["changed"]))
             self._listener.looked(self)
             with anyio.move_on_after(self._settings.patrol_s):
                 await self._look_now.wait()

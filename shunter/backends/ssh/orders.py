@@ -55,7 +55,7 @@ def orders_for(
         host = hosts.get(share.node)
         if host is None or first is None or share.gpu_mask >> len(host.gpus):
             raise BackendError(f"job {job_id} was given GPUs that {share.node} does not have")
-        root = roots[share.node]
+        root, gpus = roots[share.node], _gpus(host, share.gpu_mask)
         promised = rank_environment(
             job=job_id,
             attempt=effect.attempt,
@@ -63,7 +63,7 @@ def orders_for(
             rank=number,
             world=len(shares),
             master=(first.gang_address or first.address, port),
-            gpus=",".join(_gpus(host, share.gpu_mask)),
+            gpus=",".join(gpus),
             checkpoints=checkpoints_of(settings, root, job_id),
         )
         count = -(-share.cpus_milli // 1000)
@@ -80,6 +80,7 @@ def orders_for(
                     "directory": spec.directory or "/",
                 }
             ],
+            "gpus": gpus,
             "memory_mb": share.memory_mb,
         }
     return orders

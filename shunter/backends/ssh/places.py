@@ -45,20 +45,25 @@ class Places:
         nodes = [node for number in sorted(known) if number <= attempt for node in known[number]]
         return list(dict.fromkeys(nodes))
 
-    async def of_rank(self, job_id: JobId, attempt: int, rank: int) -> NodeName:
-        """Return where a rank of an attempt ran, of a job that has ended long ago too.
+    async def of_rank(self, job_id: JobId, attempt: int, rank: int) -> NodeName | None:
+        """Return where a rank of an attempt ran, of a job that ended long ago too.
+
+        None if no host knows of it.
 
         Raises:
-            BackendError: no host that answers knows of it.
+            BackendError: a host that may know does not answer.
         """
         if not self.of(job_id, attempt):
+            silent = []
             for node, link in self._links.items():
                 if link.is_up:
                     self._note_all(node, (await link.ask("inventory", jobs=[job_id]))["attempts"])
+                else:
+                    silent.append(link.cause)
+            if silent and not self.of(job_id, attempt):
+                raise BackendError(silent[0], retryable=True)
         nodes = self.of(job_id, attempt)
-        if rank >= len(nodes):
-            raise BackendError(f"no host that answers knows of rank {rank} of {job_id}.{attempt}")
-        return nodes[rank]
+        return nodes[rank] if rank < len(nodes) else None
 
     def write_off(self, job_id: JobId, attempt: int, node: NodeName) -> None:
         """Note that an attempt counts as lost with its host, whatever is found there later."""

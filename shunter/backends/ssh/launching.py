@@ -1,0 +1,105 @@
+"""How a gang is started: its orders, a port that is its own, and a start on every host at once.
+
+An answer that is lost leaves a part unknown, until its host tells or is lost. A part that cannot
+begin is the cause for which the whole gang is fenced.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+
+from shunter.backends.local.environment import given_to
+from shunter.backends.ssh.connecting import UnreachedError
+from shunter.backends.ssh.gangs import Gang
+from shunter.backends.ssh.link import Link
+from shunter.backends.ssh.orders import orders_for
+from shunter.backends.ssh.settings import SshSettings
+from shunter.core.effects import Launch, Resume
+from shunter.errors import BackendError
+from shunter.events.values.ids import JobId, NodeName
+
+__all__ = ["Launches"]
+
+Record = dict[str, Any]
+
+
+class Launches:
+    """Starts gangs on hosts, beside those that run there."""
+
+    def __init__(
+        self,
+        settings: SshSettings,
+        links: Mapping[NodeName, Link],
+        gangs: Mapping[JobId, Gang],
+    ) -> None:
+        self._settings = settings
+        self._links = links
+        self._gangs = gangs
+        self._turn = 0
+
+    async def orders_of(self, effect: Launch | Resume) -> dict[NodeName, Record]:
+        """Return the orders of an attempt, in order of rank.
+
+        Raises:
+            BackendError: a host does not answer, or the attempt cannot run there; nothing was
+                begun.
+        """
+        nodes = [share.node for share in effect.allocation.shares]
+        for node in nodes:
+            if node not in self._links:
+                raise BackendError(f"job {effect.job_id} was given {node}, which is no host")
+            if not self._links[node].is_up:
+                raise BackendError(self._links[node].cause, retryable=True)
+        given = given_to(self._settings.root, effect.job_id)
+        roots = {node: self._links[node].root for node in nodes}
+        port = await self._port(self._links[nodes[0]])
+        return orders_for(effect, self._settings, roots, self._cpu_tenants(), given, port)
+
+    async def start(self, gang: Gang, orders: Mapping[NodeName, Record]) -> None:
+        """Start all parts of a gang."""
+        async with anyio.create_task_group() as starts:
+            for node, order in orders.items():
+                starts.start_soon(self._start, gang, node, order)
+
+    async def _start(self, gang: Gang, node: NodeName, order: Record) -> None:
+        part, link = gang.parts[node], self._links[node]
+        try:
+            answer = await link.start(order)
+            if "known" in answer:
+                part.record = link.localised([answer["known"]])[0]
+            if part.record is None or part.record["started"] is None:
+                gang.cause = gang.cause or answer.get("cause", "its supervisor did not start")
+        except UnreachedError as error:
+            gang.doubt = str(error)  # unknown: its host will tell, or be lost
+        except BackendError as error:
+            gang.cause = gang.cause or str(error)
+        finally:
+            part.is_starting = False
+
+    async def _port(self, link: Link) -> int:
+        """Return a port of a host that no other attempt there has, and nobody listens on."""
+        first, end = self._settings.gang_ports
+        count = end - first
+        taken = {gang.port for gang in self._gangs.values() if link.host.name in gang.parts}
+        ports = [first + (self._turn + offset) % count for offset in range(count)]
+        self._turn = (self._turn + 1) % count  # in turn: one given back rests for long
+        answer = await link.ask("port", ports=[port for port in ports if port not in taken][:64])
+        if answer["port"] is None:
+            raise BackendError(
+                f"host {link.name}: no port of {first} to {end - 1} is free for the ranks of a "
+                "job: name more ports",
+                retryable=True,
+            )
+        return int(answer["port"])
+
+    def _cpu_tenants(self) -> Mapping[NodeName, Counter[int]]:
+        tenants: dict[NodeName, Counter[int]] = {node: Counter() for node in self._links}
+        for gang in self._gangs.values():
+            for node, part in gang.parts.items():
+                started = (part.record or {}).get("started") or {"ranks": ()}
+                for rank in started["ranks"]:
+                    if rank["pinned"]:
+                        tenants[node].update(rank["cpus"])
+        return tenants
