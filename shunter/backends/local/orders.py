@@ -45,7 +45,7 @@ def order_for(
         promised = _promised(effect, number, gpus, settings, port)
         ranks.append(_rank(effect, share, node, {**given, **promised}, tenants) | {"gpus": gpus})
     memory_mb = sum(share.memory_mb for share in effect.allocation.shares)
-    group = f"{settings.cgroup}/{job_id}.{effect.attempt}" if settings.cgroup else ""
+    group = f"{settings.cgroup}/shunter-{job_id}.{effect.attempt}" if settings.cgroup else None
     mode = spec.suspend_mode.value
     limits = {f"{name}_s": getattr(settings, f"{name}_s") for name in _STAGES}
     return {

@@ -29,7 +29,7 @@ class Samples:
         self._inbox = inbox
         self._every_s = every_s
         self._reader = reader or GpuReader()
-        self._thinning = Thinning()
+        self._thinning = Thinning(batch_us=int(every_s * 1e6))
         self._taken_ns: dict[JobId, int] = {}
         self.gpu_state: tuple[GpuUse, ...] | NoGpus = ()
 

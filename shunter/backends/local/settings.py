@@ -20,8 +20,8 @@ class LocalNode:
 class LocalSettings:
     """Where attempts live, and the limits of their supervisors.
 
-    Of `ports`, the second no more, each attempt gets one that nobody else has. Below `cgroup`, a
-    folder that `memory_group` finds, memory is limited; where it is empty, it is not.
+    Of `ports`, the second no more, each attempt gets one that nobody else has. Below the control
+    group `cgroup` memory is limited: None is the one found by memory.py, an empty one means never.
     """
 
     root: str
@@ -42,4 +42,4 @@ class LocalSettings:
     sample_s: float = 10.0
     output_bytes_max: int = 1 << 30
     ports: tuple[int, int] = (20_000, 29_000)
-    cgroup: str = ""
+    cgroup: str | None = None

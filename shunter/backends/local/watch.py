@@ -30,7 +30,10 @@ NOT_BEGUN = "its supervisor was gone before it began"
 
 @dataclass(slots=True)
 class Watch:
-    """An attempt that may run, what of it was told, and what it is yet to be told."""
+    """An attempt that may run, what of it was told, and what it is yet to be told.
+
+    `told_notes` counts the notes of its journal that became facts.
+    """
 
     job_id: JobId
     attempt: int
@@ -79,11 +82,10 @@ class Watch:
         if self.started is not None and not self.told_start:
             self.told_start = True
             yield lambda at_us: AttemptStarted(at_us, job_id, attempt, "", came_from)
-        fresh, self.told_notes = notes[self.told_notes :], len(notes)
+        telling = [note for note in notes if note["what"] in _NOTES]
+        fresh, self.told_notes = telling[self.told_notes :], len(telling)
         for note in fresh:
-            stamped = _NOTES.get(note["what"])
-            if stamped is not None:
-                yield stamped(self, note)
+            yield _NOTES[note["what"]](self, note)
         if known["state"] == "ended" and not self.is_over:
             self.is_over = True
             yield from self._end(known, notes, inbox)

@@ -65,7 +65,9 @@ class Supervision:
                 self._look()
             if self.stages and time.monotonic() >= self.due_s:
                 self._escalate()
-        self._write_status(self._bury())
+        stragglers = self._bury()
+        self._bound_output()
+        self._write_status(stragglers)
 
     def suspend(self, mode: str) -> None:
         """Ask the job to leave, in a mode, and from its deadline on in stronger ones."""
@@ -147,6 +149,9 @@ class Supervision:
         self.looked_s = time.monotonic()
         self._check_heartbeat()
         self.sampling.look(self.looked_s)
+        self._bound_output()
+
+    def _bound_output(self) -> None:
         most = self.order.get("output_bytes_max", 0)
         for number in range(len(self.codes) if most else 0):
             for name in ("stdout", "stderr"):

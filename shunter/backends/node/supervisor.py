@@ -44,6 +44,13 @@ LOCK_TRIES = 20
 
 def start(root: str, order: dict[str, Any]) -> dict[str, Any]:
     """Start the supervisor of an attempt, once; return what came of it."""
+    try:
+        return _begin(root, order)
+    except OSError as error:  # a full disk, say: nothing was begun
+        return {"answer": "failed", "cause": f"its supervisor cannot work: {error}"}
+
+
+def _begin(root: str, order: dict[str, Any]) -> dict[str, Any]:
     folder = folder_of(root, order["job"], order["attempt"])
     os.makedirs(folder, exist_ok=True)
     lock = None

@@ -9,7 +9,14 @@ from shunter.events.values.ids import JobId
 
 __all__ = ["Thinning"]
 
-_VALUES = ("batch_s", "gpu_utilisation", "gpu_memory_mb", "cpus", "memory_mb")
+# A change below this is noise, however large a part of the value it is.
+_NOISE = {
+    "batch_s": 0.0,
+    "gpu_utilisation": 0.05,
+    "gpu_memory_mb": 64,
+    "cpus": 0.1,
+    "memory_mb": 64,
+}
 
 
 class Thinning:
@@ -68,12 +75,11 @@ class Thinning:
         age_us = sample.at_us - last.at_us
         if age_us < self._at_least_us:
             return False
-        return age_us >= self._every_us or any(
-            self._differs(last, sample, name) for name in _VALUES
-        )
+        return age_us >= self._every_us or any(self._differs(last, sample, name) for name in _NOISE)
 
     def _differs(self, last: ProfileSampled, sample: ProfileSampled, name: str) -> bool:
         before, now = getattr(last, name), getattr(sample, name)
         if before is None or now is None:
             return before is not now
-        return bool(abs(now - before) > self._tolerance * max(abs(before), abs(now)))
+        noise = max(_NOISE[name], self._tolerance * max(abs(before), abs(now)))
+        return bool(abs(now - before) > noise)

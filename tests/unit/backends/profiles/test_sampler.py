@@ -64,6 +64,14 @@ def test_change_is_kept_but_not_more_often_than_allowed() -> None:
     assert kept == [0, 5, 10]
 
 
+def test_noise_of_an_idle_job_is_no_news() -> None:
+    thinning = Thinning()
+    quiet = [
+        ProfileSampled(second * 10**6, JOB, 1, cpus=0.001 * (second % 7)) for second in range(60)
+    ]
+    assert [each for each in quiet if thinning.offer(each)] == quiet[:1]
+
+
 def test_next_attempt_is_kept_at_once() -> None:
     thinning = Thinning()
     thinning.offer(sample(0))

@@ -1,0 +1,49 @@
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from shunter.backends.local.environment import given_to, path_of
+from shunter.backends.local.ports import Ports
+from shunter.errors import BackendError
+from shunter.events.values.ids import JobId
+
+J0 = JobId("j0")
+
+
+def wrote(root: Path, text: str) -> str:
+    path = path_of(str(root), J0)
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    return str(root)
+
+
+def test_environment_of_a_job_is_what_its_file_says(tmp_path: Path) -> None:
+    root = wrote(tmp_path, json.dumps({"TOKEN": "s3cret", "LANG": "C"}))
+    assert given_to(root, J0) == {"TOKEN": "s3cret", "LANG": "C"}
+    assert given_to(root, JobId("j1")) == {}
+
+
+@pytest.mark.parametrize("text", ['{"TOKEN": "s3cret"', '["s3cret"]', '{"s3cret": 3}'])
+def test_bad_environment_names_its_file_and_never_what_it_says(tmp_path: Path, text: str) -> None:
+    root = wrote(tmp_path, text)
+    with pytest.raises(BackendError, match=r"job j0 in .*/jobs/j0/environment\.json") as caught:
+        given_to(root, J0)
+    assert "s3cret" not in str(caught.value)
+    assert not caught.value.retryable
+
+
+def test_ports_are_given_in_turn_and_never_twice() -> None:
+    ports = Ports(23_450, 23_453)
+    assert [ports.take(()), ports.take(()), ports.take(())] == [23_450, 23_451, 23_452]
+    assert ports.take({23_450, 23_451}) == 23_452
+    assert ports.take({23_451}) == 23_450
+
+
+def test_port_on_which_somebody_listens_is_left_to_him() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(BackendError, match="name more ports") as caught:
+            Ports(port, port + 1).take(())
+    assert caught.value.retryable
