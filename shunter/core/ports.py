@@ -7,7 +7,7 @@ from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Input
 from shunter.core.planning.plan import Plan
 from shunter.core.view import View
-from shunter.events.facts.decisions import Target
+from shunter.events.facts.decisions import Target, TargetsSet
 from shunter.events.kinds import Event
 
 Memory = TypeVar("Memory")
@@ -53,8 +53,11 @@ class Policy(Protocol[Memory]):
     def advance(self, memory: Memory, view: View) -> None:
         """Bring the memory up to the view's instant; called right before a plan."""
 
-    def target(self, memory: Memory, view: View) -> tuple[Target, ...] | None:
-        """Return new target shares if they are due: the expensive part, recorded."""
+    def target(self, memory: Memory, view: View) -> tuple[Target, ...] | TargetsSet | None:
+        """Return new target shares if they are due: the expensive part, recorded.
+
+        The whole fact, where there is more to say of them: that there was no answer, and why.
+        """
 
     def plan(self, memory: Memory, view: View, rng: Rng) -> Plan:
         """Return what to change now; reads only."""

@@ -163,6 +163,7 @@ class State:
     `launched` collects the attempts that began since the core last looked, `departed` is the job
     the last end was about, `unblocked` are the jobs that waited for that end, `stranded` those that
     wanted another one. `keys` are the newest keys of submissions, with their jobs.
+    `targets_status` says why target shares could not be computed last; empty: they were.
     """
 
     seq: int = 0
@@ -186,6 +187,7 @@ class State:
     surplus_gpu_us: int = 0
     surplus_since_us: int = 0
     keys: dict[str, JobId] = field(default_factory=dict)
+    targets_status: str = ""
     demands: dict[Demand, Demand] = field(default_factory=dict, metadata=DERIVED)
     demands_by_key: dict[tuple[Any, ...], Demand] = field(default_factory=dict, metadata=DERIVED)
     last_spec: JobSpec | None = field(default=None, compare=False, metadata=DERIVED)

@@ -35,12 +35,16 @@ class NeedsThroughputs(Protocol):
 
 
 def informed(policy: Policy[Any], table: ThroughputTable | None) -> Policy[Any]:
-    """Return the policy with the table of throughputs, if it needs one.
+    """Return the policy with the table of throughputs, if it takes one.
+
+    One that says `needs_table = False` does without.
 
     Raises:
         ConfigError: it does, and there is none.
     """
     if not isinstance(policy, NeedsThroughputs):
+        return policy
+    if table is None and not getattr(policy, "needs_table", True):
         return policy
     if table is None:
         raise ConfigError(f"policy {policy.name} needs a table; name it as workload.throughputs")

@@ -55,8 +55,20 @@ def demand_in_words(demand: Demand) -> str:
     return ", ".join(parts)
 
 
+def share_in_words(gpu_type: str, target: float, received: float) -> str:
+    """Return what a job got of a GPU type, and what it was to get."""
+    kind = f" of {gpu_type}" if gpu_type else ""
+    if not target:
+        return f"got a {received:.2f} share{kind} where it was to have none"
+    return f"got {received:.2f} of its {target:.2f} share{kind}"
+
+
 def because_in_words(because: Because) -> str:
     """Return the rule with its scores, and who gains."""
+    if because.detail and len(because.scores) == 2:
+        target, received = because.scores
+        rule = because.rule.replace("_", " ")
+        return f"{rule}, {share_in_words(because.detail, target, received)}"
     scores = ", ".join(f"{score:g}" for score in because.scores)
     gain = f", for {', '.join(because.beneficiaries)}" if because.beneficiaries else ""
     return f"{because.rule} ({scores}){gain}" if scores else because.rule + gain

@@ -48,6 +48,7 @@ def round_planned(state: State, event: RoundPlanned) -> None:
 def targets_set(state: State, event: TargetsSet) -> None:
     """Remember the shares the policy aims at."""
     state.targets = event.targets
+    state.targets_status = "" if event.status == "ok" else event.status
 
 
 def allocation_changed(state: State, event: AllocationChanged) -> None:

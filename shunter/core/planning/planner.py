@@ -67,7 +67,9 @@ class Planner:
         self.view.now_us = now_us
         self.policy.advance(self.memory, self.view)
         targets = self.policy.target(self.memory, self.view)
-        return None if targets is None else TargetsSet(now_us, targets)
+        if targets is None or isinstance(targets, TargetsSet):
+            return targets
+        return TargetsSet(now_us, targets)
 
     def decisions(self, now_us: int, trigger: Trigger) -> list[Event]:
         """Return the facts of one round: the round, its changes, refusals and promises."""

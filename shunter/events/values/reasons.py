@@ -55,8 +55,12 @@ class ClassWait:
 
 @fact
 class Because:
-    """Why an allocation changed: the rule, its scores, and who gains from it."""
+    """Why an allocation changed: the rule, its scores, and who gains from it.
+
+    `detail` is what the scores are about, where the rule does not say: a GPU type, for shares.
+    """
 
     rule: str
     scores: tuple[int | float, ...] = ()
     beneficiaries: tuple[JobId, ...] = ()
+    detail: str = ""

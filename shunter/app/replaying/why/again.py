@@ -125,6 +125,9 @@ def plan_again(story: Story, state: State, rebuild: Rebuild) -> Planned:
     except (ConfigError, NotFoundError, UsageError) as error:
         planned.problem = str(error)
         return planned
+    if getattr(term.policy, "remembers", False):
+        planned.problem = "it decides by what it remembers of the rounds before"
+        return planned
     last = story.last_round
     if last is not None and last.seq > state.seq:
         planned.at_us = last.at_us

@@ -5,7 +5,12 @@ from collections.abc import Callable
 from shunter.app.replaying.instants import clock, span
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.stretches import Run, Segment
-from shunter.app.replaying.wording import allocation_in_words, because_in_words, gpus_in_words
+from shunter.app.replaying.wording import (
+    allocation_in_words,
+    because_in_words,
+    gpus_in_words,
+    share_in_words,
+)
 from shunter.core.state import JobPhase
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptLost, LaunchFailed
@@ -223,6 +228,21 @@ def _lost(found: Explanation, evidence: Wait) -> str:
     return f"too few GPUs are up for {needed}: {', '.join(down[:8])} are not"
 
 
+def _shared(found: Explanation, evidence: Wait) -> str:
+    """Return what a job got of its share, where the policy divides time."""
+    before = "it is others' turn"
+    parts = evidence.detail.split(":")
+    if len(parts) == 4 and parts[0] == "share":
+        before = share_in_words(parts[1], float(parts[2]), float(parts[3]))
+    return f"{before}; {_free_and_needed(evidence)}{_problem(found)}"
+
+
+def _problem(found: Explanation) -> str:
+    """Say so where the shares are older than they should be."""
+    status = "" if found.state is None else found.state.targets_status
+    return f"; its share is the last one that could be computed: {status}" if status else ""
+
+
 _WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
     Reason.no_capacity: lambda _, evidence: _free_and_needed(evidence),
     Reason.outranked: lambda _, evidence: f"{_free_and_needed(evidence)}; others rank before it",
@@ -244,6 +264,8 @@ _WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
     Reason.dependency: _dependency,
     Reason.held: _held,
     Reason.node_lost: _lost,
+    Reason.share_met: _shared,
+    Reason.time_sliced: _shared,
 }
 
 
@@ -323,5 +345,7 @@ _ADVICE: dict[Reason, Callable[[Explanation, Wait], list[str]]] = {
     Reason.waiting_for_round: _next_round,
     Reason.dependency: _others_end,
     Reason.held: lambda _found, _: ["it is released"],
+    Reason.share_met: lambda _found, _: ["its turn comes, as others get their shares"],
+    Reason.time_sliced: lambda _found, _: ["its turn comes, as others get their shares"],
     Reason.node_lost: lambda _found, _: ["enough of the lost servers come back"],
 }

@@ -96,12 +96,13 @@ class _Life:
         )
         self._runs_since: tuple[int, int] | None = None
         self._granted: Own | None = None
+        self._holds: Own | None = None
         self._told_to_leave: Own | None = None
 
     def launch(self, seq: int, at_us: int) -> None:
         """Begin to hold GPUs."""
         self.stop(at_us)
-        self._runs_since = (seq, at_us)
+        self._runs_since, self._holds = (seq, at_us), self._granted
         self._waits_since = self._told_to_leave = None
 
     def live(self, own: Own) -> None:
@@ -143,9 +144,9 @@ class _Life:
     def _run(self, to_us: int | None, by: Own | None) -> Run:
         assert self._runs_since is not None, "only a run can end here"
         where = NOTHING
-        if self._granted is not None and isinstance(self._granted.event, AllocationChanged):
-            where = self._granted.event.allocation
-        return Run(len(self.runs) + 1, *self._runs_since, to_us, where, self._granted, by)
+        if self._holds is not None and isinstance(self._holds.event, AllocationChanged):
+            where = self._holds.event.allocation
+        return Run(len(self.runs) + 1, *self._runs_since, to_us, where, self._holds, by)
 
 
 def segments_of(

@@ -51,6 +51,15 @@ class Ledger:
     def __post_init__(self) -> None:
         self.whole_s = self.whole_s or dict.fromkeys(self.types, 0.0)
 
+    def know_types(self, types: list[GpuType]) -> None:
+        """Count these types from now on; what was received of others is kept."""
+        self.types = types
+        self.whole_s = {name: self.whole_s.get(name, 0.0) for name in types}
+        for rows in (self.received_s, self.deficit_s):
+            for row in rows.values():
+                for name in types:
+                    row.setdefault(name, 0.0)
+
     def add(self, gang: Gang) -> None:
         """Know a gang from now on; it has no targets before the next computation."""
         seed_s = self.rules.seed_s if len(gang) == 1 else self.rules.pair_seed_s
@@ -67,7 +76,14 @@ class Ledger:
     def credit(self, gang: Gang, gpu_type: GpuType, time_s: float) -> None:
         """Note the time a gang was on a type, once, however many GPUs it had there."""
         self.received_s[gang][gpu_type] += time_s
-        self.whole_s[gpu_type] += time_s
+        if not self.rules.window_s:
+            self.whole_s[gpu_type] += time_s
+
+    def pass_time(self, now_s: float) -> None:
+        """Let the time go on of which shares are counted, where it is that of the clock."""
+        if self.rules.window_s:
+            since_s = now_s - (self.reset_at_s or 0.0)
+            self.whole_s = dict.fromkeys(self.types, self.rules.window_s + since_s)
 
     def is_due(self, now_s: float) -> bool:
         """Say whether new fractions are to be computed in a round that begins now."""
@@ -84,6 +100,9 @@ class Ledger:
 
     def reset(self, fractions: Fractions, now_s: float) -> None:
         """Count anew against new targets; what was not received is carried over."""
+        if self.rules.window_s:
+            self._carry_on(fractions, now_s)
+            return
         elapsed_s = now_s - (self.reset_at_s or 0.0)
         seed_s = self.rules.seed_s
         for gpu_type in self.types:
@@ -97,6 +116,25 @@ class Ledger:
         self.reset_at_s = now_s
         self.fractions = fractions
         self.is_dirty = False
+
+    def _carry_on(self, fractions: Fractions, now_s: float) -> None:
+        """Count on against new targets, as if the window had passed under them.
+
+        What a gang was owed, or had too much, counts as far as it has a target there.
+        """
+        window_s = self.rules.window_s
+        elapsed_s = window_s + now_s - (self.reset_at_s or 0.0)
+        for gang, received_s in self.received_s.items():
+            old, new = self.fractions.get(gang, _NO_ROW), fractions.get(gang, _NO_ROW)
+            for gpu_type in self.types:
+                target = new.get(gpu_type, 0.0)
+                owed_s = 0.0
+                if gpu_type in old and target:
+                    owed_s = old[gpu_type] * elapsed_s - received_s[gpu_type]
+                self.deficit_s[gang][gpu_type] = owed_s
+                received_s[gpu_type] = min(max(target * window_s - owed_s, 0.0), window_s)
+        self.reset_at_s, self.fractions, self.is_dirty = now_s, fractions, False
+        self.pass_time(now_s)
 
     def target(self, gang: Gang, gpu_type: GpuType) -> float:
         """Return the fraction a gang should have of a type."""

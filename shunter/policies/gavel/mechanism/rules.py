@@ -1,7 +1,9 @@
 """Where the paper's intent and the public simulator differ in the mechanism.
 
 The corrected rules compute new fractions at the first round after anything changed, count what a
-gang received from nothing, and let nobody take room who cannot be placed. The peer's wait at least
+gang received from nothing, and let nobody take room who cannot be placed. Where fractions are
+computed more often than rounds are short, nothing would ever add up so; `carried` goes on counting
+over computations instead. The peer's wait at least
 1920 seconds, take an instant of 0 for "never", begin each count with half a round, and let jobs
 without fractions take room in which nobody runs then.
 """
@@ -10,7 +12,7 @@ from typing import Final
 
 from shunter.events.values.fact import fact
 
-__all__ = ["CORRECTED", "PEER", "Rules"]
+__all__ = ["CORRECTED", "PEER", "Rules", "carried"]
 
 
 @fact
@@ -23,6 +25,9 @@ class Rules:
         pair_seed_s: what a pair has received when its second job comes.
         zero_is_never: take a computation at 0 s for none, so that the next may come at once.
         unplanned_take_room: choose jobs without fractions too, and then place them nowhere.
+        window_s: count shares of the time since a computation and so long before it, in which
+            everybody is taken to have received the new target, less what the old one still owed.
+            0: of the time of all gangs since the computation, as the paper does.
     """
 
     reset_s: float = 0.0
@@ -30,7 +35,13 @@ class Rules:
     pair_seed_s: float = 0.0
     zero_is_never: bool = False
     unplanned_take_room: bool = False
+    window_s: float = 0.0
 
 
 CORRECTED: Final = Rules()
 PEER: Final = Rules(1920.0, 180.0, 0.0, zero_is_never=True, unplanned_take_room=True)
+
+
+def carried(window_s: float, reset_s: float = 0.0) -> Rules:
+    """Return rules that carry over what is owed, within a window above 0 s."""
+    return Rules(reset_s=reset_s, window_s=window_s)

@@ -22,7 +22,8 @@ Fractions = dict[Gang, dict[GpuType, float]]
 class Claim:
     """A job that wants GPUs: its kind, its steps left, and since when.
 
-    `deadline_s` is the time left until it should be done; `entity` is whose job it is.
+    `deadline_s` is the time left until it should be done; `entity` is whose job it is. `rates` are
+    what this very job does on each type, and go before the table; `on` is the type it has GPUs of.
     """
 
     job_id: JobId
@@ -32,6 +33,8 @@ class Claim:
     weight: float = 1.0
     deadline_s: float | None = None
     entity: str = ""
+    rates: Mapping[GpuType, float] | None = None
+    on: GpuType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class Wanted:
 
     def rate(self, claim: Claim, gpu_type: GpuType) -> float:
         """Return the steps a second of a job alone; 0 where it cannot run."""
+        if claim.rates is not None:
+            return claim.rates.get(gpu_type, 0.0)
         return self.table.rate(gpu_type, claim.kind) or 0.0
 
 

@@ -4,7 +4,9 @@ Those with a solver import numpy when they are first asked, not when they are li
 """
 
 from shunter.policies.gavel.objectives.allox import Allox
+from shunter.policies.gavel.objectives.assignments import QueueAssignment
 from shunter.policies.gavel.objectives.durations import FinishTimes, Makespan
+from shunter.policies.gavel.objectives.entities import Hierarchical
 from shunter.policies.gavel.objectives.fairness import MaxMinFairness, WaterFilling
 from shunter.policies.gavel.objectives.queues import FastestFirst, StaleFifo
 from shunter.policies.gavel.objectives.shares import Isolated, Proportional
@@ -14,10 +16,12 @@ __all__ = [
     "Allox",
     "FastestFirst",
     "FinishTimes",
+    "Hierarchical",
     "Isolated",
     "Makespan",
     "MaxMinFairness",
     "Proportional",
+    "QueueAssignment",
     "StaleFifo",
     "ThroughputSum",
     "WaterFilling",

@@ -47,28 +47,38 @@ class Arrays:
 
 
 def arrays_of(
-    wanted: Wanted, *, agnostic: bool = False, everywhere: GpuType | None = None
+    wanted: Wanted,
+    *,
+    agnostic: bool = False,
+    literal: bool = False,
+    everywhere: GpuType | None = None,
 ) -> Arrays:
     """Return claims in arrays.
 
     Args:
         wanted: the claims.
-        agnostic: take every rate for 1, as who knows nothing of GPU types does.
+        agnostic: take a job for equally fast wherever it can run: as on the mean GPU it can.
+        literal: with `agnostic`, take every rate for 1, as the public code does.
         everywhere: take the rate on this type for that on all.
     """
     types, claims = tuple(wanted.gpus), wanted.claims
     shape = (len(claims), len(types))
-    if agnostic:
+    gpus = np.array(list(wanted.gpus.values()), np.float64)
+    if agnostic and literal:
         rates = np.ones(shape)
     else:
         names = types if everywhere is None else (everywhere,) * len(types)
         rows = [[wanted.rate(claim, name) for name in names] for claim in claims]
         rates = np.array(rows, np.float64).reshape(shape)
+    if agnostic and not literal:
+        able = rates > 0
+        there = np.maximum((able * gpus).sum(axis=1, keepdims=True), 1.0)
+        rates = np.where(able, (rates * gpus).sum(axis=1, keepdims=True) / there, 0.0)
     return Arrays(
         types,
         rates,
         np.array([claim.kind.gpus for claim in claims], np.float64),
-        np.array(list(wanted.gpus.values()), np.float64),
+        gpus,
         np.array([claim.weight for claim in claims], np.float64),
         np.array([claim.left for claim in claims], np.float64),
         np.array([claim.age_s for claim in claims], np.float64),

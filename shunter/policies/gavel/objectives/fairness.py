@@ -25,7 +25,7 @@ class MaxMinFairness:
         from shunter.policies.gavel.objectives.arrays import arrays_of, divided
         from shunter.policies.gavel.solving.fairness import max_min_fairness
 
-        found = arrays_of(wanted, agnostic=self.agnostic)
+        found = arrays_of(wanted, agnostic=self.agnostic, literal=self.literal)
         return divided(wanted, found, [found.weights], max_min_fairness, literal=self.literal)
 
 
@@ -41,5 +41,5 @@ class WaterFilling:
         from shunter.policies.gavel.objectives.arrays import arrays_of, divided
         from shunter.policies.gavel.solving.filling import water_filling
 
-        found = arrays_of(wanted, agnostic=self.agnostic)
+        found = arrays_of(wanted, agnostic=self.agnostic, literal=self.literal)
         return divided(wanted, found, [found.weights], water_filling, literal=self.literal)

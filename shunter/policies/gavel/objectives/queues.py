@@ -9,13 +9,17 @@ from shunter.policies.gavel.mechanism.twister import Twister
 __all__ = ["FastestFirst", "StaleFifo"]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class FastestFirst:
     """Each job in turn takes all of the fastest type with room.
 
     The first that finds no room ends it. A job that cannot run on any type with room (a rate of 0)
-    gets nothing and holds nobody up.
+    gets nothing and holds nobody up. `shortest` goes by the time left on the fastest type instead
+    of arrival, `agnostic` by the room of types instead of their speed.
     """
+
+    shortest: bool = False
+    agnostic: bool = False
 
     def fractions(self, wanted: Wanted) -> Fractions:
         """Return ones and zeros."""
@@ -23,16 +27,26 @@ class FastestFirst:
         found: dict[Gang, dict[GpuType, float]] = {
             (claim.job_id,): dict.fromkeys(free, 0.0) for claim in wanted.claims
         }
-        for claim in wanted.claims:
+        for claim in self._in_order(wanted):
             rooms = [name for name in free if free[name] >= claim.kind.gpus]
             if not rooms:
                 break
             rates = {name: wanted.rate(claim, name) for name in rooms}
+            if self.agnostic:
+                rates = {name: float(free[name]) * (rates[name] > 0) for name in rooms}
             best = max(rooms, key=rates.__getitem__)
             if rates[best] > 0:
                 free[best] -= claim.kind.gpus
                 found[(claim.job_id,)][best] = 1.0
         return found
+
+    def _in_order(self, wanted: Wanted) -> list[Claim]:
+        if not self.shortest:
+            return list(wanted.claims)
+        fastest = [max(wanted.rate(claim, name) for name in wanted.gpus) for claim in wanted.claims]
+        left = zip(wanted.claims, fastest, strict=True)
+        spans = [claim.left / rate if rate > 0 else float("inf") for claim, rate in left]
+        return [wanted.claims[place] for place in sorted(range(len(spans)), key=spans.__getitem__)]
 
 
 @dataclass(slots=True)

@@ -39,7 +39,7 @@ class ThroughputSum:
         from shunter.policies.gavel.solving.interior import Floats
         from shunter.policies.gavel.solving.sums import max_sum_throughput, min_cost
 
-        found = arrays_of(wanted, agnostic=self.agnostic)
+        found = arrays_of(wanted, agnostic=self.agnostic, literal=self.literal)
         unknown = [name for name in found.types if name not in self.prices]
         if self.prices and unknown:
             raise PlanError(f"no price is known of {', '.join(unknown)}")

@@ -1,0 +1,75 @@
+"""The objectives by the names that configurations give them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Literal, get_args
+
+from shunter.events.values.ids import GpuType
+from shunter.policies.gavel.mechanism import Targets
+from shunter.policies.gavel.objectives import (
+    FastestFirst,
+    FinishTimes,
+    Hierarchical,
+    Isolated,
+    Makespan,
+    MaxMinFairness,
+    Proportional,
+    QueueAssignment,
+    ThroughputSum,
+    WaterFilling,
+)
+
+__all__ = ["OBJECTIVES", "Chosen", "ObjectiveName"]
+
+ObjectiveName = Literal[
+    "allox",
+    "fifo",
+    "finish_time_fairness",
+    "hierarchical",
+    "isolated",
+    "makespan",
+    "max_min_fairness",
+    "max_sum_throughput",
+    "min_cost",
+    "min_cost_slo",
+    "proportional",
+    "shortest_job_first",
+    "water_filling",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What objectives can be told; each looks at what concerns it."""
+
+    aware: bool = True
+    prices: dict[GpuType, float] = field(default_factory=dict)
+    entity_weights: dict[str, float] = field(default_factory=dict)
+    inside: Literal["fairness", "fifo"] = "fairness"
+
+    @property
+    def agnostic(self) -> bool:
+        """Whether all GPU types count the same."""
+        return not self.aware
+
+
+OBJECTIVES: Final[dict[str, Callable[[Chosen], Targets]]] = {
+    "allox": lambda chosen: QueueAssignment(chosen.agnostic),
+    "fifo": lambda chosen: FastestFirst(agnostic=chosen.agnostic),
+    "finish_time_fairness": lambda chosen: FinishTimes(chosen.agnostic),
+    "hierarchical": lambda chosen: Hierarchical(
+        chosen.entity_weights, chosen.inside, chosen.agnostic
+    ),
+    "isolated": lambda _chosen: Isolated(),
+    "makespan": lambda chosen: Makespan(chosen.agnostic),
+    "max_min_fairness": lambda chosen: MaxMinFairness(chosen.agnostic),
+    "max_sum_throughput": lambda chosen: ThroughputSum(agnostic=chosen.agnostic),
+    "min_cost": lambda chosen: ThroughputSum(chosen.prices, agnostic=chosen.agnostic),
+    "min_cost_slo": lambda chosen: ThroughputSum(
+        chosen.prices, deadlines=True, agnostic=chosen.agnostic
+    ),
+    "proportional": lambda _chosen: Proportional(),
+    "shortest_job_first": lambda chosen: FastestFirst(shortest=True, agnostic=chosen.agnostic),
+    "water_filling": lambda chosen: WaterFilling(chosen.agnostic),
+}
+assert set(OBJECTIVES) == set(get_args(ObjectiveName))

@@ -1,0 +1,148 @@
+"""From places to a plan: who leaves, moves and starts, why, and what holds back those that wait."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from shunter.core.planning.plan import Change, Move, Start, Suspend
+from shunter.core.state import Job
+from shunter.core.view import View
+from shunter.events.values.allocation import Allocation
+from shunter.events.values.ids import GpuType, JobId, NodeName
+from shunter.events.values.reasons import Because, Reason, Wait
+from shunter.policies.gavel.corrected.choosing import Candidate, Choice
+from shunter.policies.gavel.corrected.seats import Seats
+from shunter.policies.gavel.mechanism import Ledger
+
+__all__ = ["SHARE", "SPARE", "Told", "changes_of", "waits_of"]
+
+SHARE: Final = "target_share"
+SPARE: Final = "spare_gpus"
+_BENEFICIARIES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a plan tells with: the seats, and what they were chosen by."""
+
+    seats: Seats
+    choice: Choice
+    ledger: Ledger
+
+    def because(self, rule: str, job: Job, gpu_type: GpuType) -> Because:
+        """Return why, with the target share of a type and the share received there."""
+        return Because(rule, self.numbers(job.job_id, gpu_type), detail=gpu_type)
+
+    def numbers(self, job_id: JobId, gpu_type: GpuType) -> tuple[float, float]:
+        """Return a job's target share of a type and the one it got, to a millionth."""
+        gang = (job_id,)
+        target = self.ledger.target(gang, gpu_type)
+        received = self.ledger.share(gang, gpu_type) if gang in self.ledger.received_s else 0.0
+        return round(target, 6), round(received, 6)
+
+
+def changes_of(told: Told, candidates: Sequence[Candidate], view: View) -> tuple[Change, ...]:
+    """Return suspensions, then moves and starts; gangs that trade places in a circle do both."""
+    places = told.seats.places
+    suspended: list[Change] = []
+    placed: list[Change] = []
+    moves: dict[JobId, Move] = {}
+    gainers: dict[GpuType, list[JobId]] = {}
+    for candidate in candidates:
+        place = places.get(candidate.job.job_id)
+        if place is not None and place[1] != candidate.job.allocation:
+            gainers.setdefault(place[0], []).append(candidate.job.job_id)
+    for candidate in candidates:
+        job, place = candidate.job, places.get(candidate.job.job_id)
+        if place is None and candidate.on is not None:
+            suspended.append(_suspend(told, job, candidate.on, gainers))
+        elif place is not None and place[1] != job.allocation:
+            gpu_type, allocation = place
+            rule = SPARE if job.job_id in told.choice.spare else SHARE
+            because = told.because(rule, job, gpu_type)
+            if candidate.on is None:
+                placed.append(Start(job.job_id, allocation, because))
+            else:
+                moves[job.job_id] = Move(job.job_id, allocation, because)
+    circles, straight = _untangled(moves, view)
+    return (*suspended, *circles, *straight, *placed)
+
+
+def _suspend(
+    told: Told, job: Job, gpu_type: GpuType, gainers: Mapping[GpuType, list[JobId]]
+) -> Suspend:
+    target, received = told.numbers(job.job_id, gpu_type)
+    rule = Reason.share_met if received >= target else Reason.time_sliced
+    beneficiaries = tuple(gainers.get(gpu_type, [])[:_BENEFICIARIES])
+    because = Because(str(rule), (target, received), beneficiaries, gpu_type)
+    return Suspend(job.job_id, because)
+
+
+def _untangled(moves: dict[JobId, Move], view: View) -> tuple[list[Change], list[Change]]:
+    """Return what breaks circles, and the moves in an order in which each finds its GPUs free."""
+    held = {job_id: _masks(view.jobs[job_id].allocation) for job_id in moves}
+    straight: list[Change] = []
+    pending = dict(moves)
+    while pending:
+        free = [
+            job_id
+            for job_id, move in pending.items()
+            if not any(
+                _overlap(_masks(move.allocation), held[other])
+                for other in pending
+                if other != job_id
+            )
+        ]
+        if not free:
+            break
+        straight += [pending.pop(job_id) for job_id in free]
+    circles: list[Change] = [Suspend(job_id, move.because) for job_id, move in pending.items()]
+    starts = [Start(job_id, move.allocation, move.because) for job_id, move in pending.items()]
+    return circles, [*straight, *starts]
+
+
+def _masks(allocation: Allocation) -> dict[NodeName, int]:
+    return {share.node: share.gpu_mask for share in allocation.shares}
+
+
+def _overlap(one: Mapping[NodeName, int], other: Mapping[NodeName, int]) -> bool:
+    return any(mask & other.get(node, 0) for node, mask in one.items())
+
+
+def waits_of(
+    told: Told,
+    waiting: Sequence[Candidate],
+    known: Mapping[JobId, Reason],
+    *,
+    every: bool,
+) -> Iterator[tuple[JobId, Wait]]:
+    """Yield what holds back each job that waits, where it is not recorded already (or all)."""
+    for candidate in waiting:
+        job = candidate.job
+        if job.job_id in told.seats.places:
+            continue
+        wait = _wait(told, candidate)
+        if every or known.get(job.job_id) is not wait.reason:
+            yield job.job_id, wait
+
+
+def _wait(told: Told, candidate: Candidate) -> Wait:
+    job, room = candidate.job, told.choice.room
+    gpus = job.spec.gpus
+    able = [name for name, rate in candidate.rates.items() if rate > 0]
+    free = max((room[name] for name in able), default=0)
+    misfit = told.seats.misfits.get(job.job_id)
+    if misfit is not None:
+        return Wait(misfit, gpus, free)
+    if not able:
+        return Wait(Reason.gpu_type_unavailable, gpus)
+    quota_free = told.choice.quota_free.get(job.spec.queue)
+    if quota_free is not None and quota_free < gpus <= free:
+        return Wait(Reason.quota, gpus, max(0, quota_free))
+    row = told.ledger.fractions.get((job.job_id,), {})
+    if not row:
+        return Wait(Reason.outranked, gpus, free)
+    gpu_type = max(row, key=lambda name: (row[name], name))
+    target, received = told.numbers(job.job_id, gpu_type)
+    reason = Reason.share_met if received >= target else Reason.time_sliced
+    return Wait(reason, gpus, free, detail=f"share:{gpu_type}:{target:g}:{received:g}")

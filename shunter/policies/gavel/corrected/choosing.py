@@ -1,0 +1,108 @@
+"""Who runs in a turn: the pairs of job and GPU type with the highest priorities first.
+
+That is the paper's loop (OSDI 2020, section 5, algorithm 1) over all types at once: the highest
+priority of all is served, and what conflicts with it is gone. Of equals, who runs there already
+stays. What is left over then goes to those with no claim left, on the fastest type with room, so
+that no GPU idles for which there is work.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shunter.core.planning.guards import Band
+from shunter.core.state import Job
+from shunter.core.view import View
+from shunter.events.values.fact import fact
+from shunter.events.values.ids import GpuType, JobId, QueueName
+from shunter.policies.gavel.mechanism import Ledger
+
+__all__ = ["Candidate", "Choice", "Room", "choose", "is_starved"]
+
+_STARVED = Band.starved
+
+
+@fact
+class Candidate:
+    """A job that could get GPUs in this turn, its rates, and the type it is on."""
+
+    job: Job
+    rates: Mapping[GpuType, float]
+    on: GpuType | None = None
+    starves: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The GPUs of each type that candidates share, and those their queues may still use."""
+
+    gpus: dict[GpuType, int]
+    quotas: dict[QueueName, int]
+
+
+@dataclass(slots=True)
+class Choice:
+    """Who is to run on which type, in the order in which they were chosen; `spare` without claim.
+
+    `room` is what is left of each type, `quota_free` of each queue that has a quota.
+    """
+
+    room: dict[GpuType, int]
+    quota_free: dict[QueueName, int]
+    chosen: dict[JobId, tuple[Candidate, GpuType]] = field(default_factory=dict)
+    spare: set[JobId] = field(default_factory=set)
+
+    def take(self, candidate: Candidate, gpu_type: GpuType) -> bool:
+        """Choose a job for a type if it fits; say whether it did."""
+        spec = candidate.job.spec
+        if self.room[gpu_type] < spec.gpus:
+            return False
+        if self.quota_free.get(spec.queue, spec.gpus) < spec.gpus:
+            return False
+        self.room[gpu_type] -= spec.gpus
+        if spec.queue in self.quota_free:
+            self.quota_free[spec.queue] -= spec.gpus
+        self.chosen[candidate.job.job_id] = candidate, gpu_type
+        return True
+
+
+def choose(ledger: Ledger, candidates: Sequence[Candidate], room: Room) -> Choice:
+    """Return who runs where, of candidates in the order of submission."""
+    choice = Choice(dict(room.gpus), dict(room.quotas))
+    claims = []
+    best: dict[JobId, float] = {}
+    for candidate in candidates:
+        job = candidate.job
+        for gpu_type, rate in candidate.rates.items():
+            if rate <= 0 or job.spec.gpus > room.gpus[gpu_type]:
+                continue
+            priority, _, target = ledger.rank((job.job_id,), gpu_type)
+            best[job.job_id] = max(best.get(job.job_id, 0.0), priority)
+            if target > 0:
+                stays = candidate.on != gpu_type
+                head = not candidate.starves
+                claims.append((head, -priority, stays, -target, job.ordinal, gpu_type, candidate))
+    claims.sort(key=lambda claim: claim[:6])
+    for *_, gpu_type, candidate in claims:
+        if candidate.job.job_id not in choice.chosen:
+            choice.take(candidate, gpu_type)
+    rest = [each for each in candidates if each.job.job_id not in choice.chosen]
+    rest.sort(key=lambda each: (not each.starves, -best.get(each.job.job_id, 0.0)))
+    for candidate in rest:
+        for gpu_type in _by_speed(candidate):
+            if choice.take(candidate, gpu_type):
+                choice.spare.add(candidate.job.job_id)
+                break
+    return choice
+
+
+def _by_speed(candidate: Candidate) -> list[GpuType]:
+    """Return the types a job can run on, the fastest first; of equals, where it is."""
+    rates = candidate.rates
+    able = [name for name in rates if rates[name] > 0]
+    able.sort(key=lambda name: (-rates[name], name != candidate.on))
+    return able
+
+
+def is_starved(job: Job, view: View) -> bool:
+    """Say whether a guard puts a waiting job at the head of the line."""
+    return view.is_guarded and view.guards.band(job, view.now_us) is _STARVED

@@ -1,0 +1,79 @@
+"""From a view to claims: who wants GPUs, of what rates, with how much left to do."""
+
+from collections.abc import Iterator
+from typing import Final, Literal
+
+from shunter.core.state import ENDING, SUSPENDING, Job
+from shunter.core.throughputs import JobKind, ThroughputTable
+from shunter.core.view import View
+from shunter.events.values.ids import GpuType
+from shunter.policies.gavel.corrected.memory import gpu_type_of, seconds
+from shunter.policies.gavel.corrected.rates import Rates
+from shunter.policies.gavel.mechanism import Claim, Wanted
+
+__all__ = ["EntityBy", "room_of", "wanted_of", "wants"]
+
+EntityBy = Literal["user", "queue", "group"]
+UNKNOWN_S: Final = 86_400.0
+"""What a job counts as that declares neither steps nor a limit: a day on its fastest type."""
+
+
+_NO_TABLE: Final = ThroughputTable({})
+
+
+def room_of(view: View) -> dict[GpuType, int]:
+    """Return the GPUs of each type that are up, in the order of the types' names."""
+    return {
+        GpuType(name): pool.gpus_up for name, pool in sorted(view.pools.items()) if pool.gpus_up
+    }
+
+
+def wants(job: Job) -> bool:
+    """Say whether a job has GPUs, or wants them and may have them."""
+    if not job.spec.gpus or job.end_cause or job.phase is ENDING:
+        return False
+    return bool(job.allocation.shares) or job.phase is SUSPENDING or job.is_eligible
+
+
+def wanted_of(view: View, rates: Rates, by: EntityBy) -> Wanted:
+    """Return the claims of all jobs that want GPUs and can run somewhere, by submission."""
+    claims = tuple(_claims(view, rates, by))
+    return Wanted(claims, rates.room, rates.table or _NO_TABLE)
+
+
+def _claims(view: View, rates: Rates, by: EntityBy) -> Iterator[Claim]:
+    now_us = view.now_us
+    for job in view.jobs.values():
+        if not wants(job):
+            continue
+        own = rates.of(job)
+        if not any(own.values()):
+            continue
+        spec = job.spec
+        due_us = spec.deadline_us
+        yield Claim(
+            job.job_id,
+            JobKind(spec.model, spec.gpus),
+            max(1, round(_left(job, rates, own, now_us))),
+            seconds(now_us - job.submitted_us),
+            spec.weight,
+            None if due_us is None else seconds(due_us - now_us),
+            getattr(spec, by),
+            own,
+            gpu_type_of(job, view),
+        )
+
+
+def _left(job: Job, rates: Rates, own: dict[GpuType, float], now_us: int) -> float:
+    """Return the steps a job has left to do, as far as anybody can know."""
+    spec, fastest = job.spec, max(own.values())
+    base = rates.base_rate(job)
+    if spec.total_steps is not None:
+        done = rates.measured.steps.get(job.job_id)
+        if done is None:
+            done_s = seconds(job.done_us(now_us))
+            return spec.total_steps - done_s * (base if base is not None else fastest)
+        return spec.total_steps - done
+    if spec.time_limit_us is not None:
+        return seconds(max(0, spec.time_limit_us - job.occupied_us(now_us))) * fastest
+    return UNKNOWN_S * fastest

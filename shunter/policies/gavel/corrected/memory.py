@@ -1,0 +1,115 @@
+"""What the policy remembers: targets and receipts, what was measured, and where everybody is."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from shunter.core.state import Job
+from shunter.core.view import View
+from shunter.events.facts.decisions import Target, TargetsSet
+from shunter.events.values.fact import fact
+from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values.reasons import Reason
+from shunter.policies.gavel.corrected.rates import Measured
+from shunter.policies.gavel.mechanism import Fractions, Ledger, carried
+from shunter.policies.gavel.objectives import FinishTimes
+
+__all__ = ["SOLVED", "GavelMemory", "Post", "fractions_of", "gpu_type_of", "seconds"]
+
+SOLVED: Final = "ok"
+"""The status of targets that were computed; any other one says why they were not."""
+
+
+@fact
+class Post:
+    """Where a job has its GPUs, and up to when its time there was counted."""
+
+    gpu_type: GpuType
+    counted_us: int
+
+
+@dataclass(slots=True)
+class GavelMemory:
+    """The policy's memory; only observers and `advance` write it.
+
+    `turn` is the number of the present turn, `turns` whether it has just begun. `asks` says that
+    fractions are due, `contended` that the next turn may seat others though nothing happens.
+    `stale` says that something has happened since the last plan, `changed` that it may be about
+    who wants GPUs, or what GPUs there are. `told` are the recorded reasons of those that wait.
+    """
+
+    ledger: Ledger = field(default_factory=lambda: Ledger([], carried(1.0)))
+    measured: Measured = field(default_factory=Measured)
+    finish_times: FinishTimes | None = None
+    posts: dict[JobId, Post] = field(default_factory=dict)
+    told: dict[JobId, Reason] = field(default_factory=dict)
+    room: dict[GpuType, int] = field(default_factory=dict)
+    turn: int = -1
+    turns: bool = False
+    asks: bool = False
+    contended: bool = False
+    stale: bool = True
+    changed: bool = True
+    asked_us: int | None = None
+    checked: bool = False
+    problem: str = ""
+
+    def take(self, event: TargetsSet) -> None:
+        """Go by new targets; where there was no answer, by the last ones until something changes."""
+        self.asked_us, self.problem = event.at_us, ""
+        if event.status == SOLVED:
+            self.ledger.reset(fractions_of(event.targets), seconds(event.at_us))
+        else:
+            self.problem, self.ledger.is_dirty = event.status, False
+
+    def settle(self, job_id: JobId, now_us: int) -> None:
+        """Count the time of a job at its post up to now."""
+        post = self.posts.get(job_id)
+        if post is None:
+            return
+        gang = (job_id,)
+        if gang in self.ledger.received_s and post.gpu_type in self.ledger.received_s[gang]:
+            self.ledger.credit(gang, post.gpu_type, seconds(now_us - post.counted_us))
+        self.posts[job_id] = Post(post.gpu_type, now_us)
+
+    def settle_all(self, now_us: int) -> None:
+        """Count everybody's time up to now."""
+        for job_id in self.posts:
+            self.settle(job_id, now_us)
+        self.ledger.pass_time(seconds(now_us))
+
+    def post(self, job: Job, view: View, now_us: int) -> None:
+        """Note where a job is from now on."""
+        self.settle(job.job_id, now_us)
+        gpu_type = gpu_type_of(job, view)
+        if gpu_type is None:
+            self.posts.pop(job.job_id, None)
+        else:
+            self.posts[job.job_id] = Post(gpu_type, now_us)
+
+    def forget(self, job_id: JobId, now_us: int) -> None:
+        """Drop a job that has ended."""
+        self.settle(job_id, now_us)
+        self.posts.pop(job_id, None)
+        self.told.pop(job_id, None)
+        self.measured.forget(job_id)
+
+
+def gpu_type_of(job: Job, view: View) -> GpuType | None:
+    """Return the type of the GPUs a job was given, None if it has none."""
+    if not job.allocation.shares or not job.spec.gpus:
+        return None
+    return view.cluster.servers[job.allocation.shares[0].node].configuration.gpu_type
+
+
+def fractions_of(targets: Iterable[Target]) -> Fractions:
+    """Return recorded targets as the mechanism takes them."""
+    found: Fractions = {}
+    for target in targets:
+        found.setdefault(target.jobs, {})[target.gpu_type] = target.fraction
+    return found
+
+
+def seconds(time_us: int) -> float:
+    """Return microseconds in seconds."""
+    return time_us / 1_000_000

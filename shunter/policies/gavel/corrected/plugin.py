@@ -1,0 +1,106 @@
+"""Gavel: an objective over effective throughputs, target shares of time, and turns that follow.
+
+Narayanan et al., Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads, OSDI
+2020. Throughputs come from `workload.throughputs`, else from samples of running jobs; of who is
+not known at all, every GPU type counts the same.
+
+Deviation: targets are computed at the next plan after anything changed, and what jobs are still
+owed is carried over; the paper counts from nothing, and the public code waits 1,920 s at least.
+
+Deviation: within a turn free GPUs go to waiting jobs at once.
+"""
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, model_validator
+
+from shunter.core.placement import Placement
+from shunter.events.values.ids import GpuType
+from shunter.policies.gavel.corrected.catalogue import OBJECTIVES, Chosen, ObjectiveName
+from shunter.policies.gavel.corrected.claims import EntityBy
+from shunter.policies.gavel.corrected.policy import GavelPolicy, Timing
+from shunter.policies.params import Duration, PolicyParams
+
+__all__ = ["Gavel", "GavelParams"]
+
+PRICED: Final = ("min_cost", "min_cost_slo")
+_TURNS: Final = 10
+"""The window's length in turns: so many turns make up for one that came out wrong."""
+
+Price = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Stretch = Annotated[Duration, Field(gt=0)]
+Span = Annotated[Duration, Field(ge=0)]
+
+
+class GavelParams(PolicyParams):
+    """What is to be achieved, and how often it is looked at."""
+
+    objective: ObjectiveName = Field(
+        default="max_min_fairness", description="what target shares are to achieve"
+    )
+    aware: bool = Field(
+        default=True,
+        description="count how fast each job is on each GPU type; false: all types are alike",
+    )
+    turn: Stretch = Field(
+        default=360_000_000,
+        description="how long jobs keep their GPUs before others may get them (OSDI 2020, "
+        "section 5: 6 minutes)",
+    )
+    recompute_after: Span = Field(
+        default=0, description="the least time between two computations of targets"
+    )
+    recompute_every: Span = Field(
+        default=0, description="the most, though nobody comes or leaves; 0: no bound"
+    )
+    entities: EntityBy = Field(
+        default="user", description="whose weights count in `hierarchical`: user, queue or group"
+    )
+    entity_weights: dict[str, Price] = Field(
+        default={}, description="weights of entities by name, for `hierarchical`; 1 for all others"
+    )
+    inside: Literal["fairness", "fifo"] = Field(
+        default="fairness", description="how an entity of `hierarchical` divides what it gets"
+    )
+    prices: dict[str, Price] = Field(
+        default={}, description="dollars an hour of a GPU by type, for `min_cost`"
+    )
+
+    @model_validator(mode="after")
+    def _has_prices(self) -> "GavelParams":
+        if self.objective in PRICED and not self.prices:
+            raise ValueError(f"objective {self.objective!r} needs prices, one for each GPU type")
+        return self
+
+
+class Gavel:
+    """Target shares of time on each GPU type by an objective, and turns that follow them."""
+
+    name = "gavel"
+    oracle = False
+    Params = GavelParams
+
+    @staticmethod
+    def build(params: Any, placement: Placement) -> GavelPolicy:
+        """Return the policy."""
+        return gavel(params, placement, "gavel")
+
+
+def gavel(params: GavelParams, placement: Placement, name: str) -> GavelPolicy:
+    """Return the policy under a name."""
+    chosen = Chosen(
+        aware=params.aware,
+        prices={GpuType(name): price for name, price in params.prices.items()},
+        entity_weights=dict(params.entity_weights),
+        inside=params.inside,
+    )
+    window_us = _TURNS * params.turn
+    timing = Timing(params.turn, window_us, params.recompute_after, params.recompute_every)
+    return GavelPolicy(
+        OBJECTIVES[params.objective](chosen),
+        placement,
+        timing,
+        params.entities,
+        frozenset(params.prices) if params.objective in PRICED else None,
+        name=name,
+    )

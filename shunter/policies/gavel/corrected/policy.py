@@ -1,0 +1,313 @@
+"""The port: events in, targets when they are due, and a plan for each turn.
+
+A turn is a stretch in which jobs keep their GPUs; they lose them to others at its end only. Within
+a turn, what is free goes to those that wait. Targets are computed at the first plan after anybody
+came or left, or anything was measured anew, and now and then if so configured.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from shunter.core.placement import Placement
+from shunter.core.planning.plan import EMPTY_PLAN, Plan
+from shunter.core.ports import Observer, Observers, Rng
+from shunter.core.state import ENDING, Job
+from shunter.core.throughputs import ThroughputTable
+from shunter.core.view import View
+from shunter.errors import ConfigError, PlanError
+from shunter.events.facts.cluster import CLUSTER_CHANGES, QuotaChanged
+from shunter.events.facts.decisions import (
+    AllocationChanged,
+    PlanRejected,
+    RoundPlanned,
+    Target,
+    TargetsSet,
+    WaitReasonChanged,
+)
+from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
+from shunter.events.facts.jobs import (
+    JOB_ENDS,
+    JobCancelRequested,
+    JobHeld,
+    JobReleased,
+    JobSubmitted,
+)
+from shunter.events.facts.profiles import ProfileSampled
+from shunter.events.values.ids import GpuType
+from shunter.events.values.reasons import Reason
+from shunter.policies.gavel.corrected.changes import Told, changes_of, waits_of
+from shunter.policies.gavel.corrected.choosing import Candidate, Room, choose, is_starved
+from shunter.policies.gavel.corrected.claims import EntityBy, room_of, wanted_of, wants
+from shunter.policies.gavel.corrected.cpu_jobs import cpu_starts
+from shunter.policies.gavel.corrected.memory import GavelMemory, fractions_of, gpu_type_of, seconds
+from shunter.policies.gavel.corrected.rates import Rates
+from shunter.policies.gavel.corrected.seats import seat
+from shunter.policies.gavel.mechanism import Fractions, Ledger, Targets, Wanted, carried
+from shunter.policies.gavel.objectives import FinishTimes
+
+__all__ = ["GavelPolicy", "Timing"]
+
+_TOUCHED = (JobHeld, JobReleased, JobCancelRequested, GpusReleased, LaunchFailed, AttemptLost)
+_WHOLE = 1.0 - 1e-6
+"""A target at which a job is to stay where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long turns and windows are, and how often targets are computed, in microseconds.
+
+    `least_us` is the least time between two computations, `most_us` (0: none) the most.
+    """
+
+    turn_us: int
+    window_us: int
+    least_us: int = 0
+    most_us: int = 0
+
+
+@dataclass(frozen=True)
+class GavelPolicy:
+    """Follows the targets of an objective.
+
+    `needs_prices` are GPU types that must have a price, if any must.
+    """
+
+    objective: Targets
+    placement: Placement
+    timing: Timing
+    by: EntityBy = "user"
+    prices: frozenset[str] | None = None
+    table: ThroughputTable | None = field(default=None, compare=False)
+    name: str = "gavel"
+    version: str = "1"
+    oracle: bool = False
+    needs_table: bool = False
+    remembers: bool = True
+
+    def knowing(self, table: ThroughputTable) -> "GavelPolicy":
+        """Return the policy with a table of throughputs."""
+        return replace(self, table=table)
+
+    def start(self, view: View) -> GavelMemory:
+        """Return the memory for a cluster as it is; the targets that were set last still hold."""
+        timing = self.timing
+        rules = carried(seconds(timing.window_us), seconds(timing.least_us))
+        memory = GavelMemory(Ledger([], rules))
+        if isinstance(self.objective, FinishTimes):
+            memory.finish_times = replace(self.objective)
+        for job in view.jobs.values():
+            memory.post(job, view, view.now_us)
+        if view.targets:
+            self._learn_who(memory, view)
+            memory.ledger.reset(fractions_of(view.targets), seconds(view.now_us))
+            memory.changed = memory.ledger.is_dirty = True
+        return memory
+
+    def observers(self, memory: GavelMemory) -> Observers:
+        """Note who comes and goes, where everybody is, and what samples say."""
+
+        def changed(event: Any, view: View) -> None:
+            memory.stale = memory.changed = True
+
+        def given(event: TargetsSet, view: View) -> None:
+            memory.take(event)
+            memory.contended = is_contended(memory)
+
+        def planned(event: RoundPlanned, view: View) -> None:
+            memory.stale = False
+
+        def refused(event: PlanRejected, view: View) -> None:
+            memory.stale = True
+
+        def waits(event: WaitReasonChanged, view: View) -> None:
+            memory.told[event.job_id] = event.wait.reason
+
+        told: dict[Any, Any] = dict.fromkeys((*_TOUCHED, JobSubmitted, QuotaChanged), changed)
+        told.update(dict.fromkeys(CLUSTER_CHANGES, changed))
+        told.update(dict.fromkeys(JOB_ENDS, _ended(memory)))
+        told.update({AllocationChanged: _moved(memory), ProfileSampled: _sampled(memory)})
+        told.update({TargetsSet: given, RoundPlanned: planned, PlanRejected: refused})
+        return {**told, WaitReasonChanged: waits}
+
+    def advance(self, memory: GavelMemory, view: View) -> None:
+        """Count time, learn who wants GPUs, and see whether new targets are due."""
+        now_us = view.now_us
+        memory.settle_all(now_us)
+        turn = now_us // self.timing.turn_us
+        memory.turns, memory.turn = turn > memory.turn, turn
+        if memory.changed:
+            self._learn_who(memory, view)
+        memory.contended = is_contended(memory)
+        most_us, asked_us = self.timing.most_us, memory.asked_us
+        overdue = bool(most_us) and asked_us is not None and now_us - asked_us >= most_us
+        wanted = bool(memory.ledger.received_s)
+        memory.asks = wanted and (overdue or memory.ledger.is_due(seconds(now_us)))
+        if memory.asks and memory.finish_times is not None:
+            memory.finish_times.note(self._wanted(memory, view))
+
+    def target(self, memory: GavelMemory, view: View) -> TargetsSet | None:
+        """Return new targets if they are due; where there are none, the old ones and why."""
+        if not memory.asks:
+            return None
+        objective = memory.finish_times or self.objective
+        try:
+            fractions = objective.fractions(self._wanted(memory, view))
+        except PlanError as error:
+            return TargetsSet(view.now_us, view.targets, status=str(error))
+        return TargetsSet(view.now_us, targets_of(fractions))
+
+    def plan(self, memory: GavelMemory, view: View, rng: Rng) -> Plan:
+        """Choose and seat; say why."""
+        candidates = self._candidates(memory, view)
+        choice = choose(memory.ledger, candidates, _room(candidates, view))
+        seats = seat(choice, candidates, self.placement, view)
+        told = Told(seats, choice, memory.ledger)
+        changes = (*changes_of(told, candidates, view), *cpu_starts(self.placement, view))
+        waiting = [each for each in candidates if each.on is None]
+        waits = tuple(waits_of(told, waiting, memory.told, every=view.all_reasons))
+        return Plan(changes, (), waits) if changes or waits else EMPTY_PLAN
+
+    def wake_at(self, memory: GavelMemory) -> int | None:
+        """Return the end of the turn if others may run then, or when targets are due."""
+        ends_us = (memory.turn + 1) * self.timing.turn_us if memory.contended else None
+        most_us = self.timing.most_us
+        if not most_us or memory.asked_us is None or not memory.ledger.received_s:
+            return ends_us
+        due_us = memory.asked_us + most_us
+        return due_us if ends_us is None else min(ends_us, due_us)
+
+    def settled(self, memory: GavelMemory) -> bool:
+        """Say whether nothing has happened since the last plan."""
+        return not memory.stale
+
+    def _rates(self, memory: GavelMemory) -> Rates:
+        return Rates(memory.measured, self.table, memory.room)
+
+    def _wanted(self, memory: GavelMemory, view: View) -> Wanted:
+        return wanted_of(view, self._rates(memory), self.by)
+
+    def _learn_who(self, memory: GavelMemory, view: View) -> None:
+        """Know the jobs that want GPUs and can run somewhere, and no others."""
+        memory.changed = False
+        ledger, room = memory.ledger, room_of(view)
+        if room != memory.room:
+            memory.room, ledger.is_dirty = room, True
+            ledger.know_types(list(room))
+            self._check_prices(memory)
+        rates = self._rates(memory)
+        wanting = {
+            job.job_id: None
+            for job in view.jobs.values()
+            if wants(job) and any(rates.of(job).values())
+        }
+        for gang in [gang for gang in ledger.received_s if gang[0] not in wanting]:
+            ledger.remove(gang[0])
+        for job_id in wanting:
+            if (job_id,) not in ledger.received_s:
+                ledger.add((job_id,))
+
+    def _check_prices(self, memory: GavelMemory) -> None:
+        """Refuse to begin where a GPU type has no price; later, targets say so."""
+        if memory.checked or self.prices is None:
+            return
+        memory.checked = True
+        unknown = sorted(name for name in memory.room if name not in self.prices)
+        if unknown:
+            raise ConfigError(
+                f"policy.params.gavel.prices: no price of {', '.join(unknown)}; give each GPU type "
+                "of the cluster its dollars an hour"
+            )
+
+    def _candidates(self, memory: GavelMemory, view: View) -> list[Candidate]:
+        """Return who may get GPUs now; those that have some only where a turn begins."""
+        rates, known, found = self._rates(memory), memory.ledger.received_s, []
+        for job in view.jobs.values():
+            if (job.job_id,) not in known:
+                continue
+            if not job.allocation.shares:
+                if job.is_eligible:
+                    starves = is_starved(job, view)
+                    found.append(Candidate(job, rates.of(job), None, starves))
+            elif memory.turns and _may_leave(job, view):
+                found.append(Candidate(job, rates.of(job), gpu_type_of(job, view)))
+        return found
+
+
+def targets_of(fractions: Fractions) -> tuple[Target, ...]:
+    """Return fractions as they are recorded: to 1e-9, and only where there is any."""
+    return tuple(
+        Target(gang, name, round(part, 9))
+        for gang, row in fractions.items()
+        for name, part in row.items()
+        if round(part, 9) > 0
+    )
+
+
+def is_contended(memory: GavelMemory) -> bool:
+    """Say whether anybody is not where it is to stay."""
+    ledger, posts = memory.ledger, memory.posts
+    for gang in ledger.received_s:
+        post = posts.get(gang[0])
+        if post is None or ledger.target(gang, post.gpu_type) < _WHOLE:
+            return True
+    return False
+
+
+def _room(candidates: Sequence[Candidate], view: View) -> Room:
+    """Return the GPUs and quotas that candidates share: what is free, and what they hold."""
+    gpus = {GpuType(name): pool.gpus_free for name, pool in view.pools.items()}
+    quotas = {
+        name: view.quota_free(name)
+        for name, queue in view.queues.items()
+        if queue.quota_gpus is not None
+    }
+    for candidate in candidates:
+        if candidate.on is not None:
+            held, queue = candidate.job.allocation.gpus, candidate.job.spec.queue
+            gpus[candidate.on] += held
+            if queue in quotas:
+                quotas[queue] += held
+    return Room(gpus, quotas)
+
+
+def _may_leave(job: Job, view: View) -> bool:
+    """Say whether a job that has GPUs could lose them in this turn."""
+    if job.end_cause or job.phase is ENDING or view.guards.pinned_by(job, view.now_us):
+        return False
+    servers = view.cluster.servers
+    return all(servers[share.node].is_up for share in job.allocation.shares)
+
+
+def _ended(memory: GavelMemory) -> Observer:
+    def ended(event: Any, view: View) -> None:
+        memory.forget(event.job_id, event.at_us)
+        memory.stale = memory.changed = True
+
+    return ended
+
+
+def _moved(memory: GavelMemory) -> Observer:
+    def moved(event: AllocationChanged, view: View) -> None:
+        job_id, rule = event.job_id, event.because.rule
+        memory.post(view.jobs[job_id], view, event.at_us)
+        if event.allocation.shares or rule not in Reason.__members__:
+            memory.told.pop(job_id, None)
+        else:
+            memory.told[job_id] = Reason(rule)
+
+    return moved
+
+
+def _sampled(memory: GavelMemory) -> Observer:
+    def sampled(event: ProfileSampled, view: View) -> None:
+        job = view.jobs.get(event.job_id)
+        gpu_type = None if job is None else gpu_type_of(job, view)
+        if event.step is not None:
+            memory.measured.steps[event.job_id] = event.step
+        if gpu_type is None or not event.batch_s:
+            return
+        if memory.measured.sample(event.job_id, gpu_type, event.batch_s):
+            memory.ledger.is_dirty = memory.stale = True
+
+    return sampled

@@ -1,0 +1,139 @@
+"""Where the chosen jobs go: those that stay keep their GPUs, the rest goes where the placement says.
+
+Larger gangs are placed first. A gang that finds no place (its CPUs or memory are short, or its GPUs
+too far apart) leaves room, which goes to whoever fits, in the order of the choice; one that was to
+leave and whose GPUs nobody took stays.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from shunter.core.cluster import Pool
+from shunter.core.placement import Placement, place
+from shunter.core.state import Job
+from shunter.core.view import View
+from shunter.events.values.allocation import Allocation, Share
+from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values.job_spec import Demand
+from shunter.events.values.reasons import Reason
+from shunter.policies.gavel.corrected.choosing import Candidate, Choice
+
+__all__ = ["Seats", "demand_of", "seat"]
+
+
+@dataclass(slots=True)
+class Seats:
+    """Where candidates run from now on; `misfits` are those that found no place, and why."""
+
+    places: dict[JobId, tuple[GpuType, Allocation]] = field(default_factory=dict)
+    misfits: dict[JobId, Reason] = field(default_factory=dict)
+
+
+def seat(
+    choice: Choice, candidates: Sequence[Candidate], placement: Placement, view: View
+) -> Seats:
+    """Return the places of all that run; `candidates` may all be moved."""
+    seats = Seats()
+    leavers: list[Job] = []
+    for candidate in candidates:
+        job, chosen = candidate.job, choice.chosen.get(candidate.job.job_id)
+        if candidate.on is not None and chosen is not None and chosen[1] == candidate.on:
+            seats.places[job.job_id] = candidate.on, job.allocation
+        elif candidate.on is not None:
+            leavers.append(job)
+    new = [found for job_id, found in choice.chosen.items() if job_id not in seats.places]
+    if not new and not leavers:
+        return seats
+    scratch = _after_leaving(leavers, view)
+    for candidate, gpu_type in sorted(new, key=lambda found: -found[0].job.spec.gpus):
+        _place(seats, candidate.job, gpu_type, (placement, scratch, view))
+    if not seats.misfits and len(seats.places) == len(candidates):
+        return seats
+    for candidate in candidates:
+        if candidate.job.job_id in seats.places:
+            continue
+        if candidate.on is not None and _stays(candidate.job, candidate.on, scratch, view):
+            seats.places[candidate.job.job_id] = candidate.on, candidate.job.allocation
+    if seats.misfits:
+        _fill_up(seats, candidates, choice, (placement, scratch, view))
+    return seats
+
+
+def demand_of(job: Job, placement: Placement, view: View) -> Demand:
+    """Return what a placement goes by: tight where it keeps the job's gang together."""
+    classing = placement.classing
+    if classing is not None and classing.is_tight(job.spec, view.messages):
+        return replace(job.demand, tight=True)
+    return job.demand
+
+
+_With = tuple[Placement, dict[str, Pool], View]
+
+
+def _place(seats: Seats, job: Job, gpu_type: GpuType, using: _With) -> None:
+    placement, scratch, view = using
+    found = place(placement, scratch[gpu_type], demand_of(job, placement, view))
+    if isinstance(found, Reason):
+        seats.misfits[job.job_id] = found
+    else:
+        seats.misfits.pop(job.job_id, None)
+        seats.places[job.job_id] = gpu_type, Allocation(found)
+
+
+def _fill_up(seats: Seats, candidates: Sequence[Candidate], choice: Choice, using: _With) -> None:
+    """Give what misfits left to others that wait, as far as their queues may use it."""
+    _, scratch, _ = using
+    misfits = dict(seats.misfits)
+    for job_id in misfits:
+        spec = choice.chosen[job_id][0].job.spec
+        if spec.queue in choice.quota_free:
+            choice.quota_free[spec.queue] += spec.gpus
+    for candidate in candidates:
+        job = candidate.job
+        if job.job_id in seats.places or job.job_id in misfits or candidate.on is not None:
+            continue
+        if choice.quota_free.get(job.spec.queue, job.spec.gpus) < job.spec.gpus:
+            continue
+        for gpu_type, rate in candidate.rates.items():
+            if rate > 0 and scratch[gpu_type].gpus_free >= job.spec.gpus:
+                _place(seats, job, gpu_type, using)
+                if job.job_id in seats.places:
+                    choice.spare.add(job.job_id)
+                    break
+
+
+def _after_leaving(leavers: Sequence[Job], view: View) -> dict[str, Pool]:
+    """Return copies of the pools where the GPUs, CPUs and memory of some jobs are free."""
+    scratch = {name: pool.copied() for name, pool in view.pools.items()}
+    for job in leavers:
+        for share in job.allocation.shares:
+            _book(share, scratch, view, 1)
+    return scratch
+
+
+def _book(share: Share, scratch: dict[str, Pool], view: View, sign: int) -> None:
+    server = view.cluster.servers[share.node]
+    if not server.is_up:
+        return
+    pool, position = scratch[server.configuration.gpu_type], server.position
+    mask = share.gpu_mask & ~server.quarantined
+    pool.set_free(position, pool.free[position] | mask if sign > 0 else pool.free[position] & ~mask)
+    pool.cpus_free[position] += sign * share.cpus_milli
+    pool.memory_free[position] += sign * share.memory_mb
+
+
+def _stays(job: Job, gpu_type: GpuType, scratch: dict[str, Pool], view: View) -> bool:
+    """Let a job keep its GPUs if nobody took one; say whether it does."""
+    servers, pool = view.cluster.servers, scratch[gpu_type]
+    for share in job.allocation.shares:
+        server = servers[share.node]
+        position = server.position
+        if not server.is_up or share.gpu_mask & ~pool.free[position]:
+            return False
+        if share.cpus_milli > pool.cpus_free[position]:
+            return False
+        if share.memory_mb > pool.memory_free[position]:
+            return False
+    for share in job.allocation.shares:
+        _book(share, scratch, view, -1)
+    return True

@@ -1,0 +1,47 @@
+"""Fairness across entities, and inside each either fairness or first in, first out.
+
+Narayanan et al., OSDI 2020, section 4.3: water filling, in which an entity's water is shared among
+its jobs by their weights, or goes to the first of them that is not full.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from shunter.policies.gavel.mechanism.targets import Fractions, Wanted
+
+__all__ = ["Hierarchical"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchical:
+    """Entities by `weights`, 1 where none is given; `inside` says how each divides its part."""
+
+    weights: dict[str, float] = field(default_factory=dict)
+    inside: Literal["fairness", "fifo"] = "fairness"
+    agnostic: bool = False
+
+    def fractions(self, wanted: Wanted) -> Fractions:
+        """Return the centre of all lexicographic optima."""
+        import numpy as np
+
+        from shunter.policies.gavel.objectives.arrays import arrays_of, divided
+        from shunter.policies.gavel.solving.filling import hierarchical
+        from shunter.policies.gavel.solving.groups import Groups, Shares
+        from shunter.policies.gavel.solving.interior import Floats
+
+        names = list(dict.fromkeys(claim.entity for claim in wanted.claims))
+        places = {name: float(place) for place, name in enumerate(names)}
+        weights = np.array([self.weights.get(name, 1.0) for name in names])
+        entity = np.array([places[claim.entity] for claim in wanted.claims])
+        found = arrays_of(wanted, agnostic=self.agnostic)
+
+        def fair(groups: Groups, entity: Floats, inside: Floats) -> Shares:
+            return hierarchical(groups, entity.astype(np.intp), weights, inside)
+
+        def first(groups: Groups, entity: Floats, _order: Floats) -> Shares:
+            return hierarchical(groups, entity.astype(np.intp), weights, None)
+
+        if self.inside == "fairness":
+            return divided(wanted, found, [entity, found.weights], fair)
+        # One job a group, in the order of arrival: of equal jobs the earlier one goes first.
+        return divided(wanted, found, [entity, np.arange(float(len(entity)))], first)
