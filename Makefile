@@ -19,7 +19,7 @@ MUST_RUN ?=
 # pytest uses the cores already; and the package is installed after its build backend.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo setup setup-dev test check format format-check lint types imports docs examples \
+.PHONY: help demo native setup setup-dev test check format format-check lint types imports docs examples \
         bench fidelity live requirements clean
 
 help: ## list the targets
@@ -64,9 +64,9 @@ fidelity: setup-dev ## compare with the public simulators
 live: setup-dev ## tests with real processes
 	$(BIN)/python -m tests.marked live $(MUST_RUN)
 
-setup: $(VENV)/.run $(VENV)/.package ## create .venv and install what a run needs
+setup: $(VENV)/.run $(VENV)/.package native ## create .venv and install what a run needs
 
-setup-dev: $(VENV)/.dev $(VENV)/.package ## create .venv and install the tools as well
+setup-dev: $(VENV)/.dev $(VENV)/.package native ## create .venv and install the tools as well
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer found (looked for $(PYTHON_CANDIDATES));" \
@@ -100,6 +100,10 @@ $(UV): requirements/lock.txt | $(BIN)/python
 	$(BIN)/python -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --require-hashes -r $<
 
+# Only what changed is compiled; without a C compiler Shunter runs from its sources.
+native: $(VENV)/.package ## compile the modules simulations spend their time in
+	@$(BIN)/python native/compile.py
+
 clean: ## remove .venv and everything built
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . \( -name __pycache__ -o -name __compiled__ \) -type d -prune -exec rm -rf {} +

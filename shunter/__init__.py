@@ -1,5 +1,7 @@
 """Shunter schedules deep-learning training jobs on a shared GPU cluster, out of one event log."""
 
-__all__ = ["__version__"]
+from shunter import compiled
+
+__all__ = ["__version__", "compiled"]
 
 __version__ = "0.1.0"

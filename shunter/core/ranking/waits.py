@@ -51,7 +51,7 @@ def _free(waiting: WaitingClass, reason: Reason, walk: Walk) -> int:
     if reason is Reason.quota:
         return max(0, walk.quota_free[waiting.demand.queue])
     names = waiting.demand.gpu_types or walk.free
-    return max([0, *(walk.free[name] for name in names if name in walk.free)])
+    return max((walk.free[name] for name in names if name in walk.free), default=0)
 
 
 def _blockers(waiting: WaitingClass, walk: Walk) -> tuple[JobId, ...]:
