@@ -21,7 +21,7 @@ SHARED = Path(__file__).resolve().parents[3] / "shared"
 INPUTS = SHARED / "traces" / "gavel"
 RESULTS = SHARED / "reference" / "gavel"
 ABSENT = pytest.mark.skip(reason="needs the results of the peer as ../shared/reference/gavel")
-ALONE = ("isolated", "fifo", "fifo_perf", "allox")
+ALONE = ("isolated", "fifo", "fifo_perf", "allox", "gandiva")
 OPEN = pytest.mark.xfail(
     strict=True, reason="which job inherits a type in fifo is not settled for this trace"
 )

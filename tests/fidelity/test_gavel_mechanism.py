@@ -14,7 +14,13 @@ import pytest
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism import Fractions, Gang, Targets, Twister
-from shunter.policies.gavel.objectives import Allox, FastestFirst, Isolated, StaleFifo
+from shunter.policies.gavel.objectives import (
+    Allox,
+    FastestFirst,
+    Isolated,
+    StaleFifo,
+)
+from shunter.policies.gavel.objectives.pairing import RandomPairs
 from shunter.policies.gavel.peer import PeerJob, PeerRounds
 from tests.fidelity.test_gavel_literal import (
     ALONE_CASES,
@@ -35,6 +41,7 @@ ALONE: dict[str, Callable[[], Targets]] = {
     "allox": Allox,
     "fifo": StaleFifo,
     "fifo_perf": FastestFirst,
+    "gandiva": RandomPairs,
     "isolated": Isolated,
 }
 

@@ -158,10 +158,60 @@ def least_cost(costs: list[list[float]]) -> list[int]:
     return found
 
 
+class Gandiva:
+    """Random pairs of equal gangs while there are more jobs than GPUs."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.draws = random.Random(seed)
+        self.partner: dict[int, int] = {}
+
+    def __call__(self, run: GavelRun) -> Fractions:
+        """Give every pair, and every job that is left over, an equal part of every type."""
+        for number, other in [pair for pair in self.partner.items() if pair[0] < pair[1]]:
+            if number not in run.jobs or other not in run.jobs or not self._pays(run, number):
+                del self.partner[number], self.partner[other]
+        crowded = sum(job.gpus for job in run.jobs.values()) > sum(run.gpus.values())
+        if crowded:
+            self._pair(run, [number for number in run.jobs if number not in self.partner])
+        running: dict[Gang, None] = {}
+        for number in run.jobs:
+            other = self.partner.get(number, number) if crowded else number
+            running[tuple(sorted({number, other}))] = None
+        alike = [gang for gang in run.gangs if len({run.jobs[n].gpus for n in gang}) == 1]
+        found: Table = {gang: {} for gang in alike}
+        for gang in running:
+            gpus = run.jobs[gang[0]].gpus
+            row = {name: many / len(running) / gpus for name, many in run.gpus.items()}
+            whole = max(sum(row.values()), 1.0)
+            found[gang] = {name: part / whole for name, part in row.items()}
+        return found
+
+    def _pair(self, run: GavelRun, left: list[int]) -> None:
+        for _ in [*left]:
+            if len(left) > 1:
+                one, two = self.draws.sample(left, 2)
+                if run.jobs[one].gpus == run.jobs[two].gpus:
+                    self.partner[one], self.partner[two] = two, one
+                    left.remove(one)
+                    left.remove(two)
+
+    def _pays(self, run: GavelRun, number: int) -> bool:
+        gang = tuple(sorted((number, self.partner[number])))
+        whole = 0.0
+        for name in run.gpus:
+            rates = run.rate(gang, name)
+            if min(rates) <= 0:
+                return False
+            whole += sum(rates[i] / run.rate((n,), name)[0] for i, n in enumerate(gang))
+        return whole >= 1.0
+
+
 def literal_policy(name: str) -> Policy:
     """Return a policy with an empty memory."""
     if name == "fifo":
         return Fifo()
+    if name == "gandiva":
+        return Gandiva()
     if name == "allox":
         return Allox()
     return {"isolated": isolated, "fifo_perf": fifo_perf}[name]

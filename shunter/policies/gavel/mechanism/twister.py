@@ -5,6 +5,7 @@ Nishimura, 1998), seeded from one word by its array initialisation, and indices 
 numbers of the least sufficient bits. The core's own streams would not give the same order.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ T = TypeVar("T")
 
 _SIZE, _MIDDLE = 624, 397
 _WORD = 0xFFFFFFFF
+_POOL = 21
 
 
 @dataclass(slots=True)
@@ -46,6 +48,21 @@ class Twister:
         for place in range(len(items) - 1, 0, -1):
             other = self.below(place + 1)
             items[place], items[other] = items[other], items[place]
+
+    def sample_two(self, items: Sequence[T]) -> tuple[T, T]:
+        """Return two items at random, as `random.sample(items, 2)` does.
+
+        In a list of up to 21 the last item takes the place of the first that was drawn; in a longer
+        one, an item that was drawn already is drawn again.
+        """
+        count = len(items)
+        first = self.below(count)
+        if count <= _POOL:
+            second = self.below(count - 1)
+            return items[first], items[count - 1 if second == first else second]
+        while (second := self.below(count)) == first:
+            pass
+        return items[first], items[second]
 
     def below(self, bound: int) -> int:
         """Return the next integer in [0, bound)."""

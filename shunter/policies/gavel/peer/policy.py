@@ -9,7 +9,7 @@ whole steps, a table of throughputs, and servers that stay.
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shunter.core.planning.plan import EMPTY_PLAN, Change, Plan, Start, Suspend
+from shunter.core.planning.plan import EMPTY_PLAN, Change, Pack, Plan, Start, Suspend
 from shunter.core.ports import Observers, Rng
 from shunter.core.state import Job
 from shunter.core.throughputs import ThroughputTable
@@ -17,11 +17,12 @@ from shunter.core.view import View
 from shunter.errors import ConfigError
 from shunter.events.facts.decisions import Target, TargetsSet
 from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobSubmitted
-from shunter.events.values.allocation import Allocation, Share
+from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.reasons import Because
 from shunter.policies.gavel.mechanism import Fractions, Seat, Targets, Twister
 from shunter.policies.gavel.objectives import Allox, FinishTimes, StaleFifo
+from shunter.policies.gavel.objectives.pairing import RandomPairs
 from shunter.policies.gavel.peer.jobs import PeerJob
 from shunter.policies.gavel.peer.repertoire import REPERTOIRE, Play
 from shunter.policies.gavel.peer.rounds import PeerRounds
@@ -44,6 +45,7 @@ class PeerMemory:
     fifo: StaleFifo | None = None
     allox: Allox | None = None
     finish_times: FinishTimes | None = None
+    pairing: RandomPairs | None = None
     rounds: PeerRounds = field(default_factory=lambda: PeerRounds.of({}))
     places: list[tuple[NodeName, int]] = field(default_factory=list)
     queued: list[PeerJob] = field(default_factory=list)
@@ -82,6 +84,8 @@ class PeerRoundsPolicy:
             memory.allox = objective
         elif isinstance(objective, FinishTimes):
             memory.finish_times = objective
+        elif isinstance(objective, RandomPairs):
+            memory.pairing = objective
         memory.queued = [_peer_job(job, self._known) for job in view.jobs.values()]
         return memory
 
@@ -131,7 +135,7 @@ class PeerRoundsPolicy:
         """Return new fractions if they are due."""
         if not memory.asks:
             return None
-        if memory.fifo is not None or memory.allox is not None:
+        if self._remembering(memory) is not None:
             return _targets(memory.answer)
         objective = memory.finish_times or self._made()
         return _targets(objective.fractions(memory.rounds.wanted(self._known)))
@@ -141,20 +145,16 @@ class PeerRoundsPolicy:
         rounds = memory.rounds
         wanted: dict[JobId, tuple[Allocation, Because]] = {}
         for stint in rounds.stints:
-            if len(stint.gang) == 1 and stint.steps[0] >= len(stint.seat.gpus):
-                gpu_type = stint.seat.gpu_type
-                target = rounds.ledger.target(stint.gang, gpu_type)
-                because = Because(self.name, (target, rounds.ledger.share(stint.gang, gpu_type)))
-                wanted[stint.gang[0]] = _allocation(stint.seat, memory.places), because
-        changes: list[Change] = []
-        for job in view.jobs.values():
-            place = wanted.get(job.job_id)
-            if job.allocation.shares:
-                if place is not None and place[0] == job.allocation:
-                    del wanted[job.job_id]
-                else:
-                    changes.append(Suspend(job.job_id, Because("share_met")))
-        changes += [Start(job_id, there, because) for job_id, (there, because) in wanted.items()]
+            if min(stint.steps) < len(stint.seat.gpus):
+                continue  # one of its workers would have nothing to do: the simulator's failure
+            where = _allocation(stint.seat, memory.places, is_shared=len(stint.gang) > 1)
+            gpu_type = stint.seat.gpu_type
+            target = rounds.ledger.target(stint.gang, gpu_type)
+            scores = (target, rounds.ledger.share(stint.gang, gpu_type))
+            for job_id in stint.gang:
+                partners = tuple([other for other in stint.gang if other != job_id])
+                wanted[job_id] = where, Because(self.name, scores, partners)
+        changes = _changes(view, wanted)
         return Plan(tuple(changes)) if changes else EMPTY_PLAN
 
     def wake_at(self, memory: PeerMemory) -> int | None:
@@ -178,10 +178,14 @@ class PeerRoundsPolicy:
     def _made(self) -> Targets:
         return self._play.make(self.seed, self.prices)
 
+    def _remembering(self, memory: PeerMemory) -> Targets | None:
+        """Return the objective that remembers and solves nothing, if that is the one."""
+        return memory.fifo or memory.allox or memory.pairing
+
     def _note(self, memory: PeerMemory) -> None:
         """Let objectives remember; those that solve are asked for their answer later."""
         wanted = memory.rounds.wanted(self._known)
-        remembering = memory.fifo or memory.allox
+        remembering = self._remembering(memory)
         if remembering is not None:
             memory.answer = remembering.fractions(wanted)
         elif memory.finish_times is not None:
@@ -236,9 +240,28 @@ def _fractions(targets: tuple[Target, ...]) -> Fractions:
     return found
 
 
-def _allocation(seat: Seat, places: list[tuple[NodeName, int]]) -> Allocation:
+def _changes(view: View, wanted: dict[JobId, tuple[Allocation, Because]]) -> list[Change]:
+    """Return what leads from where jobs are to where they shall be: who leaves comes first."""
+    leaving: list[Change] = []
+    staying: list[Change] = []
+    for job in view.jobs.values():
+        if not job.allocation.shares:
+            continue
+        place = wanted.get(job.job_id)
+        if place is None or place[0].shares != job.allocation.shares:
+            leaving.append(Suspend(job.job_id, Because("share_met")))
+            continue
+        del wanted[job.job_id]
+        if place[0].sharing is Sharing.packed and job.allocation.sharing is Sharing.exclusive:
+            staying.append(Pack(job.job_id, *place))
+    starting = [Start(job_id, there, because) for job_id, (there, because) in wanted.items()]
+    return [*leaving, *staying, *starting]
+
+
+def _allocation(seat: Seat, places: list[tuple[NodeName, int]], *, is_shared: bool) -> Allocation:
     masks: dict[NodeName, int] = {}
     for number in sorted(seat.gpus):
         node, gpu = places[number]
         masks[node] = masks.get(node, 0) | 1 << gpu
-    return Allocation(tuple(Share(node, mask) for node, mask in masks.items()))
+    sharing = Sharing.packed if is_shared else Sharing.exclusive
+    return Allocation(tuple(Share(node, mask) for node, mask in masks.items()), sharing)

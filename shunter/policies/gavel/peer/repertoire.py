@@ -23,6 +23,7 @@ from shunter.policies.gavel.objectives import (
     ThroughputSum,
     WaterFilling,
 )
+from shunter.policies.gavel.objectives.pairing import RandomPairs
 
 __all__ = ["REPERTOIRE", "Play"]
 
@@ -55,6 +56,7 @@ REPERTOIRE: Final[dict[str, Play]] = {
         lambda _seed, _prices: FinishTimes(literal=True, everywhere=V100), shuffles=True
     ),
     "finish_time_fairness_perf": Play(lambda _seed, _prices: FinishTimes(literal=True)),
+    "gandiva": Play(lambda seed, _prices: RandomPairs(Twister.seeded(seed)), pairs_too=True),
     "isolated": Play(_plain(Isolated()), shuffles=True),
     "max_min_fairness": Play(_plain(MaxMinFairness(agnostic=True, literal=True)), shuffles=True),
     "max_min_fairness_perf": Play(_plain(MaxMinFairness(literal=True))),
