@@ -91,6 +91,11 @@ class SshBackend:
         """The hosts that do not answer, of whose attempts nothing is known."""
         return frozenset(name for name, link in self._links.items() if not link.is_up)
 
+    @property
+    def causes(self) -> Mapping[NodeName, str]:
+        """Why hosts do not answer, and how to mend it, of those that do not."""
+        return {name: link.cause for name, link in self._links.items() if not link.is_up}
+
     def post(self, stamped: Stamped) -> None:
         """Put a command of somebody into the inbox; it gets its instant there."""
         self._inbox.put(stamped)

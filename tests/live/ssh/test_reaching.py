@@ -1,0 +1,175 @@
+"""How hosts are reached: whom we believe, what leaks in, and shells that are noisy or slow."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from shunter.backends.ssh import SshAccess, SshBackend
+from shunter.core.intake.inputs import AttemptExited
+from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
+from shunter.events.facts.execution import AttemptStarted, LaunchFailed
+from shunter.events.values.ids import NodeName
+from tests.faults.supervised import wait_for
+from tests.live.ssh.bench import Bench, kinds, order, rest, seen_until
+from tests.live.ssh.farm import make_key
+from tests.unit.backends.node.test_bundle import old_python
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
+
+N0 = NodeName("n0")
+EXTERNAL_SFTP = next(
+    (
+        path
+        for path in ("/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server")
+        if os.path.exists(path)  # noqa: PTH110  a path like any other
+    ),
+    "",
+)
+
+
+async def runs_a_job(backend: SshBackend, bench: Bench, node: str = "n0") -> None:
+    """Hold that a job runs there, once, to its end."""
+    await order(backend, bench.launching(node, work_s=0.2))
+    told = await seen_until(backend, AttemptExited)
+    assert kinds([seen for seen in told if not isinstance(seen, NodeUnreachable)]) == [
+        AttemptStarted,
+        AttemptExited,
+    ]
+    bench.assert_nothing_twice()
+
+
+async def test_wrong_key_makes_a_host_unreachable_and_says_so(bench: Bench) -> None:
+    stranger = bench.folder / "stranger"
+    make_key(stranger)
+    access = replace(bench.settings().access, keys=(str(stranger),))
+    async with bench.opened(access=access) as backend:
+        assert kinds(await rest(backend)) == [NodeUnreachable] * 3
+        assert "does not accept" in backend.causes[N0]
+        assert "authorized_keys" in backend.causes[N0]
+
+
+async def test_host_with_an_unknown_key_is_refused(bench: Bench) -> None:
+    bench.farm.trust("n1", "n2")
+    async with bench.opened() as backend:
+        assert list(backend.causes) == [N0]
+        assert "shows a key that is not in" in backend.causes[N0]
+
+
+async def test_host_with_a_changed_key_is_refused_until_it_is_known(bench: Bench) -> None:
+    host = bench.farm["n0"]
+    bench.farm.stop("n0")
+    for name in ("host_key", "host_key.pub"):
+        (host.folder / name).unlink()
+    make_key(host.folder / "host_key")
+    bench.farm.start("n0")
+    async with bench.opened() as backend:
+        assert "if it has changed and nobody knows why, do not" in backend.causes[N0]
+        bench.farm.trust("n0", "n1", "n2")
+        await seen_until(backend, NodeReachable)
+        await runs_a_job(backend, bench)
+
+
+async def test_missing_file_of_known_hosts_refuses_everybody(bench: Bench) -> None:
+    bench.farm.known_hosts.unlink()
+    async with bench.opened() as backend:
+        assert len(backend.causes) == 3
+
+
+@pytest.fixture
+def agent(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The socket of an agent with the key of the farm, named by the environment."""
+    if shutil.which("ssh-agent") is None:
+        pytest.skip("needs ssh-agent")
+    socket, null = bench.folder / "agent", subprocess.DEVNULL
+    running = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=null, stderr=null)
+    try:
+        wait_for(socket.exists, "an agent")
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
+        subprocess.run(["ssh-add", "-q", str(bench.farm.key)], check=True, timeout=10)
+        yield str(socket)
+    finally:
+        running.kill()
+        running.wait()
+
+
+async def test_agent_of_the_user_opens_nothing_unless_it_is_named(bench: Bench, agent: str) -> None:
+    no_keys = SshAccess(known_hosts=str(bench.farm.known_hosts))
+    async with bench.opened(access=no_keys) as backend:
+        assert len(backend.causes) == 3
+    async with bench.opened(2, access=replace(no_keys, agent=agent)) as backend:
+        assert backend.causes == {}
+
+
+async def test_host_down_at_the_start_is_taken_once_it_answers(bench: Bench) -> None:
+    bench.farm.stop("n0")
+    async with bench.opened() as backend:
+        assert kinds(await rest(backend)) == [NodeUnreachable]
+        assert "is sshd running" in backend.causes[N0]
+        await order(backend, bench.launching("n0"))
+        failed = (await seen_until(backend, LaunchFailed))[-1]
+        assert isinstance(failed, LaunchFailed)
+        assert failed.retryable
+        bench.farm.start("n0")
+        await seen_until(backend, NodeReachable)
+        await order(backend, bench.launching("n0", attempt=2, work_s=0.1))
+        await seen_until(backend, AttemptExited)
+    bench.assert_nothing_twice()
+
+
+@pytest.mark.parametrize("sftp", ["internal-sftp", EXTERNAL_SFTP], ids=["internal", "external"])
+async def test_noisy_and_slow_shell_does_not_matter(bench: Bench, sftp: str) -> None:
+    """A shell that talks breaks an SFTP server that it starts; the file gets there all the same."""
+    if not sftp:
+        pytest.skip("needs sftp-server")
+    bench.farm["n0"].sftp = sftp
+    bench.farm.stop("n0")
+    bench.farm["n0"].noisy("echo 'Welcome {\"id\": 1}'; echo oops >&2; sleep 0.4\n")
+    bench.farm.start("n0")
+    async with bench.opened() as backend:
+        assert backend.causes == {}
+        await runs_a_job(backend, bench)
+
+
+async def test_host_with_an_old_python_runs_jobs(bench: Bench) -> None:
+    python = old_python()
+    if python is None:
+        pytest.skip("needs Python 3.8")
+    host = replace(bench.host("n0"), python=python)
+    async with bench.opened(hosts=(host,)) as backend:
+        assert backend.causes == {}
+        await runs_a_job(backend, bench)
+
+
+async def test_host_without_python_is_unreachable_and_says_so(bench: Bench) -> None:
+    host = replace(bench.host("n0"), python="python-of-nowhere")
+    async with bench.opened(hosts=(host,)) as backend:
+        assert "python-of-nowhere" in backend.causes[N0]
+        assert "not found" in backend.causes[N0]
+
+
+async def test_sixty_hosts_are_reached_at_once(bench: Bench) -> None:
+    """sshd drops some of many new connections (MaxStartups 10:30:100): not more than 8 wait."""
+    one = bench.host("n0")
+    hosts = tuple(
+        replace(one, name=NodeName(f"h{number}"), base=str(bench.folder / f"h{number}"))
+        for number in range(60)
+    )
+    async with bench.opened(hosts=hosts, keepalive_s=5.0, patrol_s=5.0) as backend:
+        assert backend.causes == {}
+        assert await rest(backend, 0.1) == []
+    assert bench.farm["n0"].log().count("Accepted publickey") == 60
+
+
+async def test_file_that_came_half_is_pushed_again(bench: Bench) -> None:
+    async with bench.opened(hosts=(bench.host("n0"),)):
+        (path,) = bench.farm["n0"].root.glob("shunter-*.py")
+        content = path.read_bytes()
+    path.write_bytes(content[:1000])
+    async with bench.opened(2, hosts=(bench.host("n0"),)) as backend:
+        await runs_a_job(backend, bench)
+    assert path.read_bytes() == content
+    assert sorted(each.name for each in path.parent.glob("shunter-*")) == [path.name]
