@@ -10,18 +10,19 @@ owed is carried over; the paper counts from nothing, and the public code waits 1
 Deviation: within a turn free GPUs go to waiting jobs at once.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
 from shunter.core.placement import Placement
+from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.corrected.catalogue import OBJECTIVES, Chosen, ObjectiveName
 from shunter.policies.gavel.corrected.claims import EntityBy
 from shunter.policies.gavel.corrected.policy import GavelPolicy, Timing
 from shunter.policies.params import Duration, PolicyParams
 
-__all__ = ["Gavel", "GavelParams"]
+__all__ = ["Gavel", "GavelOptions", "GavelParams", "gavel"]
 
 PRICED: Final = ("min_cost", "min_cost_slo")
 _TURNS: Final = 10
@@ -32,12 +33,9 @@ Stretch = Annotated[Duration, Field(gt=0)]
 Span = Annotated[Duration, Field(ge=0)]
 
 
-class GavelParams(PolicyParams):
-    """What is to be achieved, and how often it is looked at."""
+class GavelOptions(PolicyParams):
+    """What all objectives take."""
 
-    objective: ObjectiveName = Field(
-        default="max_min_fairness", description="what target shares are to achieve"
-    )
     aware: bool = Field(
         default=True,
         description="count how fast each job is on each GPU type; false: all types are alike",
@@ -66,6 +64,14 @@ class GavelParams(PolicyParams):
         default={}, description="dollars an hour of a GPU by type, for `min_cost`"
     )
 
+
+class GavelParams(GavelOptions):
+    """What is to be achieved, and how often it is looked at."""
+
+    objective: ObjectiveName = Field(
+        default="max_min_fairness", description="what target shares are to achieve"
+    )
+
     @model_validator(mode="after")
     def _has_prices(self) -> "GavelParams":
         if self.objective in PRICED and not self.prices:
@@ -81,26 +87,40 @@ class Gavel:
     Params = GavelParams
 
     @staticmethod
-    def build(params: Any, placement: Placement) -> GavelPolicy:
+    def build(params: GavelParams, placement: Placement) -> GavelPolicy:
         """Return the policy."""
-        return gavel(params, placement, "gavel")
+        return gavel(params.objective, params, placement, "gavel")
 
 
-def gavel(params: GavelParams, placement: Placement, name: str) -> GavelPolicy:
-    """Return the policy under a name."""
+def gavel(
+    objective: ObjectiveName, options: GavelOptions, placement: Placement, name: str
+) -> GavelPolicy:
+    """Return the policy of an objective, under a name.
+
+    Raises:
+        ConfigError: the objective needs prices, and there are none.
+    """
+    if objective in PRICED and not options.prices:
+        raise ConfigError(
+            f"policy.params.{name}.prices: expected dollars an hour for each GPU type of the "
+            f"cluster; give them as [policy.params.{name}.prices]"
+        )
     chosen = Chosen(
-        aware=params.aware,
-        prices={GpuType(name): price for name, price in params.prices.items()},
-        entity_weights=dict(params.entity_weights),
-        inside=params.inside,
+        aware=options.aware,
+        prices={GpuType(name): price for name, price in options.prices.items()},
+        entity_weights=dict(options.entity_weights),
+        inside=options.inside,
     )
-    window_us = _TURNS * params.turn
-    timing = Timing(params.turn, window_us, params.recompute_after, params.recompute_every)
     return GavelPolicy(
-        OBJECTIVES[params.objective](chosen),
+        OBJECTIVES[objective](chosen),
         placement,
-        timing,
-        params.entities,
-        frozenset(params.prices) if params.objective in PRICED else None,
+        Timing(
+            turn_us=options.turn,
+            window_us=_TURNS * options.turn,
+            least_us=options.recompute_after,
+            most_us=options.recompute_every,
+        ),
+        options.entities,
+        frozenset(options.prices) if objective in PRICED else None,
         name=name,
     )

@@ -215,7 +215,7 @@ class GavelPolicy:
         unknown = sorted(name for name in memory.room if name not in self.prices)
         if unknown:
             raise ConfigError(
-                f"policy.params.gavel.prices: no price of {', '.join(unknown)}; give each GPU type "
+                f"policy.params.{self.name}.prices: no price of {', '.join(unknown)}; give each GPU type "
                 "of the cluster its dollars an hour"
             )
 

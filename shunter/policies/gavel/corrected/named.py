@@ -1,0 +1,112 @@
+"""The objectives of Gavel as policies of their own, so that `compare` can be given their names.
+
+Each is `gavel` with that objective, and takes the same parameters but `objective`. `gavel.fifo` has
+no name here: it is taken.
+"""
+
+from typing import ClassVar, Final
+
+from shunter.core.placement import Placement
+from shunter.policies.gavel.corrected.catalogue import ObjectiveName
+from shunter.policies.gavel.corrected.plugin import GavelOptions, gavel
+from shunter.policies.gavel.corrected.policy import GavelPolicy
+
+__all__ = [
+    "Allox",
+    "FinishTimeFairness",
+    "Hierarchical",
+    "Isolated",
+    "Makespan",
+    "MaxMinFairness",
+    "MaxSumThroughput",
+    "MinCost",
+    "MinCostSlo",
+    "Proportional",
+    "ShortestJobFirst",
+    "WaterFilling",
+]
+
+
+class _Named:
+    """A policy of one objective."""
+
+    name: ClassVar[ObjectiveName]
+    oracle: Final = False
+    Params = GavelOptions
+
+    @classmethod
+    def build(cls, params: GavelOptions, placement: Placement) -> GavelPolicy:
+        """Return the policy."""
+        return gavel(cls.name, params, placement, cls.name)
+
+
+class Allox(_Named):
+    """The least sum of finish times, by assignment to queues; jobs of one GPU (Gavel)."""
+
+    name = "allox"
+
+
+class FinishTimeFairness(_Named):
+    """The worst ratio of finish times here and alone is the least (Gavel)."""
+
+    name = "finish_time_fairness"
+
+
+class Hierarchical(_Named):
+    """Fairness by weight across users, queues or groups; fairness or FIFO inside (Gavel)."""
+
+    name = "hierarchical"
+
+
+class Isolated(_Named):
+    """An equal part of every GPU type for each job (Gavel)."""
+
+    name = "isolated"
+
+
+class Makespan(_Named):
+    """All jobs are done as early as possible (Gavel)."""
+
+    name = "makespan"
+
+
+class MaxMinFairness(_Named):
+    """The least normalised throughput is the largest (Gavel)."""
+
+    name = "max_min_fairness"
+
+
+class MaxSumThroughput(_Named):
+    """The most steps a second of all jobs together (Gavel)."""
+
+    name = "max_sum_throughput"
+
+
+class MinCost(_Named):
+    """The most steps a dollar (Gavel)."""
+
+    name = "min_cost"
+
+
+class MinCostSlo(_Named):
+    """The most steps a dollar with deadlines met (Gavel)."""
+
+    name = "min_cost_slo"
+
+
+class Proportional(_Named):
+    """All of the time for everybody, over the GPU types as their GPUs are (Gavel)."""
+
+    name = "proportional"
+
+
+class ShortestJobFirst(_Named):
+    """The shortest time left on the fastest type goes first (Gavel)."""
+
+    name = "shortest_job_first"
+
+
+class WaterFilling(_Named):
+    """The least normalised throughput is the largest, then the next, and so on (Gavel)."""
+
+    name = "water_filling"
