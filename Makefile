@@ -12,6 +12,7 @@ WORKERS ?= auto
 # xdist would start one worker a core even on a large server; past eight they only wait.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8
 UV := build/lock/bin/uv
+TORCH ?= torch==2.13.0
 # CI sets --must-run: a machine on which not one of the selected tests can run is no green one.
 MUST_RUN ?=
 
@@ -61,7 +62,7 @@ bench: setup ## measure speed against the budgets
 fidelity: setup-dev ## compare with the public simulators
 	$(BIN)/python -m tests.marked fidelity $(MUST_RUN)
 
-live: setup-dev ## tests with real processes
+live: setup-dev $(VENV)/.torch ## tests with real processes, some of which train with PyTorch
 	$(BIN)/python -m tests.marked live $(MUST_RUN)
 
 setup: $(VENV)/.run $(VENV)/.package native ## create .venv and install what a run needs
@@ -83,6 +84,13 @@ $(VENV)/.run: requirements/run.txt | $(BIN)/python
 
 $(VENV)/.dev: requirements/dev.txt | $(BIN)/python
 	$(PIP) install --quiet --require-hashes -r $<
+	@touch $@
+
+# Only live tests train with it. It is large, and which build fits depends on the machine: another
+# one by `make live TORCH=...`, and pip's own settings say where from.
+$(VENV)/.torch: | $(VENV)/.dev
+	$(PIP) install --quiet $(TORCH) || { echo "error: pip could not install $(TORCH), with which the" \
+	    "live tests train; name a build that pip finds: make live TORCH=torch==VERSION" >&2; exit 1; }
 	@touch $@
 
 # The build backend comes from the hashed file, so this step reaches no network.

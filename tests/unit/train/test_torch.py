@@ -1,4 +1,4 @@
-"""Real PyTorch on the CPU; skipped where torch is absent, as in our own environment."""
+"""Real PyTorch on the CPU, which `make live` installs; skipped where it is absent."""
 
 import json
 import os
@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="torch is not installed: pip install torch")
+pytest.importorskip("torch", reason="torch is not installed: make live does it")
 
 from shunter.train import channel
 from tests.unit.train.toy import Supervisor
+
+pytestmark = pytest.mark.live
 
 MODEL = """
 import json, os, sys
