@@ -38,7 +38,12 @@ class LogSection(Section):
         description="record why jobs wait at every round, or only where it changes",
     )
     snapshot_every: Count = Field(
-        default=0, description="events between snapshots; 0: one at the end of the run"
+        default=0,
+        description="events between snapshots; 0: one at the end of a simulation, 5000 live",
+    )
+    seal_after: Count = Field(
+        default=50_000,
+        description="a live log compresses events with so many behind them; SQL sees the others",
     )
 
 

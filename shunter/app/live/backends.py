@@ -10,9 +10,10 @@ from shunter.app.config.cluster import ClusterSection
 from shunter.app.config.live import LocalSection
 from shunter.app.config.loading import LoadedConfig
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
+from shunter.backends.node.records import get, put
 from shunter.core.intake.inputs import Input
 from shunter.core.ports import Backend
-from shunter.errors import ConfigError
+from shunter.errors import BackendError, ConfigError
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
 
@@ -65,19 +66,44 @@ class LiveBackend(Backend, Protocol):
 
 
 def live_backend(
-    loaded: LoadedConfig, term: int, start_us: int
+    loaded: LoadedConfig, cluster_id: str, term: int, start_us: int
 ) -> AbstractAsyncContextManager[LiveBackend]:
     """Return the backend of a config, not yet at work.
 
     Raises:
         ConfigError: the config describes none, or what this machine cannot be.
+        BackendError: its folder cannot be written.
     """
     section = loaded.config.backend
     if section.kind == "local" and section.local is not None:
-        return LocalBackend(local_settings(section.local, loaded.config.cluster, term), start_us)
+        settings = local_settings(section.local, loaded.config.cluster, term)
+        claim(settings.root, cluster_id)
+        return LocalBackend(settings, start_us)
     raise ConfigError(
         f"backend.kind = {section.kind!r}: expected a kind that runs jobs, as 'local'"
     )
+
+
+def claim(root: str, cluster_id: str) -> None:
+    """Take a folder for a cluster; ids of jobs name folders, and two clusters use the same.
+
+    Raises:
+        ConfigError: it holds the attempts of another cluster.
+        BackendError: it cannot be written.
+    """
+    path = f"{root}/cluster"
+    try:
+        os.makedirs(root, exist_ok=True)  # noqa: PTH103 a text, as in all records of attempts
+        owner = (get(path) or {}).get("cluster_id")
+        if owner is None:
+            put(path, {"cluster_id": cluster_id})
+    except OSError as error:
+        raise BackendError(f"{root} cannot be written: {error.strerror}", retryable=True) from error
+    if owner not in (None, cluster_id):
+        raise ConfigError(
+            f"backend.local.root: {root} holds the attempts of cluster {owner}, and the log is that "
+            f"of {cluster_id}: give each log a folder of its own"
+        )
 
 
 def local_settings(section: LocalSection, cluster: ClusterSection, term: int) -> LocalSettings:

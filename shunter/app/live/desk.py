@@ -12,6 +12,7 @@ import anyio
 
 from shunter.app.live.backends import LiveBackend
 from shunter.app.live.feed import Feed
+from shunter.app.live.keeping import Keeper
 from shunter.app.live.requests import Receipt
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Command, Input
@@ -41,8 +42,9 @@ class Desk:
 
     instant = False
 
-    def __init__(self, backend: LiveBackend, log: LogWriter, feed: Feed) -> None:
+    def __init__(self, backend: LiveBackend, log: LogWriter, feed: Feed, keeper: Keeper) -> None:
         self._backend = backend
+        self._keeper = keeper
         self._log = log
         self._feed = feed
         self._open: dict[_Asked, None] = {}
@@ -98,6 +100,7 @@ class Desk:
         await self._log.commit()
         events = self._events
         self._feed.publish(self._log.seq - len(events) + 1, events)
+        self._keeper.look()
 
     async def perform(self, effects: Sequence[Effect], now_us: int) -> None:
         """Hand a step's effects out."""

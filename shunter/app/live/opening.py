@@ -18,6 +18,7 @@ from shunter.app.live.backends import live_backend
 from shunter.app.live.history import History, Identity, read_history
 from shunter.app.live.recovery import recovery_of
 from shunter.app.live.site import Site
+from shunter.app.live.unwrapping import the_one
 from shunter.core.cluster import Health
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
@@ -52,21 +53,25 @@ async def open_site(loaded: LoadedConfig) -> AsyncIterator[Site]:
             history = await read_history(reader)
         start_us = _start_us(history)
         decider = decider_of(loaded, instant=False)
-        async with live_backend(loaded, log.term, start_us) as backend:
-            recovery = recovery_of(history.state, await backend.inventory())
-            core = Scheduler(decider.policy, decider.rules, history.state)
-            core.view.open()
-            for fact in _opening(loaded, decider, history, log.term, start_us):
-                core.emit(fact)
-            core.view.close()
-            events, effects = core.step(start_us, ())
-            log.append(events)
-            await log.commit()
-            backend.recall(_unreachable(history.state))
-            recovery.adopt(backend)
-            await recovery.settle(backend, start_us)
-            await backend.perform(effects, start_us)
-            yield Site(config, history.identity, core, backend, log)
+        cluster_id = history.identity.cluster_id
+        try:
+            async with live_backend(loaded, cluster_id, log.term, start_us) as backend:
+                recovery = recovery_of(history.state, await backend.inventory())
+                core = Scheduler(decider.policy, decider.rules, history.state)
+                core.view.open()
+                for fact in _opening(loaded, decider, history, log.term, start_us):
+                    core.emit(fact)
+                core.view.close()
+                events, effects = core.step(start_us, ())
+                log.append(events)
+                await log.commit()
+                backend.recall(_unreachable(history.state))
+                recovery.adopt(backend)
+                await recovery.settle(backend, start_us)
+                await backend.perform(effects, start_us)
+                yield Site(config, history.identity, core, backend, log)
+        except BaseExceptionGroup as errors:
+            raise the_one(errors) from errors
 
 
 def _unreachable(state: State) -> tuple[NodeName, ...]:

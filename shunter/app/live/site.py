@@ -2,21 +2,27 @@
 
 import re
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
+
+import anyio
 
 from shunter.app.config.model import Config
 from shunter.app.live.backends import LiveBackend
+from shunter.app.live.clock import watch_clock
 from shunter.app.live.commands import Commands
 from shunter.app.live.desk import Desk, Stopped
 from shunter.app.live.feed import Feed
 from shunter.app.live.history import Identity
+from shunter.app.live.keeping import Keeper
 from shunter.app.live.requests import Caller, Receipt, Submission
+from shunter.app.live.unwrapping import the_one
 from shunter.app.runs.recorder import snapshot_of
 from shunter.core.intake.inputs import Command
 from shunter.core.rounds import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
-from shunter.errors import NotFoundError, ShunterError
+from shunter.errors import NotFoundError
 from shunter.events.facts.run import SchedulerStopped
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter
@@ -45,7 +51,8 @@ class Site:
         self._backend = backend
         self._log = log
         self._feed = Feed(log)
-        self._desk = Desk(backend, log, self._feed)
+        self._keeper = Keeper(core, log, backend, config.log)
+        self._desk = Desk(backend, log, self._feed, self._keeper)
         self._commands = Commands(core.state, config)
 
     @property
@@ -203,15 +210,18 @@ class Site:
             LogError: the log cannot be written; nothing was done that is not in it.
             BackendError: the backend failed for good.
         """
-        cause = "it ended"
+        cause = "it was asked to"
         try:
-            await run_rounds(self._core, self._desk, self._desk, self._core.state.now_us)
-        except Stopped:
-            cause = "it was asked to"
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._keeper.run)
+                tasks.start_soon(watch_clock, self._backend)
+                await self._loop()
+                tasks.cancel_scope.cancel()
             await self._say_goodbye()
-        except ShunterError as error:
+        except BaseExceptionGroup as errors:
+            error = the_one(errors)
             cause = str(error)
-            raise
+            raise error from errors
         finally:
             self._desk.close(cause)
             self._feed.close()
@@ -219,6 +229,10 @@ class Site:
     def stop(self) -> None:
         """Let `run` end after the step it is in; jobs run on."""
         self._desk.stop()
+
+    async def _loop(self) -> None:
+        with suppress(Stopped):
+            await run_rounds(self._core, self._desk, self._desk, self._core.state.now_us)
 
     async def _say_goodbye(self) -> None:
         """Close the term, with a snapshot for the next one."""

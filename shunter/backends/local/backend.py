@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -275,7 +276,8 @@ class LocalBackend:
     async def _keep_beating(self) -> None:
         while True:
             await anyio.sleep(self._settings.beat_s)
-            await to_thread.run_sync(self._beat)
+            with suppress(OSError):  # a full disk: opening the file has moved its time already
+                await to_thread.run_sync(self._beat)
 
     def _beat(self) -> None:
         """Move the heartbeat: supervisors look whether it moves, never at what it says."""

@@ -1,6 +1,6 @@
 """Stores without a file: one keeps frames for its process's life, one keeps only the chain."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from shunter.errors import LogError, NotFoundError
@@ -32,6 +32,14 @@ class MemoryStore:
         if await self.snapshot_at(head.seq) is None or self._snapshots[-1].seq < upto_seq:
             raise LogError(f"frames up to {upto_seq} cannot be sealed: no snapshot is as new")
         return None
+
+    async def thin_snapshots(
+        self, head: Head, superseded: Callable[[Sequence[int]], Sequence[int]]
+    ) -> None:
+        """Forget the snapshots that are picked."""
+        assert head == self._head, "nobody else can write to this memory"
+        gone = superseded([snapshot.seq for snapshot in self._snapshots])
+        self._snapshots = [kept for kept in self._snapshots if kept.seq not in gone]
 
     @asynccontextmanager
     async def source(self) -> AsyncIterator[Source]:
@@ -94,6 +102,12 @@ class NullStore:
         """Seal nothing."""
         assert upto_seq <= head.seq, "only what is written can be sealed"
         return None
+
+    async def thin_snapshots(
+        self, head: Head, superseded: Callable[[Sequence[int]], Sequence[int]]
+    ) -> None:
+        """Do nothing: there are none."""
+        assert not superseded([]), "of nothing, nothing can be picked"
 
     @asynccontextmanager
     async def source(self) -> AsyncIterator[Source]:

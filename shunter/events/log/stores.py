@@ -4,7 +4,7 @@
 `LogReader` checks; a source only fetches. So every store obeys the same rules by construction.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -84,6 +84,12 @@ class Store(Protocol):
 
     async def seal(self, head: Head, upto_seq: int) -> Segment | None:
         """Move the oldest frames up to `upto_seq` into one segment; None: none left."""
+        ...
+
+    async def thin_snapshots(
+        self, head: Head, superseded: Callable[[Sequence[int]], Sequence[int]]
+    ) -> None:
+        """Forget the snapshots that `superseded` picks from the numbers of all, in order."""
         ...
 
     def source(self) -> AbstractAsyncContextManager[Source]:

@@ -9,7 +9,7 @@ transaction.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
 import anyio
@@ -130,6 +130,13 @@ class LogWriter:
             with anyio.CancelScope(shield=True):
                 sealed = await self._store.seal(self._written, upto_seq)
         return sealed
+
+    async def thin_snapshots(self, superseded: Callable[[Sequence[int]], Sequence[int]]) -> None:
+        """Forget the snapshots that `superseded` picks from the numbers of all, in order."""
+        async with self._turn:
+            self._refuse_if_stopped()
+            with anyio.CancelScope(shield=True):
+                await self._store.thin_snapshots(self._written, superseded)
 
     def source(self) -> AbstractAsyncContextManager[Source]:
         """Open what this writer has written for reading, as `read_log` does."""

@@ -1,6 +1,6 @@
 """The SQL store: frames and the head they end at change in one fenced transaction."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -93,6 +93,22 @@ class SqlStore:
                     delete(FRAMES).where(FRAMES.c.first_seq <= segment.last_seq)
                 )
         return segment
+
+    async def thin_snapshots(
+        self, head: Head, superseded: Callable[[Sequence[int]], Sequence[int]]
+    ) -> None:
+        """Forget the snapshots that `superseded` picks from the numbers of all, in order."""
+        with failures_named(self._path):
+            async with self._connection.begin():
+                await self._move_head(head, head)
+                rows = await self._connection.execute(
+                    select(SNAPSHOTS.c.seq).order_by(SNAPSHOTS.c.seq)
+                )
+                gone = superseded([seq for (seq,) in rows])
+                if gone:
+                    await self._connection.execute(
+                        delete(SNAPSHOTS).where(SNAPSHOTS.c.seq.in_(gone))
+                    )
 
     @asynccontextmanager
     async def source(self) -> AsyncIterator[Source]:

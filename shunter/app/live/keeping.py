@@ -1,0 +1,87 @@
+"""A log that lives for years: snapshots on the way, what is old compressed, restarts quick.
+
+A start reads the newest snapshot and what follows it, so snapshots come every few thousand events.
+Events that are old become sealed segments, a tenth of their size. Of old snapshots one in a while
+is kept, from which any moment of the past can be reached.
+"""
+
+from collections.abc import Sequence
+
+import anyio
+import anyio.lowlevel
+
+from shunter.app.config.model import LogSection
+from shunter.app.live.backends import LiveBackend
+from shunter.app.runs.recorder import snapshot_of
+from shunter.core.scheduler import Scheduler
+from shunter.events.facts.run import SegmentSealed
+from shunter.events.log import LogWriter, Segment, Snapshot
+
+__all__ = ["Keeper", "superseded"]
+
+SNAPSHOT_EVENTS = 5_000
+"""Events between snapshots, if the config does not say: reading so many takes a tenth of a second."""
+
+NEWEST_KEPT = 2
+SPAN_EVENTS = 250_000
+"""Of older snapshots, one in so many events is kept: folding so many takes a second."""
+
+
+class Keeper:
+    """Takes snapshots between steps; writes them, seals and tidies beside the round loop."""
+
+    def __init__(
+        self, core: Scheduler, log: LogWriter, backend: LiveBackend, section: LogSection
+    ) -> None:
+        self._core = core
+        self._log = log
+        self._backend = backend
+        self._every = section.snapshot_every or SNAPSHOT_EVENTS
+        self._seal_after = section.seal_after
+        self._due_seq = log.seq + self._every
+        self._taken: Snapshot | None = None
+        self._came = anyio.Event()
+
+    def look(self) -> None:
+        """Take a snapshot if one is due; call it between two steps, once all is durable."""
+        if self._log.seq >= self._due_seq:
+            self._due_seq = self._log.seq + self._every
+            self._taken = snapshot_of(self._core)
+            self._came.set()
+
+    async def run(self) -> None:
+        """Write what was taken, seal what is old, for ever.
+
+        Raises:
+            LogError: the log cannot be written.
+        """
+        while True:
+            await self._came.wait()
+            self._came = anyio.Event()
+            taken, self._taken = self._taken, None
+            if taken is not None:
+                await self._keep(taken)
+
+    async def _keep(self, taken: Snapshot) -> None:
+        await self._log.save_snapshot(taken)
+        await self._log.thin_snapshots(superseded)
+        while segment := await self._log.seal(max(0, taken.seq - self._seal_after)):
+            self._tell(segment)
+            await anyio.lowlevel.checkpoint()  # commits that wait go first
+
+    def _tell(self, segment: Segment) -> None:
+        self._backend.post(
+            lambda at_us: SegmentSealed(at_us, segment.first_seq, segment.last_seq, segment.digest)
+        )
+
+
+def superseded(seqs: Sequence[int]) -> list[int]:
+    """Return the snapshots, of all in order, that need not be kept any longer."""
+    old = seqs[: len(seqs) - NEWEST_KEPT]
+    spans: set[int] = set()
+    found = []
+    for seq in old:
+        if seq // SPAN_EVENTS in spans:
+            found.append(seq)
+        spans.add(seq // SPAN_EVENTS)
+    return found
