@@ -1,0 +1,165 @@
+"""Laws of Gavel's policies: over any small world, and of targets and receipts by themselves."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shunter.app.replaying.verification import Verifier
+from shunter.core.digest import state_digest
+from shunter.core.placement import PLACEMENTS
+from shunter.core.throughputs import JobKind, ThroughputTable
+from shunter.events import PlanRejected, SchedulerStarted, encode_record
+from shunter.events.values.ids import GpuType, JobId
+from shunter.policies.gavel.corrected import GavelPolicy
+from shunter.policies.gavel.corrected.catalogue import OBJECTIVES, Chosen
+from shunter.policies.gavel.corrected.policy import Timing
+from shunter.policies.gavel.mechanism import Claim, Fractions, Wanted
+from tests.commanded import Commanded
+from tests.factories import Outcome, run
+from tests.property.worlds import Scene, scenes
+from tests.replay.recording import Recorded, rebuilt
+
+TYPES = (GpuType("k80"), GpuType("p100"), GpuType("v100"))
+PLAYED = ("max_min_fairness", "fifo", "finish_time_fairness", "hierarchical", "allox")
+
+
+def gavel(objective: str, placement: str = "consolidated", **chosen: Any) -> GavelPolicy:
+    """Return a policy with turns of 20 microseconds."""
+    made = OBJECTIVES[objective](Chosen(**chosen))
+    return GavelPolicy(made, PLACEMENTS[placement](), Timing(20, 200))
+
+
+def played(scene: Scene, by: GavelPolicy) -> tuple[Outcome, Recorded]:
+    outcome = run(scene.world, by, wrapped=lambda backend: Commanded(backend, scene.commands))
+    rules = scene.world.rules(instant=scene.world.backend().instant)
+    start = outcome.events[0]
+    assert isinstance(start, SchedulerStarted)
+    events = [replace(start, simulated=True), *outcome.events[1:]]
+    return outcome, Recorded(events, rebuilt(by, rules))
+
+
+@pytest.mark.parametrize("name", PLAYED)
+@settings(max_examples=40, deadline=None)
+@given(scene=scenes())
+def test_any_run_is_decided_again_without_solving(name: str, scene: Scene) -> None:
+    """The fold refuses a GPU that is given twice and a gang that is not whole."""
+    outcome, recorded = played(scene, gavel(name, scene.placement))
+    verifier = Verifier(recorded.rebuild)
+
+    divergence = verifier.take(recorded.events)
+
+    assert divergence is None, "\n".join(divergence.lines())
+    assert state_digest(verifier.state) == state_digest(outcome.state)
+    assert encode_record(verifier.memory) == encode_record(outcome.core.memory)
+
+
+@settings(max_examples=40, deadline=None)
+@given(scene=scenes())
+def test_nothing_is_refused_of_what_it_plans(scene: Scene) -> None:
+    outcome, _ = played(scene, gavel("max_min_fairness", scene.placement))
+
+    assert outcome.of(PlanRejected) == []
+
+
+@st.composite
+def problems(draw: st.DrawFn, gangs: tuple[int, ...] = (1, 2, 4)) -> Wanted:
+    """Return claims on up to three GPU types, each job able to run on one of them at least."""
+    types = TYPES[: draw(st.integers(1, 3))]
+    kinds = [
+        JobKind(f"m{number}", draw(st.sampled_from(gangs)))
+        for number in range(draw(st.integers(1, 4)))
+    ]
+    rates = st.floats(0.1, 50.0)
+    table = ThroughputTable({name: {kind: draw(rates) for kind in kinds} for name in types})
+    claims = [
+        Claim(
+            JobId(f"j{number}"),
+            draw(st.sampled_from(kinds)),
+            draw(st.integers(1, 1_000_000)),
+            draw(st.floats(0.0, 1e5)),
+            draw(st.sampled_from((1.0, 2.0, 5.0))),
+            entity=draw(st.sampled_from("ab")),
+        )
+        for number in range(draw(st.integers(1, 9)))
+    ]
+    return Wanted(tuple(claims), {name: draw(st.integers(4, 12)) for name in types}, table)
+
+
+def answered(objective: Any, wanted: Wanted) -> Fractions:
+    if hasattr(objective, "note"):
+        objective.note(wanted)
+    found: Fractions = objective.fractions(wanted)
+    return found
+
+
+WITH_LIMITS = sorted(set(OBJECTIVES) - {"proportional"})
+
+
+@pytest.mark.parametrize("name", WITH_LIMITS)
+@settings(max_examples=25, deadline=None)
+@given(wanted=problems(), aware=st.booleans())
+def test_targets_are_fractions_and_never_exceed_the_cluster(
+    name: str, wanted: Wanted, aware: bool
+) -> None:
+    prices = dict.fromkeys(TYPES, 1.0)
+    chosen = Chosen(aware=aware, prices=prices if name.startswith("min_cost") else {})
+    fractions = answered(OBJECTIVES[name](chosen), wanted)
+
+    for gpu_type, gpus in wanted.gpus.items():
+        used = sum(
+            claim.kind.gpus * fractions.get((claim.job_id,), {}).get(gpu_type, 0.0)
+            for claim in wanted.claims
+        )
+        assert used <= gpus * (1 + 1e-9)
+    for row in fractions.values():
+        assert all(-1e-12 <= part <= 1 + 1e-12 for part in row.values())
+        assert sum(row.values()) <= 1 + 1e-9
+
+
+@settings(max_examples=40, deadline=None)
+@given(wanted=problems())
+def test_equal_weights_leave_no_job_below_its_isolated_share(wanted: Wanted) -> None:
+    """Sharing incentive (OSDI 2020, section 4.4), for jobs of one size."""
+    claims = tuple(
+        Claim(
+            claim.job_id,
+            JobKind(claim.kind.model, wanted.claims[0].kind.gpus),
+            claim.left,
+            rates={name: wanted.rate(claim, name) for name in wanted.gpus},
+        )
+        for claim in wanted.claims
+    )
+    alike = Wanted(claims, wanted.gpus, wanted.table)
+
+    fair = answered(OBJECTIVES["max_min_fairness"](Chosen()), alike)
+    alone = answered(OBJECTIVES["isolated"](Chosen()), alike)
+
+    for claim in claims:
+        gang = (claim.job_id,)
+        got, least = (
+            sum(alike.rate(claim, name) * part for name, part in rows[gang].items())
+            for rows in (fair, alone)
+        )
+        assert got >= least * (1 - 1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(wanted=problems())
+def test_identical_jobs_get_identical_targets(wanted: Wanted) -> None:
+    twins = tuple(
+        Claim(JobId(f"{claim.job_id}{twin}"), claim.kind, claim.left, claim.age_s, claim.weight)
+        for claim in wanted.claims
+        for twin in "ab"
+    )
+    for name in ("max_min_fairness", "water_filling", "makespan", "finish_time_fairness"):
+        fractions = answered(
+            OBJECTIVES[name](Chosen()),
+            Wanted(twins, wanted.gpus, wanted.table),
+        )
+        for claim in wanted.claims:
+            assert (
+                fractions[(JobId(f"{claim.job_id}a"),)] == fractions[(JobId(f"{claim.job_id}b"),)]
+            )
