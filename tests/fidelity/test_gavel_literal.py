@@ -22,9 +22,6 @@ INPUTS = SHARED / "traces" / "gavel"
 RESULTS = SHARED / "reference" / "gavel"
 ABSENT = pytest.mark.skip(reason="needs the results of the peer as ../shared/reference/gavel")
 ALONE = ("isolated", "fifo", "fifo_perf", "allox", "gandiva")
-OPEN = pytest.mark.xfail(
-    strict=True, reason="which job inherits a type in fifo is not settled for this trace"
-)
 
 
 def recorded_runs() -> dict[str, Any]:
@@ -37,11 +34,7 @@ def recorded_runs() -> dict[str, Any]:
 RUNS = recorded_runs()
 REPLAYS = sorted((RESULTS / "replay").glob("*.rounds.json"))
 REPLAY_CASES = [pytest.param(path, id=path.name.split(".")[0]) for path in REPLAYS]
-ALONE_CASES = [
-    pytest.param(name, marks=OPEN if name == "gen120__fifo" else ())
-    for name, run in RUNS.items()
-    if run["config"]["policy"] in ALONE
-]
+ALONE_CASES = [pytest.param(name) for name, run in RUNS.items() if run["config"]["policy"] in ALONE]
 NONE = [pytest.param(Path(), marks=ABSENT, id="none")]
 
 

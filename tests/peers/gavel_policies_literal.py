@@ -56,12 +56,16 @@ class Fifo:
                 free[name] -= run.jobs[number].gpus
                 continue
             del self.given[number]
-            if queue:
+            if queue and run.jobs[queue[0]].gpus <= free[name]:
                 self._give(run, queue.pop(0), name, free)
         names = [name for name in free if free[name] > 0]
         while queue and names:
-            drawn, name = self.draws.randrange(len(names)), names[-1]
-            self._give(run, queue.pop(0), name, free)
+            number = queue.pop(0)
+            rooms = [at for at, name in enumerate(names) if free[name] >= run.jobs[number].gpus]
+            if not rooms:
+                break
+            drawn, name = rooms[self.draws.randrange(len(rooms))], names[-1]
+            self._give(run, number, name, free)
             if free[name] == 0:
                 names.pop(drawn)
         return {
