@@ -23,9 +23,10 @@ from shunter.app.cli import (
     trace,
     why,
 )
+from shunter.app.cli.live import serve
 from shunter.errors import ShunterError
 
-COMMANDS = (demo, simulate, compare, reproduce, replay, why, log, trace, policy, config)
+COMMANDS = (demo, simulate, compare, reproduce, replay, why, log, trace, policy, config, serve)
 
 
 class Commands(TyperGroup):

@@ -1,0 +1,114 @@
+"""Who calls: the peer of the socket as the kernel knows it, or the user of a token.
+
+Nothing a request says of its sender counts. uvicorn hides a connection's socket from the
+application, so a protocol class of ours asks the kernel once for each connection and hands the
+answer on in the request's scope.
+"""
+
+import os
+import pwd
+import socket
+import struct
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from shunter.app.api.access.tokens import Tokens
+from shunter.app.live.requests import Caller
+from shunter.errors import RefusedError
+
+__all__ = ["Callers", "Peer", "PeerProtocol", "user_name"]
+
+PEER = "shunter.peer"
+_CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The process at the other end of a unix socket, as it was when it connected."""
+
+    pid: int
+    uid: int
+    gid: int
+
+
+class PeerProtocol(H11Protocol):
+    """HTTP/1.1 that tells the application who is at the other end of a unix socket."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Ask the kernel, once for all requests of the connection."""
+        super().connection_made(transport)
+        connection = transport.get_extra_info("socket")
+        if connection is None or connection.family != socket.AF_UNIX:
+            return
+        found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        peer, app = Peer(*_CREDENTIALS.unpack(found)), self.app
+
+        async def with_peer(scope: Any, receive: Any, send: Any) -> None:
+            extensions = {**scope.get("extensions", {}), PEER: peer}
+            await app({**scope, "extensions": extensions}, receive, send)
+
+        self.app = with_peer
+
+
+def user_name(uid: int) -> str:
+    """Return the name of a user, the number where this machine has no name for it."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+class Callers:
+    """Turns connections and tokens into callers."""
+
+    def __init__(self, admins: Collection[str], tokens: Tokens | None, uid: int | None = None):
+        self._admins = frozenset(admins)
+        self._tokens = tokens
+        self._own_uid = os.geteuid() if uid is None else uid
+
+    @property
+    def serves(self) -> str:
+        """Whose jobs are started here."""
+        return "everybody" if self._own_uid == 0 else user_name(self._own_uid)
+
+    def caller(self, scope: Mapping[str, Any], headers: Mapping[str, str]) -> Caller:
+        """Return who calls.
+
+        Raises:
+            HTTPException: 401, where a token is missing or nobody's.
+            RefusedError: a daemon of somebody else, who is not root, serves him only.
+        """
+        peer = scope.get("extensions", {}).get(PEER)
+        if isinstance(peer, Peer):
+            return self._of_uid(peer.uid)
+        return self._of_token(headers.get("authorization", ""))
+
+    def _of_uid(self, uid: int) -> Caller:
+        own = self._own_uid
+        if own not in (0, uid) and uid != 0:
+            raise RefusedError(
+                f"this daemon is {user_name(own)}'s (uid {own}) and serves nobody else, as it can "
+                f"start no jobs of uid {uid}; one run as root serves everybody"
+            )
+        name = user_name(uid)
+        return Caller(name, uid, is_admin=uid in (0, own) or name in self._admins)
+
+    def _of_token(self, authorization: str) -> Caller:
+        scheme, _, token = authorization.partition(" ")
+        if not token or scheme.lower() != "bearer":
+            raise HTTPException(
+                401, "over TCP, expected the header 'Authorization: Bearer TOKEN' (SHUNTER_TOKEN)"
+            )
+        user = None if self._tokens is None else self._tokens.user_of(token.strip())
+        if user is None:
+            raise HTTPException(401, "nobody here has this token; see the daemon's token_file")
+        try:
+            uid: int | None = pwd.getpwnam(user).pw_uid
+        except KeyError:
+            uid = None
+        own = user_name(self._own_uid)
+        return Caller(user, uid, is_admin=user in ("root", own) or user in self._admins)

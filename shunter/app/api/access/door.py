@@ -1,0 +1,80 @@
+"""What is refused before anything is read: strange hosts, pages of other sites, long bodies.
+
+A browser lets any page send requests to a loopback address. Such a page gives itself away by its
+Origin, and one whose name was made to point here (DNS rebinding) by the Host it asked for.
+"""
+
+from collections.abc import Collection
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from shunter.app.api.access.callers import PEER
+from shunter.app.api.problems import problem
+
+__all__ = ["Door"]
+
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
+_SAFE = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+]
+
+
+class Door:
+    """Lets a request in, or answers it."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str], body_bytes_most: int) -> None:
+        self._app = app
+        self._hosts = frozenset((*LOOPBACK_HOSTS, *hosts))
+        self._most = body_bytes_most
+        self._too_long = f"expected a body of {body_bytes_most:,} bytes at most"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check the head of a request, and its body as it comes."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        answer = self._refusal(scope, headers)
+        if answer is not None:
+            await answer(scope, receive, send)
+            return
+        read = 0
+
+        async def bounded() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > self._most:
+                raise HTTPException(413, self._too_long)
+            return message
+
+        async def safe(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *_SAFE]}
+            await send(message)
+
+        await self._app(scope, bounded, safe)
+
+    def _refusal(self, scope: Scope, headers: dict[str, str]) -> Any:
+        length = headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > self._most:
+            return problem("too_large", self._too_long)
+        if PEER in scope.get("extensions", {}):
+            return None
+        host = urlsplit(f"//{headers.get('host', '')}").hostname
+        server = scope.get("server") or ("", 0)
+        if host is None or host not in {*self._hosts, server[0]}:
+            return problem(
+                "refused", f"host {host or 'none'!r} is not one of this daemon; see server.hosts"
+            )
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+            return problem("refused", f"pages of {origin!r} may not ask this daemon")
+        return None

@@ -1,0 +1,114 @@
+"""The cluster as documents: servers with who is on each GPU, and the whole state at a point."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from shunter.app.api.documents.jobs import Dated, in_order, job_row
+from shunter.core.cluster import Health, Server
+from shunter.core.placement import Classing
+from shunter.core.state import State
+from shunter.events.values.allocation import Allocation
+from shunter.events.values.ids import JobId, NodeName
+
+__all__ = ["nodes_of", "queues_of", "state_document"]
+
+Places = dict[NodeName, dict[int, list[JobId]]]
+"""By server and GPU, the jobs there; a job without GPUs stands at -1."""
+
+NO_GPU = -1
+
+
+def nodes_of(state: State) -> list[dict[str, Any]]:
+    """Return every server that has not left, with its GPUs and jobs."""
+    decided = _places(state, lambda job_id: state.jobs[job_id].allocation)
+    held = _places(state, lambda job_id: state.jobs[job_id].held)
+    return [
+        _node(server, decided.get(server.name, {}), held.get(server.name, {}))
+        for server in state.cluster.servers.values()
+        if server.health is not Health.removed
+    ]
+
+
+def queues_of(state: State) -> list[dict[str, Any]]:
+    """Return the queues that were configured or used."""
+    return [
+        {
+            "name": queue.name,
+            "quota_gpus": queue.quota_gpus,
+            "weight": queue.weight,
+            "users": list(queue.users),
+            "gpus": queue.gpus,
+        }
+        for _, queue in sorted(state.queues.items())
+    ]
+
+
+def state_document(state: State, dated: Dated, classing: Classing | None = None) -> dict[str, Any]:
+    """Return what is true after the last event of a state; nothing in it depends on now."""
+    ended = Counter(state.ended.values())
+    return {
+        "schema_version": 1,
+        "seq": state.seq,
+        "at": dated(state.now_us),
+        "at_us": state.now_us,
+        "term": state.term,
+        "policy": state.policy,
+        "rounds_planned": state.rounds_planned,
+        "ended": {outcome.value: count for outcome, count in sorted(ended.items())},
+        "queues": queues_of(state),
+        "nodes": nodes_of(state),
+        "jobs": [job_row(job, state, dated, classing) for job in in_order(state.jobs.values())],
+    }
+
+
+def _places(state: State, allocation: Callable[[JobId], Allocation]) -> Places:
+    places: Places = {}
+    for job_id in state.jobs:
+        for share in allocation(job_id).shares:
+            there = places.setdefault(share.node, {})
+            bits = [bit for bit in range(share.gpu_mask.bit_length()) if share.gpu_mask >> bit & 1]
+            for bit in bits or [NO_GPU]:
+                there.setdefault(bit, []).append(job_id)
+    return places
+
+
+def _node(
+    server: Server, decided: dict[int, list[JobId]], held: dict[int, list[JobId]]
+) -> dict[str, Any]:
+    what = server.configuration
+    is_drained = server.drained and server.health is Health.up
+    jobs = dict.fromkeys(
+        job_id for there in (held, decided) for on in there.values() for job_id in on
+    )
+    return {
+        "name": server.name,
+        "state": "drained" if is_drained else server.health.value,
+        "gpu_type": what.gpu_type,
+        "gpus": [
+            {
+                "index": index,
+                "state": _gpu_state(server, index, decided, held),
+                "jobs": list(dict.fromkeys((*held.get(index, ()), *decided.get(index, ())))),
+            }
+            for index in range(what.gpus)
+        ],
+        "cpus": what.cpus_milli / 1000,
+        "cpus_free": server.cpus_milli_free / 1000,
+        "memory_mb": what.memory_mb,
+        "memory_mb_free": server.memory_mb_free,
+        "rack": what.rack,
+        "jobs": list(jobs),
+    }
+
+
+def _gpu_state(
+    server: Server, index: int, decided: dict[int, list[JobId]], held: dict[int, list[JobId]]
+) -> str:
+    """Return what a GPU is doing; its next owner may be decided before the last one has left."""
+    if held.get(index):
+        stays = any(job_id in decided.get(index, ()) for job_id in held[index])
+        return "used" if stays else "leaving"
+    if decided.get(index):
+        return "promised"
+    return "quarantined" if server.quarantined >> index & 1 else "free"

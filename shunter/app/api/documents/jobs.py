@@ -1,0 +1,117 @@
+"""Jobs that have not ended, as rows.
+
+Ten thousand of them are one answer, so they are made as plain dictionaries; a test holds them to
+their model.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from shunter.app.replaying.classing import classed
+from shunter.app.replaying.wording import allocation_in_words
+from shunter.core.placement import Classing
+from shunter.core.state import WAITING, Job, State
+from shunter.events.values.reasons import Reason, Wait
+
+__all__ = ["Dated", "in_order", "job_row", "job_state", "queue_document", "wait_of"]
+
+Dated = Callable[[int], str]
+"""Turns an instant of the log into a date."""
+
+HELD, SUSPENDED = "held", "suspended"
+_FIRST = Wait(Reason.waiting_for_round)
+_HELD = Wait(Reason.held)
+BLOCKERS_MOST = 8
+
+
+def job_state(job: Job) -> str:
+    """Return where a job is in its life, in one word of people."""
+    if job.phase is not WAITING:
+        return job.phase.value
+    if job.is_on_hold:
+        return HELD
+    return SUSPENDED if job.first_start_us is not None else WAITING.value
+
+
+def wait_of(job: Job, state: State, classing: Classing | None = None) -> Wait | None:
+    """Return what holds a job back: its own reason, or that of its class; None if nothing."""
+    if job.phase is not WAITING:
+        return None
+    if job.is_on_hold:
+        return _HELD
+    if job.blocked_by:
+        open_ones = (each.job_id for each in job.spec.depends_on if each.job_id in state.jobs)
+        return Wait(Reason.dependency, blockers=tuple(open_ones))
+    if job.wait is not None:
+        return job.wait
+    demand = classed(job.demand, job.spec, classing, state.messages)
+    return state.class_waits.get(demand) or _FIRST
+
+
+def job_row(
+    job: Job, state: State, dated: Dated, classing: Classing | None = None
+) -> dict[str, Any]:
+    """Return the row of a job."""
+    spec = job.spec
+    wait = wait_of(job, state, classing)
+    since_us = job.since_us if wait is None else job.waiting_since_us
+    submitted_at = dated(job.submitted_us)
+    return {
+        "id": job.job_id,
+        "name": spec.name,
+        "user": spec.user,
+        "queue": spec.queue,
+        "group": spec.group,
+        "gpus": spec.gpus,
+        "cpus": spec.cpus_milli / 1000,
+        "memory_mb": spec.memory_mb,
+        "state": job_state(job),
+        "priority": job.priority,
+        "submitted_at": submitted_at,
+        "since_at": submitted_at if since_us in (None, job.submitted_us) else dated(since_us),
+        "where": allocation_in_words(job.held) if job.held.shares else "",
+        "attempt": job.attempt,
+        "preemptions": job.preemptions,
+        "service_gpu_s": job.service_us(state.now_us) / 1e6,
+        "array_index": spec.array_index,
+        "reason": None if wait is None else reason_part(wait),
+    }
+
+
+def reason_part(wait: Wait) -> dict[str, Any]:
+    """Return a reason with its evidence."""
+    return {
+        "name": wait.reason.value,
+        "needed": wait.needed,
+        "free": wait.free,
+        "blockers": list(wait.blockers[:BLOCKERS_MOST]),
+        "detail": wait.detail,
+    }
+
+
+def in_order(jobs: Iterable[Job]) -> list[Job]:
+    """Return jobs as people look at them: what holds GPUs, then what waits, by arrival."""
+    return sorted(jobs, key=lambda job: (job.phase is WAITING, job.ordinal))
+
+
+def queue_document(
+    state: State,
+    jobs: Iterable[Job],
+    dated: Dated,
+    *,
+    now: str,
+    limit: int | None = None,
+    classing: Classing | None = None,
+) -> dict[str, Any]:
+    """Return the rows of some jobs, with how many there are in each state."""
+    ordered = in_order(jobs)
+    counts = Counter(job_state(job) for job in ordered)
+    return {
+        "schema_version": 1,
+        "seq": state.seq,
+        "now": now,
+        "total": len(ordered),
+        "states": dict(sorted(counts.items())),
+        "jobs": [job_row(job, state, dated, classing) for job in ordered[:limit]],
+    }

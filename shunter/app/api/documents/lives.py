@@ -1,0 +1,227 @@
+"""One job's own events as its life: attempts with their instants, and how it ended.
+
+An attempt is granted before it has a number: the number comes with the first fact that names it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from shunter.app.api.documents.jobs import Dated
+from shunter.app.replaying.wording import allocation_in_words
+from shunter.core.state import Outcome
+from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.execution import (
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    CheckpointSaved,
+    GpusReleased,
+    JobSuspended,
+    LaunchFailed,
+    SuspendAcknowledged,
+    SuspendEscalated,
+)
+from shunter.events.facts.jobs import (
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobRejected,
+    JobSubmitted,
+)
+from shunter.events.facts.profiles import ProfileSampled
+from shunter.events.kinds import Event
+
+__all__ = ["Attempt", "Life", "life_of"]
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One launch; instants in microseconds, None: has not happened."""
+
+    number: int
+    where: str = ""
+    rule: str = ""
+    granted_us: int = 0
+    started_us: int | None = None
+    resumed_from: str = ""
+    asked_us: int | None = None
+    acknowledged_us: int | None = None
+    escalated: tuple[str, ...] = ()
+    saved_us: int | None = None
+    step: int | None = None
+    ended_us: int | None = None
+    ended_by: str = ""
+    exit_code: int | None = None
+    released_us: int | None = None
+
+    def document(self, dated: Dated) -> dict[str, Any]:
+        """Return it with dates."""
+        leaves = self.asked_us is not None and self.released_us is not None
+        return {
+            "attempt": self.number,
+            "where": self.where,
+            "granted_at": dated(self.granted_us),
+            "rule": self.rule,
+            "started_at": _date(self.started_us, dated),
+            "resumed_from": self.resumed_from,
+            "suspend_asked_at": _date(self.asked_us, dated),
+            "acknowledged_at": _date(self.acknowledged_us, dated),
+            "escalated_to": list(self.escalated),
+            "saved_at": _date(self.saved_us, dated),
+            "step": self.step,
+            "ended_at": _date(self.ended_us, dated),
+            "ended_by": self.ended_by,
+            "exit_code": self.exit_code,
+            "released_at": _date(self.released_us, dated),
+            "suspend_s": _span_s(self.asked_us, self.released_us) if leaves else None,
+        }
+
+
+@dataclass(slots=True)
+class Life:
+    """A job from its submission on; no outcome: it has not ended."""
+
+    submitted: JobSubmitted
+    attempts: list[Attempt] = field(default_factory=list)
+    outcome: Outcome | None = None
+    cause: str = ""
+    exit_code: int | None = None
+    ended_us: int | None = None
+    sample: ProfileSampled | None = None
+    _grant: Attempt | None = None
+
+    @property
+    def started_us(self) -> int | None:
+        """When its processes first ran."""
+        return next((one.started_us for one in self.attempts if one.started_us is not None), None)
+
+    @property
+    def run_us(self) -> int:
+        """How long its attempts ran, those that are over."""
+        spans = [(one.started_us, one.ended_us or one.released_us) for one in self.attempts]
+        return sum(end - start for start, end in spans if start is not None and end is not None)
+
+    def take(self, event: Event) -> None:
+        """Go through the next event about the job."""
+        if isinstance(event, AllocationChanged):
+            self._allocate(event)
+        elif isinstance(event, ProfileSampled):
+            self.sample = event
+        elif isinstance(event, JobFinished | JobFailed | JobCancelled | JobRejected):
+            self._end(event)
+        elif isinstance(event, _EXECUTION):
+            _execute(self._attempt(event.attempt, event.at_us), event)
+
+    def row(self, dated: Dated) -> dict[str, Any]:
+        """Return it as a row of history; it has ended."""
+        spec = self.submitted.spec
+        assert self.outcome is not None, "it has ended"
+        assert self.ended_us is not None, "it has ended"
+        return {
+            "id": self.submitted.job_id,
+            "name": spec.name,
+            "user": spec.user,
+            "queue": spec.queue,
+            "gpus": spec.gpus,
+            "state": self.outcome.value,
+            "cause": self.cause,
+            "exit_code": self.exit_code,
+            "submitted_at": dated(self.submitted.at_us),
+            "started_at": _date(self.started_us, dated),
+            "ended_at": dated(self.ended_us),
+            "attempts": len(self.attempts),
+            "run_s": self.run_us / 1e6,
+        }
+
+    def _allocate(self, event: AllocationChanged) -> None:
+        current = self.attempts[-1] if self.attempts else None
+        runs = current is not None and current.released_us is None
+        if runs and current is not None and current.asked_us is None:
+            current.asked_us = event.at_us
+        if event.allocation.shares:
+            where = allocation_in_words(event.allocation)
+            self._grant = Attempt(0, where, event.because.rule, event.at_us)
+
+    def _attempt(self, number: int, at_us: int) -> Attempt:
+        """Return an attempt by its number; a new one is what was granted last."""
+        for known in self.attempts:
+            if known.number == number:
+                return known
+        made = replace(self._grant or Attempt(0, granted_us=at_us), number=number)
+        self.attempts.append(made)
+        return made
+
+    def _end(self, event: JobFinished | JobFailed | JobCancelled | JobRejected) -> None:
+        self.ended_us = event.at_us
+        if isinstance(event, JobFinished):
+            self.outcome, self.exit_code = Outcome.finished, 0
+        elif isinstance(event, JobFailed):
+            is_timeout = event.cause == Outcome.timeout
+            self.outcome = Outcome.timeout if is_timeout else Outcome.failed
+            self.cause, self.exit_code = event.cause, event.exit_code
+        elif isinstance(event, JobCancelled):
+            self.outcome, self.cause = Outcome.cancelled, event.cause
+        else:
+            self.outcome = Outcome.rejected
+            self.cause = f"{event.reason.value}: {event.detail}" if event.detail else event.reason
+        if self.attempts and self.attempts[-1].released_us is None:
+            self.attempts[-1].released_us = event.at_us
+
+
+_EXECUTION = (
+    AttemptStarted,
+    SuspendAcknowledged,
+    SuspendEscalated,
+    CheckpointSaved,
+    JobSuspended,
+    AttemptEnded,
+    AttemptLost,
+    LaunchFailed,
+    GpusReleased,
+)
+
+
+def life_of(events: Iterable[Event]) -> Life | None:
+    """Return the life that the events about a job tell; None if it was never submitted."""
+    life: Life | None = None
+    for event in events:
+        if isinstance(event, JobSubmitted):
+            life = Life(event)
+        elif life is not None:
+            life.take(event)
+    return life
+
+
+def _execute(one: Attempt, event: Event) -> None:
+    """Note in an attempt what happened to it."""
+    at_us = event.at_us
+    if isinstance(event, AttemptStarted):
+        one.started_us, one.resumed_from = at_us, event.resumed_from
+    elif isinstance(event, SuspendAcknowledged):
+        one.acknowledged_us = at_us
+    elif isinstance(event, SuspendEscalated):
+        one.escalated = (*one.escalated, event.mode.value)
+    elif isinstance(event, CheckpointSaved):
+        one.saved_us, one.step = at_us, event.step if event.step is not None else one.step
+    elif isinstance(event, JobSuspended):
+        one.ended_us, one.ended_by = at_us, "suspended"
+        one.step = event.step if event.step is not None else one.step
+    elif isinstance(event, AttemptEnded):
+        one.ended_us, one.ended_by, one.exit_code = at_us, "exit", event.exit_code
+    elif isinstance(event, AttemptLost):
+        one.ended_us = one.released_us = at_us
+        one.ended_by = f"lost: {event.cause}"
+    elif isinstance(event, LaunchFailed):
+        one.ended_us = one.released_us = at_us
+        one.ended_by = f"not launched: {event.cause}"
+    elif isinstance(event, GpusReleased):
+        one.released_us = at_us
+
+
+def _date(at_us: int | None, dated: Dated) -> str | None:
+    return None if at_us is None else dated(at_us)
+
+
+def _span_s(from_us: int | None, to_us: int | None) -> float | None:
+    return None if from_us is None or to_us is None else (to_us - from_us) / 1e6

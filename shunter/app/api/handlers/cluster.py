@@ -1,0 +1,93 @@
+"""Reading the cluster: its state now or at a past point, servers, the daemon, metrics, health."""
+
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+
+from shunter import __version__
+from shunter.app.api.documents.cluster import nodes_of, state_document
+from shunter.app.api.handlers.queries import AtQuery
+from shunter.app.api.metrics import METRICS_MEDIA
+from shunter.app.api.routing import Call, NoBody, NoQuery, json_answer
+from shunter.app.replaying.folding import state_at
+from shunter.app.replaying.lookup import place_of
+from shunter.errors import UnreachableError
+from shunter.events.log import LogReader
+
+__all__ = ["daemon", "health", "metrics", "nodes", "ready", "state"]
+
+
+async def state(call: Call[AtQuery, NoBody]) -> Response:
+    """Answer with the whole state; its ETag is the event number and a digest of the answer."""
+    served = call.served
+    if call.query.at is None:
+        seq = served.site.state.seq
+        body = orjson.dumps(state_document(served.site.state, served.dated))
+        await served.durable(seq)
+    else:
+        at, origin = call.query.at, served.site.origin.isoformat()
+
+        async def read(reader: LogReader) -> tuple[int, bytes]:
+            seq, _ = await place_of(reader, at, origin)
+            past = await state_at(reader, seq)
+            return seq, orjson.dumps(state_document(past, served.dated))
+
+        seq, body = await served.past.read(read)
+    tag = f'"e{seq}-{blake2b(body, digest_size=8).hexdigest()}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    if tag in call.header("if-none-match"):
+        return Response(status_code=304, headers=headers)
+    return Response(body, headers=headers, media_type="application/json")
+
+
+async def nodes(call: Call[NoQuery, NoBody]) -> Response:
+    """Answer with all servers."""
+    state = call.served.site.state
+    document: dict[str, Any] = {"schema_version": 1, "seq": state.seq, "now": call.served.now}
+    document["nodes"] = nodes_of(state)
+    await call.served.durable(state.seq)
+    return json_answer(document)
+
+
+async def daemon(call: Call[NoQuery, NoBody]) -> Response:
+    """Answer with who this daemon is, and whom it takes the caller for."""
+    served, site = call.served, call.served.site
+    return json_answer(
+        {
+            "schema_version": 1,
+            "version": __version__,
+            "cluster_id": site.cluster_id,
+            "term": site.term,
+            "policy": site.policy,
+            "seq": site.committed,
+            "now": served.now,
+            "backend": site.config.backend.kind,
+            "user": call.caller.user,
+            "is_admin": call.caller.is_admin,
+            "serves": served.callers.serves,
+        }
+    )
+
+
+async def metrics(call: Call[NoQuery, NoBody]) -> Response:
+    """Answer with the page Prometheus reads."""
+    page = call.served.metrics.page(call.served.stream.followers)
+    return Response(page, headers={"Content-Type": METRICS_MEDIA})
+
+
+async def health(call: Call[NoQuery, NoBody]) -> Response:
+    """Answer at all: the process lives."""
+    return json_answer(_status("alive"))
+
+
+async def ready(call: Call[NoQuery, NoBody]) -> Response:
+    """Answer whether the loop is at work, so that a command would be taken."""
+    if not call.served.is_ready:
+        raise UnreachableError("the scheduler is not at work")
+    return json_answer(_status("ready"))
+
+
+def _status(status: str) -> dict[str, Any]:
+    return {"schema_version": 1, "status": status}

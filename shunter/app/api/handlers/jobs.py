@@ -1,0 +1,171 @@
+"""Reading jobs: the queue, history, one job, and why it is where it is."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import anyio
+from starlette.responses import Response
+
+from shunter.app.api.documents.jobs import job_row, job_state, queue_document
+from shunter.app.api.documents.lives import Life, life_of
+from shunter.app.api.handlers.queries import AtQuery, HistoryQuery, JobQuery, QueueQuery
+from shunter.app.api.routing import Call, NoBody, json_answer
+from shunter.app.api.served import Served
+from shunter.app.replaying.lookup import place_of
+from shunter.app.replaying.why.document import document as why_document
+from shunter.app.replaying.why.explanation import explain
+from shunter.app.runs.setup import rebuild
+from shunter.core.state import Job
+from shunter.errors import NotFoundError
+from shunter.events.log import LogReader
+from shunter.events.schema import to_object
+from shunter.events.values.ids import JobId
+
+__all__ = ["history", "job", "queue", "why"]
+
+ME = "me"
+_CLOCK = re.compile(r"T\+(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
+
+
+async def queue(call: Call[QueueQuery, NoBody]) -> Response:
+    """Answer with the jobs that have not ended."""
+    query, served = call.query, call.served
+    state = served.site.state
+    user = call.caller.user if query.user == ME else query.user
+
+    def wanted(one: Job) -> bool:
+        return (
+            (user is None or one.spec.user == user)
+            and (query.queue is None or one.spec.queue == query.queue)
+            and (query.state is None or job_state(one) == query.state)
+        )
+
+    jobs = [one for one in state.jobs.values() if wanted(one)]
+    document = queue_document(state, jobs, served.dated, now=served.now, limit=query.limit)
+    await served.durable(document["seq"])
+    return json_answer(document)
+
+
+async def history(call: Call[HistoryQuery, NoBody]) -> Response:
+    """Answer with jobs that have ended, the last one first."""
+    query, served = call.query, call.served
+    state = served.site.state
+    user = call.caller.user if query.user == ME else query.user
+    ended = list(reversed(state.ended))
+    rows: list[dict[str, Any]] = []
+
+    async def read(reader: LogReader) -> None:
+        for job_id in ended:
+            life = life_of(event for _, event in await reader.job_events(job_id))
+            if life is None or life.outcome is None:
+                continue
+            if user is None or life.submitted.spec.user == user:
+                rows.append(life.row(served.dated))
+                if len(rows) == query.limit:
+                    return
+
+    await served.past.read(read)
+    return json_answer(
+        {
+            "schema_version": 1,
+            "seq": served.site.committed,
+            "now": served.now,
+            "total": len(ended),
+            "jobs": rows,
+        }
+    )
+
+
+async def job(call: Call[JobQuery, NoBody]) -> Response:
+    """Answer with one job, once it has ended if that is asked for."""
+    job_id, served = JobId(call.path["job_id"]), call.served
+    known(served, job_id)
+    with anyio.move_on_after(call.query.wait_s):
+        seq = served.stream.last_seq
+        while job_id in served.site.state.jobs and await served.stream.came(seq):
+            seq = served.stream.last_seq
+    await served.durable(served.site.state.seq)  # its end may be on its way to the disk
+    life = await life_in_log(served, job_id)
+    return json_answer(_job_document(served, job_id, life))
+
+
+async def why(call: Call[AtQuery, NoBody]) -> Response:
+    """Answer with why a job is where it is, now or at a past point."""
+    job_id, served = JobId(call.path["job_id"]), call.served
+    known(served, job_id)
+    origin = served.site.origin
+
+    async def read(reader: LogReader) -> dict[str, Any]:
+        seq, at_us = await place_of(reader, call.query.at, origin.isoformat())
+        return why_document(await explain(reader, job_id, seq, at_us, rebuild))
+
+    document = await served.past.read(read)
+    del document["log"]
+    return json_answer({"schema_version": 1, **_with_dates(document, origin)})
+
+
+def known(served: Served, job_id: JobId) -> None:
+    """Raise NotFoundError unless there is such a job, or was."""
+    state = served.site.state
+    if job_id not in state.jobs and job_id not in state.ended:
+        raise NotFoundError(f"there is no job {job_id}; `shunter queue` lists them")
+
+
+async def life_in_log(served: Served, job_id: JobId) -> Life:
+    """Return the life of a job as far as it is durable.
+
+    Raises:
+        NotFoundError: the log does not know it yet.
+    """
+    events = await served.past.read(lambda reader: reader.job_events(job_id))
+    life = life_of(event for _, event in events)
+    if life is None:
+        raise NotFoundError(f"job {job_id} is not in the log yet; ask again")
+    return life
+
+
+def _job_document(served: Served, job_id: JobId, life: Life) -> dict[str, Any]:
+    state, dated = served.site.state, served.dated
+    live = None if life.outcome is not None else state.jobs.get(job_id)
+    submitted = to_object(life.submitted)
+    standing = "" if life.outcome is None else life.outcome.value
+    return {
+        "schema_version": 1,
+        "seq": served.site.committed,
+        "now": served.now,
+        "id": job_id,
+        "state": job_state(live) if live is not None else standing or "ending",
+        "is_over": life.outcome is not None,
+        "cause": life.cause,
+        "exit_code": life.exit_code,
+        "row": None if live is None else job_row(live, state, dated),
+        "spec": submitted["spec"],
+        "submitted_at": dated(life.submitted.at_us),
+        "started_at": None if life.started_us is None else dated(life.started_us),
+        "ended_at": None if life.ended_us is None else dated(life.ended_us),
+        "attempts": [attempt.document(dated) for attempt in life.attempts],
+        "profile": None if life.sample is None else to_object(life.sample),
+    }
+
+
+def _with_dates(value: Any, origin: datetime) -> Any:
+    """Return a document in which instants since time zero are dates, in UTC."""
+    if isinstance(value, dict):
+        return {name: _with_dates(inner, origin) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_dates(inner, origin) for inner in value]
+    if isinstance(value, str):
+        return _CLOCK.sub(lambda found: _date(found, origin), value)
+    return value
+
+
+def _date(found: "re.Match[str]", origin: datetime) -> str:
+    hours, minutes, seconds, rest = found.groups()
+    since = timedelta(
+        hours=int(hours),
+        minutes=int(minutes),
+        seconds=int(seconds),
+        microseconds=int((rest or "").ljust(6, "0")),
+    )
+    return (origin + since).astimezone(UTC).isoformat(timespec="seconds")

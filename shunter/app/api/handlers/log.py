@@ -1,0 +1,118 @@
+"""Reading the log: events by number, a stream of new ones, and single decisions."""
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from starlette.responses import Response, StreamingResponse
+
+from shunter.app.api.documents.decisions import decision_document, find_decision
+from shunter.app.api.handlers.queries import EventsQuery, StreamQuery
+from shunter.app.api.routing import JSON_LINES, SSE, Call, NoBody, NoQuery, json_answer
+from shunter.app.api.stream import Sent, event_object
+from shunter.app.replaying.lookup import seq_of
+from shunter.errors import UsageError
+from shunter.events.kinds import KINDS, Event
+from shunter.events.log import LogReader
+
+__all__ = ["decision", "events", "stream"]
+
+LOOKED_AT_MOST = 200_000
+"""Events one answer looks through; `next` says where to go on."""
+
+
+async def events(call: Call[EventsQuery, NoBody]) -> Response:
+    """Answer with a page of events: one document, or a line for each."""
+    query, dated = call.query, call.served.dated
+    kinds = _kinds(query.kind)
+
+    def wanted(event: Event) -> bool:
+        return (
+            (not kinds or type(event).__name__ in kinds)
+            and (query.job is None or getattr(event, "job_id", None) == query.job)
+            and (query.node is None or getattr(event, "node", None) == query.node)
+        )
+
+    async def read(reader: LogReader) -> dict[str, Any]:
+        head = (await reader.head()).seq
+        found: list[dict[str, Any]] = []
+        seq = query.after
+        upto = min(head, query.after + LOOKED_AT_MOST)
+        async for event in reader.events(query.after, upto):
+            seq += 1
+            if wanted(event):
+                found.append(event_object(seq, event, dated))
+                if len(found) == query.limit:
+                    break
+        return {"schema_version": 1, "events": found, "next": seq, "head": head}
+
+    page = await call.served.past.read(read)
+    if JSON_LINES in call.header("accept"):
+        lines = b"".join(orjson.dumps(one) + b"\n" for one in page["events"])
+        return Response(lines, headers={"X-Next": str(page["next"])}, media_type=JSON_LINES)
+    return json_answer(page)
+
+
+async def stream(call: Call[StreamQuery, NoBody]) -> Response:
+    """Answer with events as they become durable, from a number on."""
+    query, served = call.query, call.served
+    after = _last_seen(call.header("last-event-id"), query.after, served.site.committed)
+    return StreamingResponse(
+        served.stream.follow(after, _chosen(query)),
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        media_type=SSE,
+    )
+
+
+async def decision(call: Call[NoQuery, NoBody]) -> Response:
+    """Answer with the decision an event belongs to."""
+    served = call.served
+
+    async def read(reader: LogReader) -> dict[str, Any]:
+        seq = seq_of(call.path["seq"], (await reader.head()).seq)
+        facts = await find_decision(reader, seq)
+        return decision_document(facts, served.site.policy, served.dated)
+
+    return json_answer(await served.past.read(read))
+
+
+def _kinds(text: str | None) -> frozenset[str]:
+    """Return the kinds that are named.
+
+    Raises:
+        UsageError: one is no kind of event.
+    """
+    kinds = frozenset(part.strip() for part in (text or "").split(",") if part.strip())
+    unknown = sorted(kinds - KINDS.keys())
+    if unknown:
+        raise UsageError(f"kind: there are no events {', '.join(unknown)}; see the events page")
+    return kinds
+
+
+def _chosen(query: StreamQuery) -> Callable[[Sent], bool]:
+    kinds = _kinds(query.kind)
+
+    def wanted(sent: Sent) -> bool:
+        return (
+            (not kinds or sent.kind in kinds)
+            and (query.job is None or sent.job_id == query.job)
+            and (query.node is None or sent.node == query.node)
+        )
+
+    return wanted
+
+
+def _last_seen(header: str, after: int | None, committed: int) -> int:
+    """Return after which event to go on.
+
+    Raises:
+        UsageError: it is no event of this log.
+    """
+    seen = committed if after is None else after
+    if header:
+        if not header.isdecimal():
+            raise UsageError(f"Last-Event-ID {header[:32]!r} is no event number")
+        seen = int(header)
+    if seen > committed:
+        raise UsageError(f"event {seen} does not exist: the log ends at {committed}")
+    return seen

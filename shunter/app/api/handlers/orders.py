@@ -1,0 +1,135 @@
+"""What people want done: submit, cancel, suspend, resume, priority, drain, restore.
+
+Each is answered once it is in the log, durable, and its effects are on their way.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+import anyio
+from starlette.responses import Response
+
+from shunter.app.api.models.submission import PriorityBody, SubmitBody
+from shunter.app.api.routing import Call, NoBody, NoQuery, json_answer
+from shunter.app.api.submissions import array_of, dry_run, submission_of
+from shunter.app.live.requests import Submission
+from shunter.errors import ShunterError, UsageError
+from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.job_spec import Dependency, DependsWhen
+
+T = TypeVar("T")
+
+__all__ = ["cancel", "drain", "priority", "restore", "resume", "submit", "suspend"]
+
+KEY_MOST = 200
+TOGETHER = 100
+"""Tasks of an array that are told to the scheduler in one go; a step takes them together."""
+
+
+async def submit(call: Call[NoQuery, SubmitBody]) -> Response:
+    """Submit a job, or one for each task of an array; once, however often a key is sent."""
+    served, body, by = call.served, call.body, call.caller
+    key = call.header("idempotency-key")
+    if len(key) > KEY_MOST or not key.isprintable():
+        raise UsageError(f"Idempotency-Key: expected {KEY_MOST} printable characters at most")
+    request = submission_of(body, key)
+    if body.dry_run:
+        return json_answer(dry_run(served.site, request, by))
+    if body.array is None:
+        return _submitted(call, [await served.site.submit(request, by)])
+    ids = await _submit_tasks(call, array_of(request, body.array), body.array.at_once)
+    return _submitted(call, ids)
+
+
+async def cancel(call: Call[NoQuery, NoBody]) -> Response:
+    """End a job, or keep it from starting."""
+    job_id = JobId(call.path["job_id"])
+    await call.served.site.cancel(job_id, call.caller)
+    return _told(call, job_id)
+
+
+async def suspend(call: Call[NoQuery, NoBody]) -> Response:
+    """Take a job off its GPUs once it has saved, and hold it until it is resumed."""
+    job_id = JobId(call.path["job_id"])
+    await call.served.site.suspend(job_id, call.caller)
+    return _told(call, job_id)
+
+
+async def resume(call: Call[NoQuery, NoBody]) -> Response:
+    """Let a held job start again."""
+    job_id = JobId(call.path["job_id"])
+    await call.served.site.resume(job_id, call.caller)
+    return _told(call, job_id)
+
+
+async def priority(call: Call[NoQuery, PriorityBody]) -> Response:
+    """Give a job another priority."""
+    job_id = JobId(call.path["job_id"])
+    await call.served.site.set_priority(job_id, call.body.priority, call.caller)
+    return _told(call, job_id)
+
+
+async def drain(call: Call[NoQuery, NoBody]) -> Response:
+    """Start nothing new on a server."""
+    node = NodeName(call.path["node"])
+    await call.served.site.drain(node, call.caller)
+    return _told(call, node)
+
+
+async def restore(call: Call[NoQuery, NoBody]) -> Response:
+    """Put a drained server back to work."""
+    node = NodeName(call.path["node"])
+    await call.served.site.restore(node, call.caller)
+    return _told(call, node)
+
+
+def _submitted(call: Call[NoQuery, SubmitBody], ids: list[JobId]) -> Response:
+    document = {"schema_version": 1, "id": ids[0], "ids": ids, "seq": call.served.site.committed}
+    return json_answer({**document, "is_dry_run": False, "would": ""}, 201)
+
+
+def _told(call: Call[NoQuery, NoBody] | Call[NoQuery, PriorityBody], subject: str) -> Response:
+    seq = call.served.site.committed
+    return json_answer({"schema_version": 1, "subject": subject, "seq": seq})
+
+
+async def _submit_tasks(
+    call: Call[NoQuery, SubmitBody], tasks: list[Submission], at_once: int | None
+) -> list[JobId]:
+    """Submit the tasks of an array; each but the first N waits for the N-th before it to end."""
+    ids: list[JobId] = []
+    block = min(at_once or TOGETHER, TOGETHER)
+    while len(ids) < len(tasks):
+        number = len(ids)
+        part = tasks[number : number + block]
+        if at_once is not None and number >= at_once:
+            before = ids[number - at_once : number - at_once + len(part)]
+            part = [
+                replace(task, after=(*task.after, Dependency(job_id, DependsWhen.any)))
+                for task, job_id in zip(part, before, strict=True)
+            ]
+        ids += await gathered(
+            [partial(call.served.site.submit, task, call.caller) for task in part]
+        )
+    return ids
+
+
+async def gathered(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
+    """Return what calls return that are made together, in their order; the first error ends it."""
+    found: dict[int, T] = {}
+
+    async def one(number: int) -> None:
+        found[number] = await calls[number]()
+
+    try:
+        async with anyio.create_task_group() as group:
+            for number in range(len(calls)):
+                group.start_soon(one, number)
+    except* ShunterError as errors:
+        first: BaseException = errors
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None
+    return [found[number] for number in range(len(calls))]

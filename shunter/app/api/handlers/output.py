@@ -1,0 +1,136 @@
+"""What a job printed: its owner and admins may read it, as it is or as it comes.
+
+A file is named by numbers and by one of two words that the query's model knows, and by a job that
+exists: nothing of a request ever becomes a part of a path.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import anyio
+from starlette.responses import Response, StreamingResponse
+
+from shunter.app.api.documents.lives import Life
+from shunter.app.api.handlers.jobs import known, life_in_log
+from shunter.app.api.handlers.queries import LogsQuery
+from shunter.app.api.routing import BYTES, Call, NoBody
+from shunter.app.api.served import Served
+from shunter.app.live.requests import Caller
+from shunter.app.replaying.instants import instant_us
+from shunter.errors import NotFoundError, RefusedError
+from shunter.events.values.ids import JobId
+
+__all__ = ["logs"]
+
+PIECE_BYTES = 1 << 18
+LOOK_S = 0.2
+"""How often a followed file is looked at."""
+
+
+async def logs(call: Call[LogsQuery, NoBody]) -> Response:
+    """Answer with the output of one rank, from one attempt or as it comes."""
+    job_id, served, query = JobId(call.path["job_id"]), call.served, call.query
+    known(served, job_id)
+    life = await life_in_log(served, job_id)
+    _check_owner(life, call.caller)
+    attempts = _attempts(served, life, query)
+    output = _Output(served, job_id, f"{query.stream}.{query.rank}")
+    first = attempts[-1] if attempts else 0
+    if first and not query.follow:
+        _, size = await served.site.read_output(job_id, first, output.name, 0, 1)
+        if size is None and query.rank:
+            raise NotFoundError(f"attempt {first} of job {job_id} has no rank {query.rank}")
+    is_fixed = query.attempt is not None
+    pieces = output.follow(first, is_fixed=is_fixed) if query.follow else output.whole(first)
+    headers = {"X-Attempt": str(first), "Cache-Control": "no-store"}
+    return StreamingResponse(pieces, headers=headers, media_type=BYTES)
+
+
+def _check_owner(life: Life, by: Caller) -> None:
+    owner = life.submitted.spec.user
+    if not by.is_admin and owner != by.user:
+        raise RefusedError(
+            f"the output of job {life.submitted.job_id} is for {owner or 'its owner'} and admins"
+        )
+
+
+def _attempts(served: Served, life: Life, query: LogsQuery) -> list[int]:
+    """Return the attempts that may be shown, oldest first.
+
+    Raises:
+        NotFoundError: there is no such attempt.
+    """
+    found = life.attempts
+    if query.attempt is not None:
+        found = [one for one in found if one.number == query.attempt]
+        if not found:
+            last = life.attempts[-1].number if life.attempts else 0
+            raise NotFoundError(
+                f"job {life.submitted.job_id} has no attempt {query.attempt}; the last is {last}"
+            )
+    if query.since is not None:
+        since_us = instant_us(query.since, served.site.origin.isoformat())
+        found = [one for one in found if one.released_us is None or one.released_us >= since_us]
+    return [one.number for one in found]
+
+
+@dataclass
+class _Output:
+    """One rank's output, over the attempts of a job."""
+
+    served: Served
+    job_id: JobId
+    name: str
+
+    async def whole(self, attempt: int) -> AsyncIterator[bytes]:
+        """Yield what there is of an attempt's output."""
+        offset = 0
+        while attempt:
+            piece, size = await self._read(attempt, offset)
+            offset += len(piece)
+            if piece:
+                yield piece
+            if not piece or size is None or offset >= size:
+                return
+
+    async def follow(self, attempt: int, *, is_fixed: bool) -> AsyncIterator[bytes]:
+        """Yield an attempt's output as it comes, then that of the next, until the job ends."""
+        offset, is_last_look = 0, False
+        while True:
+            piece, size = await self._read(attempt, offset) if attempt else (b"", None)
+            if size is not None and size < offset:
+                offset = size  # its middle was dropped, as it had grown too long
+                continue
+            offset += len(piece)
+            if piece:
+                yield piece
+                continue
+            if is_last_look:
+                following = await self._following(attempt)
+                if is_fixed or following is None:
+                    return
+                attempt, offset, is_last_look = following, 0, False
+                continue
+            is_last_look = self._is_over(attempt, is_fixed=is_fixed)
+            if not is_last_look:
+                await anyio.sleep(LOOK_S)
+
+    async def _read(self, attempt: int, offset: int) -> tuple[bytes, int | None]:
+        return await self.served.site.read_output(
+            self.job_id, attempt, self.name, offset, PIECE_BYTES
+        )
+
+    def _is_over(self, attempt: int, *, is_fixed: bool) -> bool:
+        """Say whether an attempt prints no more: the job has ended, or a later one began."""
+        job = self.served.site.state.jobs.get(self.job_id)
+        if job is None or job.attempt > attempt:
+            return True
+        return is_fixed and job.since_us is None
+
+    async def _following(self, attempt: int) -> int | None:
+        """Return the next attempt, None where there will be none."""
+        job = self.served.site.state.jobs.get(self.job_id)
+        if job is not None:
+            return attempt + 1 if job.attempt > attempt else None
+        life = await life_in_log(self.served, self.job_id)
+        return next((one.number for one in life.attempts if one.number > attempt), None)

@@ -1,0 +1,83 @@
+"""The parameters of routes that read: strict, so that a misspelt filter is an error."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from shunter.app.api.models.model import At, Model, Name
+
+__all__ = [
+    "AtQuery",
+    "EventsQuery",
+    "HistoryQuery",
+    "JobQuery",
+    "LogsQuery",
+    "QueueQuery",
+    "StreamQuery",
+]
+
+Limit = Annotated[int, Field(ge=0, le=100_000)]
+Seq = Annotated[int, Field(ge=0)]
+
+
+class QueueQuery(Model):
+    """Which jobs of the queue."""
+
+    user: Name | None = Field(default=None, description="of this user; 'me' is the caller")
+    queue: Name | None = None
+    state: Name | None = Field(default=None, description="in this state")
+    limit: Limit | None = Field(default=None, description="rows at most; `total` counts all")
+
+
+class HistoryQuery(Model):
+    """Which of the jobs that have ended."""
+
+    user: Name | None = Field(default=None, description="of this user; 'me' is the caller")
+    limit: Annotated[int, Field(ge=1, le=1000)] = 50
+
+
+class JobQuery(Model):
+    """Whether to wait for the end of a job."""
+
+    wait_s: Annotated[float, Field(ge=0, le=60)] = Field(
+        default=0, description="answer when it has ended, or after so many seconds"
+    )
+
+
+class AtQuery(Model):
+    """A point of the log."""
+
+    at: At = None
+
+
+class EventsQuery(Model):
+    """Which events."""
+
+    after: Seq = Field(default=0, description="those after this number")
+    limit: Annotated[int, Field(ge=1, le=10_000)] = 1000
+    job: Name | None = None
+    node: Name | None = None
+    kind: Name | None = Field(default=None, description="such as JobSubmitted; several by commas")
+
+
+class StreamQuery(Model):
+    """Which events to follow; the header Last-Event-ID comes before `after`."""
+
+    after: Seq | None = Field(default=None, description="None: only what is new")
+    job: Name | None = None
+    node: Name | None = None
+    kind: Name | None = Field(default=None, description="such as JobSubmitted; several by commas")
+
+
+class LogsQuery(Model):
+    """Which output of a job."""
+
+    rank: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        default=0, description="its process on the first, second, … server"
+    )
+    attempt: Annotated[int, Field(ge=1, le=2**31)] | None = Field(
+        default=None, description="None: the last one"
+    )
+    stream: Literal["stdout", "stderr"] = "stdout"
+    since: At = Field(default=None, description="nothing of an attempt that ended before this")
+    follow: bool = Field(default=False, description="go on, over attempts, until the job has ended")

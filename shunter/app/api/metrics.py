@@ -1,0 +1,146 @@
+"""The page Prometheus reads: gauges from the state as it is, and what the API itself did.
+
+Labels are bounded: servers, queues, policies, reasons, states and routes, never jobs or users.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from shunter import __version__
+from shunter.app.api.documents.jobs import job_state, wait_of
+from shunter.app.live.site import Site
+from shunter.core.cluster import Health
+from shunter.core.state import Outcome
+
+__all__ = ["METRICS_MEDIA", "Metrics"]
+
+METRICS_MEDIA = "text/plain; version=0.0.4; charset=utf-8"
+STATES = (
+    *("waiting", "suspended", "held", "granted"),
+    *("launching", "running", "suspending", "ending"),
+)
+BUCKETS_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+
+
+class Metrics:
+    """What is counted, and the page of it."""
+
+    def __init__(self, site: Site) -> None:
+        self._registry = CollectorRegistry()
+        self._answers = Histogram(
+            "shunter_http_request_seconds",
+            "Time to the head of an answer, by route and kind of status.",
+            ("route", "status"),
+            buckets=BUCKETS_S,
+            registry=self._registry,
+        )
+        self._cluster = _Cluster(site)
+        self._registry.register(self._cluster)
+
+    def answered(self, route: str, status: str, seconds: float) -> None:
+        """Count an answer."""
+        self._answers.labels(route, status).observe(seconds)
+
+    def page(self, followers: int) -> bytes:
+        """Return the whole page."""
+        self._cluster.followers = followers
+        page: bytes = generate_latest(self._registry)
+        return page
+
+
+class _Cluster(Collector):
+    """Reads the state at the moment it is asked."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._ended: Counter[str] = Counter()
+        self._counted = 0
+        self.followers = 0
+
+    def describe(self) -> Iterator[Metric]:
+        """Name nothing beforehand: there is nothing to read yet."""
+        yield from ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every family."""
+        site = self._site
+        info = GaugeMetricFamily(
+            "shunter_info", "What runs; always 1.", labels=("version", "policy", "cluster")
+        )
+        info.add_metric((__version__, site.policy, site.cluster_id), 1)
+        yield info
+        yield GaugeMetricFamily("shunter_term", "The scheduler's term.", value=site.term)
+        yield CounterMetricFamily(
+            "shunter_events", "Durable events in the log.", value=site.committed
+        )
+        yield CounterMetricFamily(
+            "shunter_rounds", "Rounds that were planned.", value=site.state.rounds_planned
+        )
+        yield GaugeMetricFamily(
+            "shunter_stream_followers", "Clients that follow events.", value=self.followers
+        )
+        yield from self._jobs()
+        yield from self._nodes()
+        yield from self._queues()
+
+    def _jobs(self) -> Iterator[Metric]:
+        state = self._site.state
+        states, reasons, oldest_us = Counter(dict.fromkeys(STATES, 0)), Counter[str](), state.now_us
+        for job in state.jobs.values():
+            states[job_state(job)] += 1
+            wait = wait_of(job, state)
+            if wait is not None:
+                reasons[wait.reason.value] += 1
+                if job.waiting_since_us is not None:
+                    oldest_us = min(oldest_us, job.waiting_since_us)
+        yield _labelled("shunter_jobs", "Jobs that have not ended.", "state", states)
+        yield _labelled("shunter_jobs_waiting", "Why jobs wait.", "reason", reasons)
+        yield GaugeMetricFamily(
+            "shunter_longest_wait_seconds",
+            "How long the job waits that has waited longest, at the last event.",
+            value=(state.now_us - oldest_us) / 1e6,
+        )
+        for outcome in islice(state.ended.values(), self._counted, None):
+            self._ended[outcome.value] += 1
+        self._counted = len(state.ended)
+        family = CounterMetricFamily("shunter_jobs_ended", "Jobs that ended.", labels=("outcome",))
+        for outcome in Outcome:
+            family.add_metric((outcome.value,), self._ended[outcome.value])
+        yield family
+
+    def _nodes(self) -> Iterator[Metric]:
+        gpus = GaugeMetricFamily(
+            "shunter_node_gpus",
+            "GPUs of a server: all, those somebody runs on, those given to somebody.",
+            labels=("node", "what"),
+        )
+        ups = GaugeMetricFamily("shunter_node_up", "Whether a server takes jobs.", labels=("node",))
+        for server in self._site.state.cluster.servers.values():
+            if server.health is Health.removed:
+                continue
+            gpus.add_metric((server.name, "all"), server.configuration.gpus)
+            gpus.add_metric((server.name, "held"), server.held.bit_count())
+            gpus.add_metric((server.name, "decided"), server.decided.bit_count())
+            ups.add_metric((server.name,), int(server.is_up))
+        yield gpus
+        yield ups
+
+    def _queues(self) -> Iterator[Metric]:
+        """Yield what configured queues hold; others are one, since anybody may name one."""
+        given: Counter[str] = Counter()
+        for name, queue in self._site.state.queues.items():
+            given[name if name in self._site.config.queues else "other"] += queue.gpus
+        yield _labelled("shunter_queue_gpus", "GPUs given to a queue's jobs.", "queue", given)
+
+
+def _labelled(name: str, what: str, label: str, values: Counter[str]) -> Any:
+    family = GaugeMetricFamily(name, what, labels=(label,))
+    for value, count in sorted(values.items()):
+        family.add_metric((value,), count)
+    return family

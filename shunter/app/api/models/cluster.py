@@ -1,0 +1,122 @@
+"""Answers about the cluster: its state at a point of the log, servers, and the daemon itself."""
+
+from typing import Any
+
+from pydantic import Field
+
+from shunter.app.api.models.jobs import JobRow
+from shunter.app.api.models.model import Document, Instant, Model
+
+__all__ = [
+    "DaemonDocument",
+    "DecisionDocument",
+    "EventPage",
+    "GpuPart",
+    "HealthDocument",
+    "NodePart",
+    "NodesDocument",
+    "QueuePart",
+    "StateDocument",
+]
+
+
+class GpuPart(Model):
+    """One GPU and those on it."""
+
+    index: int
+    state: str = Field(description="free, used, leaving, promised or quarantined")
+    jobs: tuple[str, ...]
+
+
+class NodePart(Model):
+    """One server."""
+
+    name: str
+    state: str = Field(description="up, drained, unreachable, lost")
+    gpu_type: str
+    gpus: tuple[GpuPart, ...]
+    cpus: float
+    cpus_free: float
+    memory_mb: int
+    memory_mb_free: int
+    rack: str
+    jobs: tuple[str, ...]
+
+
+class NodesDocument(Document):
+    """All servers."""
+
+    seq: int
+    now: Instant
+    nodes: tuple[NodePart, ...]
+
+
+class QueuePart(Model):
+    """A queue with its quota, and what its jobs are given now."""
+
+    name: str
+    quota_gpus: int | None
+    weight: float
+    users: tuple[str, ...]
+    gpus: int
+
+
+class StateDocument(Document):
+    """What is true right after one event. Equal `seq`, equal document."""
+
+    seq: int
+    at: Instant
+    at_us: int
+    term: int
+    policy: str
+    rounds_planned: int
+    ended: dict[str, int] = Field(description="how many jobs ended how")
+    queues: tuple[QueuePart, ...]
+    nodes: tuple[NodePart, ...]
+    jobs: tuple[JobRow, ...]
+
+
+class EventPage(Document):
+    """Events in order, each with its number and date, as the log's schema names its fields."""
+
+    events: tuple[dict[str, Any], ...]
+    next: int = Field(description="ask for more with after=next")
+    head: int = Field(description="the last durable event")
+
+
+class DecisionDocument(Document):
+    """One decision: what the policy saw, what it changed and why, and what it left waiting."""
+
+    seq: int
+    at: Instant
+    round: int
+    trigger: str
+    seen: int = Field(description="the last event the policy saw")
+    policy: str
+    last_seq: int = Field(description="the last fact of the decision")
+    changes: tuple[dict[str, Any], ...]
+    refused: tuple[dict[str, Any], ...]
+    waits: tuple[dict[str, Any], ...]
+    words: tuple[str, ...] = Field(description="the same, a sentence for each fact")
+    digest: str = Field(description="of the decision's facts; equal decisions, equal digests")
+
+
+class DaemonDocument(Document):
+    """Who answers, and whom it takes the caller for."""
+
+    version: str
+    cluster_id: str
+    term: int
+    policy: str
+    seq: int
+    now: Instant
+    backend: str
+    user: str
+    is_admin: bool
+    serves: str = Field(description="whose jobs it starts: everybody's, or one user's")
+
+
+class HealthDocument(Document):
+    """Whether it lives, or takes work."""
+
+    status: str

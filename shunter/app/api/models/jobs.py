@@ -1,0 +1,146 @@
+"""Answers about jobs: rows of the queue and of history, and one job with its attempts."""
+
+from typing import Any
+
+from pydantic import Field
+
+from shunter.app.api.models.model import Document, Instant, Model
+
+__all__ = [
+    "AttemptPart",
+    "EndedRow",
+    "HistoryDocument",
+    "JobDocument",
+    "JobRow",
+    "QueueDocument",
+    "ReasonPart",
+    "SubmittedDocument",
+    "ToldDocument",
+]
+
+
+class ReasonPart(Model):
+    """Why a job waits, with its evidence."""
+
+    name: str = Field(description="a reason of the closed list")
+    needed: int = 0
+    free: int = 0
+    blockers: tuple[str, ...] = ()
+    detail: str = ""
+
+
+class JobRow(Model):
+    """A job that has not ended."""
+
+    id: str
+    name: str
+    user: str
+    queue: str
+    group: str
+    gpus: int
+    cpus: float
+    memory_mb: int
+    state: str = Field(description="waiting, suspended, held, running, …")
+    priority: int
+    submitted_at: Instant
+    since_at: Instant = Field(description="when its present state began")
+    where: str = Field(description="servers with their GPUs: gpu1[0-3]; empty: nowhere")
+    attempt: int
+    preemptions: int
+    service_gpu_s: float = Field(description="GPU-seconds attained up to the head of the log")
+    array_index: int | None
+    reason: ReasonPart | None = Field(description="None: it does not wait")
+
+
+class QueueDocument(Document):
+    """The jobs that have not ended: those that hold GPUs first, then in order of arrival."""
+
+    seq: int = Field(description="the event up to which this is true")
+    now: Instant
+    total: int = Field(description="how many jobs match")
+    states: dict[str, int] = Field(description="how many of them are in each state")
+    jobs: tuple[JobRow, ...]
+
+
+class AttemptPart(Model):
+    """One launch of a job, from its grant on; what has not happened is null."""
+
+    attempt: int
+    where: str
+    granted_at: Instant
+    rule: str
+    started_at: Instant | None
+    resumed_from: str
+    suspend_asked_at: Instant | None
+    acknowledged_at: Instant | None
+    escalated_to: tuple[str, ...] = Field(description="stronger modes that had to be used")
+    saved_at: Instant | None
+    step: int | None
+    ended_at: Instant | None
+    ended_by: str
+    exit_code: int | None
+    released_at: Instant | None
+    suspend_s: float | None = Field(description="from the request to its GPUs being free")
+
+
+class EndedRow(Model):
+    """A job that has ended."""
+
+    id: str
+    name: str
+    user: str
+    queue: str
+    gpus: int
+    state: str = Field(description="finished, failed, cancelled, rejected, timeout")
+    cause: str
+    exit_code: int | None
+    submitted_at: Instant
+    started_at: Instant | None
+    ended_at: Instant
+    attempts: int
+    run_s: float = Field(description="how long its attempts ran, together")
+
+
+class HistoryDocument(Document):
+    """Jobs that have ended, the last one first."""
+
+    seq: int
+    now: Instant
+    total: int = Field(description="how many jobs have ended in all")
+    jobs: tuple[EndedRow, ...]
+
+
+class JobDocument(Document):
+    """Everything about one job but its output."""
+
+    seq: int
+    now: Instant
+    id: str
+    state: str
+    is_over: bool
+    cause: str
+    exit_code: int | None
+    row: JobRow | None = Field(description="as in the queue; null once it has ended")
+    spec: dict[str, Any] = Field(description="what it asked for, as in JobSubmitted")
+    submitted_at: Instant
+    started_at: Instant | None
+    ended_at: Instant | None
+    attempts: tuple[AttemptPart, ...]
+    profile: dict[str, Any] | None = Field(description="the newest sample, as in ProfileSampled")
+
+
+class SubmittedDocument(Document):
+    """The jobs a submission made: one, or one for each task of an array."""
+
+    id: str = Field(description="the first of them")
+    ids: tuple[str, ...]
+    seq: int
+    is_dry_run: bool = False
+    would: str = Field(default="", description="with dry_run: what would become of it")
+
+
+class ToldDocument(Document):
+    """What somebody asked for is in the log, and its effects are on their way."""
+
+    subject: str
+    seq: int

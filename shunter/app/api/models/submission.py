@@ -1,0 +1,108 @@
+"""What a submission says: the body of POST /api/v1/jobs."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from shunter.app.api.models.model import Model, Name, Text
+from shunter.events.values.job_spec import Level, SuspendMode
+
+__all__ = ["ArrayBody", "DependencyBody", "PriorityBody", "SubmitBody", "job_id_pattern"]
+
+ARGUMENTS_MOST = 8192
+VARIABLES_MOST = 1024
+DEPENDENCIES_MOST = 64
+TASKS_MOST = 10_000
+
+job_id_pattern = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$"
+
+Id = Annotated[str, Field(pattern=job_id_pattern)]
+Priority = Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=256)]
+
+
+class DependencyBody(Model):
+    """Another job that must have ended first."""
+
+    job_id: Id
+    when: Literal["ok", "any"] = Field(default="ok", description="well, or in whatever way")
+
+
+class ArrayBody(Model):
+    """Many jobs at once, one for each index; each is told SHUNTER_ARRAY_INDEX."""
+
+    first: int = Field(ge=0, le=2**31 - 1)
+    last: int = Field(ge=0, le=2**31 - 1)
+    step: int = Field(default=1, ge=1)
+    at_once: int | None = Field(
+        default=None, ge=1, description="how many of them may run at once; None: all"
+    )
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if self.last < self.first:
+            raise ValueError("expected last >= first")
+        if len(self.indices) > TASKS_MOST:
+            raise ValueError(f"expected {TASKS_MOST:,} tasks at most")
+        return self
+
+    @property
+    def indices(self) -> range:
+        """The index of each task."""
+        return range(self.first, self.last + 1, self.step)
+
+
+class SubmitBody(Model):
+    """A job to run. Who submits it is known from the connection, never from here."""
+
+    command: tuple[Text, ...] = Field(min_length=1, max_length=ARGUMENTS_MOST)
+    name: Name = ""
+    queue: Name = Field(default="default", min_length=1)
+    group: Name = Field(default="", description="the multi-job it belongs to")
+    gpus: int = Field(default=1, ge=0, le=1_000_000)
+    cpus: float = Field(default=0, ge=0, le=1_000_000, description="of the whole job")
+    memory_mb: int = Field(default=0, ge=0, le=2**40, description="of the whole job")
+    gpu_types: tuple[Name, ...] = Field(default=(), max_length=64)
+    shapes: tuple[tuple[int, ...], ...] = Field(
+        default=(), max_length=64, description="accepted numbers of GPUs on each server"
+    )
+    max_level: Level | None = Field(default=None, description="how far apart its GPUs may be")
+    model: Name = ""
+    batch_size: int | None = Field(default=None, ge=1)
+    total_steps: int | None = Field(default=None, ge=1)
+    priority: Priority = 0
+    weight: float = Field(default=1.0, gt=0, le=1e6)
+    time_limit_s: float | None = Field(
+        default=None, gt=0, le=3.2e8, description="how long it may hold its GPUs in all attempts"
+    )
+    suspend_mode: SuspendMode = SuspendMode.cooperative
+    checkpoint_interval_s: float | None = Field(default=None, gt=0, le=3.2e8)
+    depends_on: tuple[DependencyBody, ...] = Field(default=(), max_length=DEPENDENCIES_MOST)
+    array: ArrayBody | None = None
+    directory: Text = Field(default="", description="where it starts; empty: the root folder")
+    environment: dict[Variable, Text] = Field(
+        default={},
+        max_length=VARIABLES_MOST,
+        description="variables by name; the log holds names and keyed digests only",
+    )
+    secrets: tuple[Variable, ...] = Field(
+        default=(), max_length=VARIABLES_MOST, description="variables of which no digest is kept"
+    )
+    dry_run: bool = Field(default=False, description="check it, and say where it would stand")
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if self.gpus == 0 and self.cpus == 0:
+            raise ValueError("gpus = 0: expected cpus > 0, for a job needs something to run on")
+        missing = [name for name in self.secrets if name not in self.environment]
+        if missing:
+            raise ValueError(f"secrets: no value for {', '.join(missing)} in environment")
+        if self.directory and not self.directory.startswith("/"):
+            raise ValueError(f"directory = {self.directory!r}: expected an absolute path")
+        return self
+
+
+class PriorityBody(Model):
+    """Another priority for a job."""
+
+    priority: Priority

@@ -1,0 +1,95 @@
+"""What errors become over HTTP: a status, a code, and a message of the error's own."""
+
+from typing import Any, get_args
+
+import orjson
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shunter.app.api.models.problems import Code
+from shunter.errors import (
+    ConfigError,
+    NotFoundError,
+    RefusedError,
+    ShunterError,
+    TraceError,
+    UnreachableError,
+    UsageError,
+)
+
+__all__ = ["STATUSES", "http_problem", "internal_problem", "our_problem", "problem", "usage_error"]
+
+FAULTS_MOST = 32
+
+STATUSES: dict[Code, tuple[int, int]] = {
+    "usage": (400, 2),
+    "too_large": (413, 2),
+    "unauthenticated": (401, 5),
+    "refused": (403, 5),
+    "not_found": (404, 3),
+    "unavailable": (503, 4),
+    "failed": (500, 1),
+}
+"""By code, the status over HTTP and what the command line exits with."""
+
+assert set(STATUSES) == set(get_args(Code))
+
+_KINDS: tuple[tuple[type[ShunterError], Code], ...] = (
+    (UsageError, "usage"),
+    (ConfigError, "usage"),
+    (TraceError, "usage"),
+    (NotFoundError, "not_found"),
+    (RefusedError, "refused"),
+    (UnreachableError, "unavailable"),
+)
+_BY_STATUS: dict[int, Code] = {status: code for code, (status, _) in STATUSES.items()}
+
+
+def problem(code: Code, message: str, faults: tuple[str, ...] = ()) -> Response:
+    """Return the answer to a request that is not fulfilled."""
+    status, exit_code = STATUSES[code]
+    part: dict[str, Any] = {"code": code, "exit_code": exit_code, "message": message}
+    if faults:
+        part["faults"] = list(faults)
+    headers = {"WWW-Authenticate": "Bearer"} if code == "unauthenticated" else None
+    body = orjson.dumps({"error": part})
+    return Response(body, status, headers, media_type="application/json")
+
+
+async def our_problem(request: Request, error: Exception) -> Response:
+    """Answer with one of our errors."""
+    failed: Code = "failed"
+    code = next((code for kind, code in _KINDS if isinstance(error, kind)), failed)
+    lines = tuple(str(error).splitlines())
+    return problem(code, lines[0] if lines else code, lines[1:])
+
+
+async def http_problem(request: Request, error: Exception) -> Response:
+    """Answer with what the routing says: no such path, no such method."""
+    assert isinstance(error, HTTPException), "it is registered for those only"
+    code = _BY_STATUS.get(error.status_code, "usage")
+    if error.status_code == 405:
+        return problem(code, f"{request.method} is not what {request.url.path} takes")
+    if error.status_code == 404:
+        return problem(code, f"there is nothing at {request.url.path}; see /api/v1/openapi.json")
+    return problem(code, str(error.detail))
+
+
+async def internal_problem(request: Request, error: Exception) -> Response:
+    """Answer for a fault of ours; what it was stands in the daemon's own output."""
+    return problem("failed", "the daemon failed on this request; its own output says how")
+
+
+def usage_error(error: ValidationError, where: str) -> UsageError:
+    """Return what is wrong with a body or a query, a line for each field."""
+    faults = [
+        f"{'.'.join(str(part) for part in found['loc']) or where}: {found['msg']}"
+        for found in error.errors(include_url=False, include_input=False, include_context=False)
+    ]
+    hidden = len(faults) - FAULTS_MOST
+    shown = [*faults[:FAULTS_MOST], *([f"and {hidden} more"] if hidden > 0 else [])]
+    if len(shown) == 1:
+        return UsageError(f"the {where} is wrong: {shown[0]}")
+    return UsageError("\n".join([f"the {where} is wrong in {len(faults)} places", *shown]))

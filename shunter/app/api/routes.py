@@ -1,0 +1,92 @@
+"""The table of routes: what is served, documented, counted and tested."""
+
+from shunter.app.api.handlers import cluster, jobs, log, orders, output
+from shunter.app.api.handlers.openapi import openapi
+from shunter.app.api.handlers.queries import (
+    AtQuery,
+    EventsQuery,
+    HistoryQuery,
+    JobQuery,
+    LogsQuery,
+    QueueQuery,
+    StreamQuery,
+)
+from shunter.app.api.metrics import METRICS_MEDIA
+from shunter.app.api.models.cluster import (
+    DaemonDocument,
+    DecisionDocument,
+    EventPage,
+    HealthDocument,
+    NodesDocument,
+    StateDocument,
+)
+from shunter.app.api.models.jobs import (
+    HistoryDocument,
+    JobDocument,
+    QueueDocument,
+    SubmittedDocument,
+    ToldDocument,
+)
+from shunter.app.api.models.submission import PriorityBody, SubmitBody
+from shunter.app.api.routing import BYTES, SSE, Route
+
+__all__ = ["ROUTES", "V1"]
+
+V1 = "/api/v1"
+_JOB = V1 + "/jobs/{job_id}"
+_NODE = V1 + "/nodes/{node}"
+_KEY = (("Idempotency-Key", "submits once, however often it is sent"),)
+_SEEN = (("Last-Event-ID", "the last event seen; the stream goes on after it"),)
+_TAG = (("If-None-Match", "the ETag of an answer; 304 if nothing has changed"),)
+
+ROUTES = (
+    Route("GET", V1 + "/daemon", cluster.daemon, "Who answers, and as whom", DaemonDocument),
+    Route(
+        *("GET", V1 + "/state", cluster.state, "What is true, now or at a past point"),
+        StateDocument,
+        query=AtQuery,
+        headers=_TAG,
+    ),
+    Route("GET", V1 + "/events", log.events, "Events by number", EventPage, query=EventsQuery),
+    Route(
+        *("GET", V1 + "/stream", log.stream, "Events as they become durable", None),
+        query=StreamQuery,
+        media=SSE,
+        headers=_SEEN,
+    ),
+    Route("GET", V1 + "/decisions/{seq}", log.decision, "One decision", DecisionDocument),
+    Route(
+        *("GET", V1 + "/jobs", jobs.queue, "The jobs that have not ended", QueueDocument),
+        query=QueueQuery,
+    ),
+    Route(
+        *("POST", V1 + "/jobs", orders.submit, "Submit a job or an array", SubmittedDocument),
+        body=SubmitBody,
+        headers=_KEY,
+    ),
+    Route(
+        *("GET", V1 + "/history", jobs.history, "Jobs that have ended", HistoryDocument),
+        query=HistoryQuery,
+    ),
+    Route("GET", _JOB, jobs.job, "One job with its attempts", JobDocument, query=JobQuery),
+    Route("GET", _JOB + "/why", jobs.why, "Why it is where it is", None, query=AtQuery),
+    Route(
+        *("GET", _JOB + "/logs", output.logs, "What it printed", None),
+        query=LogsQuery,
+        media=BYTES,
+    ),
+    Route("POST", _JOB + "/cancel", orders.cancel, "End it", ToldDocument),
+    Route("POST", _JOB + "/suspend", orders.suspend, "Save it, and hold it", ToldDocument),
+    Route("POST", _JOB + "/resume", orders.resume, "Let it start again", ToldDocument),
+    Route(
+        *("POST", _JOB + "/priority", orders.priority, "Change its priority", ToldDocument),
+        body=PriorityBody,
+    ),
+    Route("GET", V1 + "/nodes", cluster.nodes, "The servers", NodesDocument),
+    Route("POST", _NODE + "/drain", orders.drain, "Start nothing new there", ToldDocument),
+    Route("POST", _NODE + "/restore", orders.restore, "Put it back to work", ToldDocument),
+    Route("GET", V1 + "/openapi.json", openapi, "This table, for programs", None, is_open=True),
+    Route("GET", "/metrics", cluster.metrics, "For Prometheus", None, media=METRICS_MEDIA),
+    Route("GET", "/healthz", cluster.health, "It lives", HealthDocument, is_open=True),
+    Route("GET", "/readyz", cluster.ready, "It takes commands", HealthDocument, is_open=True),
+)

@@ -1,0 +1,153 @@
+"""A route as data, and what a handler gets: the table is what is served and what is documented.
+
+Query and body are checked against the route's models before a handler sees them; unknown names are
+errors, so that a misspelt filter never filters nothing.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Generic, Literal, TypeVar
+
+import orjson
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shunter.app.api.models.model import Model
+from shunter.app.api.models.submission import job_id_pattern
+from shunter.app.api.problems import usage_error
+from shunter.app.api.served import Served
+from shunter.app.live.requests import Caller
+from shunter.errors import UsageError
+
+__all__ = ["Call", "Handler", "NoBody", "NoQuery", "Route", "endpoint", "json_answer"]
+
+Query = TypeVar("Query", bound=Model)
+Body = TypeVar("Body", bound=Model)
+
+JSON, JSON_LINES, SSE, TEXT, BYTES = (
+    "application/json",
+    "application/x-ndjson",
+    "text/event-stream",
+    "text/plain",
+    "application/octet-stream",
+)
+
+
+class NoQuery(Model):
+    """No parameters."""
+
+
+class NoBody(Model):
+    """Nothing, or an empty object."""
+
+
+@dataclass(frozen=True)
+class Call(Generic[Query, Body]):
+    """One request, checked; `caller` is who the connection or the token says."""
+
+    served: Served
+    request: Request
+    caller: Caller
+    query: Query
+    body: Body
+
+    @property
+    def path(self) -> Mapping[str, str]:
+        """What stood in the path's places."""
+        return self.request.path_params
+
+    def header(self, name: str) -> str:
+        """Return a header, empty if it is missing."""
+        found: str = self.request.headers.get(name, "")
+        return found
+
+
+Handler = Callable[[Call[Any, Any]], Awaitable[Response]]
+
+
+@dataclass(frozen=True)
+class Route:
+    """One method on one path.
+
+    `is_open` routes ask nobody who he is. `answer` is the model of the JSON document.
+    """
+
+    method: Literal["GET", "POST"]
+    path: str
+    handler: Handler
+    summary: str
+    answer: type[BaseModel] | None
+    query: type[Model] = NoQuery
+    body: type[Model] = NoBody
+    media: str = JSON
+    is_open: bool = False
+    headers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its name in the OpenAPI document and in the metrics."""
+        return f"{self.method} {self.path}"
+
+
+def json_answer(document: Any, status: int = 200) -> Response:
+    """Return a document as the answer."""
+    return Response(orjson.dumps(document), status, media_type=JSON)
+
+
+def endpoint(route: Route, served: Served) -> Callable[[Request], Awaitable[Response]]:
+    """Return what Starlette calls for a route."""
+
+    async def answer(request: Request) -> Response:
+        began = perf_counter()
+        try:
+            response = await _answer(route, served, request)
+        except BaseException:
+            served.metrics.answered(route.name, "error", perf_counter() - began)
+            raise
+        status = f"{response.status_code // 100}xx"
+        served.metrics.answered(route.name, status, perf_counter() - began)
+        return response
+
+    return answer
+
+
+async def _answer(route: Route, served: Served, request: Request) -> Response:
+    caller = Caller("") if route.is_open else served.callers.caller(request.scope, request.headers)
+    query, body = _query(route, request), await _body(route, request)
+    _check_path(request)
+    return await route.handler(Call(served, request, caller, query, body))
+
+
+def _check_path(request: Request) -> None:
+    job_id = request.path_params.get("job_id")
+    if job_id is not None and not re.fullmatch(job_id_pattern, job_id):
+        raise UsageError("this is no job's id: expected letters, digits, '.', '_' and '-'")
+
+
+def _query(route: Route, request: Request) -> Model:
+    pairs = request.query_params.multi_items()
+    given = dict(pairs)
+    if len(given) != len(pairs):
+        raise UsageError("the query is wrong: a name stands there twice")
+    try:
+        return route.query.model_validate_strings(given)
+    except ValidationError as error:
+        raise usage_error(error, "query") from error
+
+
+async def _body(route: Route, request: Request) -> Model:
+    if request.method == "GET":
+        return NoBody()
+    raw = await request.body()
+    if not raw and route.body is NoBody:
+        return NoBody()
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media != JSON:
+        raise UsageError(f"the body is {media or 'of no type'!r}: expected {JSON}")
+    try:
+        return route.body.model_validate_json(raw)
+    except ValidationError as error:
+        raise usage_error(error, "body") from error

@@ -1,0 +1,181 @@
+"""The daemon: a site and its API in one process, until a signal or a fault ends both.
+
+    sockets bound ─▶ site opened (log, recovery) ─▶ loop at work ─▶ API answers ─▶ ready
+
+Whatever ends it, jobs run on: they are their supervisors', and the next start finds them again.
+"""
+
+import os
+import resource
+import signal
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import anyio
+import uvicorn
+from anyio.abc import TaskGroup
+
+from shunter.app.api.access.callers import Callers, PeerProtocol, user_name
+from shunter.app.api.access.tokens import Tokens, read_tokens
+from shunter.app.api.application import application
+from shunter.app.api.metrics import Metrics
+from shunter.app.api.served import Served
+from shunter.app.api.serving.sockets import BACKLOG, Listening, listening
+from shunter.app.api.stream import Stream
+from shunter.app.config.live import ServerSection
+from shunter.app.config.loading import LoadedConfig
+from shunter.app.live import Site, open_site
+from shunter.errors import ConfigError, ShunterError
+
+__all__ = ["Ready", "run_daemon"]
+
+Ready = Callable[[Site, Sequence[Listening]], None]
+"""Told once the daemon takes commands."""
+
+HEADER_S = 20
+GRACE_S = 3
+FILES_MOST = 65_536
+
+
+class QuietServer(uvicorn.Server):
+    """A server that leaves signals to the daemon, and says when it takes connections."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.is_up = anyio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        self.is_up.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+async def run_daemon(loaded: LoadedConfig, ready: Ready) -> None:
+    """Serve a cluster until SIGTERM or SIGINT.
+
+    Raises:
+        ConfigError: the config is of no live cluster, or a socket cannot be had.
+        RefusedError: another daemon has one of the sockets.
+        LogError: the log cannot be opened or written, or another daemon writes it.
+        BackendError: the backend failed for good.
+    """
+    server = loaded.config.server
+    tokens = _tokens(server)
+    _raise_file_limit()
+    with listening(server) as sockets:
+        async with open_site(loaded) as site:
+            callers = Callers(server.admins, tokens)
+            served = _served(site, callers)
+            try:
+                await _at_work(served, sockets, server, ready)
+            except BaseExceptionGroup as errors:
+                raise _first(errors) from errors
+
+
+def _served(site: Site, callers: Callers) -> Served:
+    def dated(at_us: int) -> str:
+        return site.wall(at_us).isoformat(timespec="milliseconds")
+
+    return Served(site, callers, Stream(site, dated), Metrics(site))
+
+
+async def _at_work(
+    served: Served, sockets: Sequence[Listening], section: ServerSection, ready: Ready
+) -> None:
+    """Run loop, stream and API side by side; the end of one is the end of all."""
+    server = QuietServer(_uvicorn_config(served, section))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_stop_on_signal, served.site, tasks)
+        tasks.start_soon(_say_ready, served, server, sockets, ready)
+        async with anyio.create_task_group() as work:
+            work.start_soon(_run_site, served, server)
+            work.start_soon(served.stream.run)
+            await server.serve([each.connection for each in sockets])
+            served.site.stop()
+        tasks.cancel_scope.cancel()
+
+
+async def _run_site(served: Served, server: QuietServer) -> None:
+    """Run the loop; when it ends, for whatever reason, the API ends."""
+    try:
+        await served.site.run()
+    finally:
+        served.is_ready = False
+        server.should_exit = True
+
+
+async def _stop_on_signal(site: Site, tasks: TaskGroup) -> None:
+    """Stop the site at the first signal; a second one does not wait for anything."""
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        count = 0
+        async for _ in signals:
+            count += 1
+            if count > 1:
+                tasks.cancel_scope.cancel()
+            site.stop()
+
+
+async def _say_ready(
+    served: Served, server: QuietServer, sockets: Sequence[Listening], ready: Ready
+) -> None:
+    await server.is_up.wait()
+    served.is_ready = True
+    ready(served.site, sockets)
+
+
+def _uvicorn_config(served: Served, section: ServerSection) -> uvicorn.Config:
+    tls = section.tls
+    return uvicorn.Config(
+        application(served),
+        http=PeerProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=HEADER_S,
+        timeout_graceful_shutdown=GRACE_S,
+        ssl_certfile=None if tls is None else tls.certificate,
+        ssl_keyfile=None if tls is None else tls.key,
+    )
+
+
+def _tokens(server: ServerSection) -> Tokens | None:
+    """Return the tokens of a config.
+
+    Raises:
+        ConfigError: one is for a user whose jobs this daemon cannot start.
+    """
+    if server.token_file is None:
+        return None
+    tokens, own = read_tokens(server.token_file), os.geteuid()
+    strangers = [user for user in tokens.users if own != 0 and user != user_name(own)]
+    if strangers:
+        raise ConfigError(
+            f"{server.token_file}: a daemon of {user_name(own)} starts jobs as {user_name(own)}, "
+            f"and there is a token of {', '.join(strangers)}; run it as root to serve others"
+        )
+    return tokens
+
+
+def _raise_file_limit() -> None:
+    """Allow as many open files as the system lets us: every follower is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_MOST if hard == resource.RLIM_INFINITY else min(hard, FILES_MOST)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _first(errors: BaseException) -> BaseException:
+    """Return the error of ours that ended the daemon, else the first of all."""
+    if not isinstance(errors, BaseExceptionGroup):
+        return errors
+    ours = errors.subgroup(ShunterError)
+    return _first((ours or errors).exceptions[0])

@@ -1,0 +1,123 @@
+"""From the body of a submission to what the site takes, whole arrays included.
+
+Secrets: where the value of a variable that is named secret stands in the command, the command says
+`{secret:NAME}` from here on, in the log and everywhere; the value is put back when a process of the
+job is started.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from shunter.app.api.models.submission import ArrayBody, SubmitBody
+from shunter.app.live.requests import Caller, Submission
+from shunter.app.live.site import Site
+from shunter.core.intake.admission import Admission
+from shunter.core.state import WAITING, Queue
+from shunter.errors import RefusedError, UsageError
+from shunter.events.values.ids import GpuType, JobId, QueueName, UserName
+from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec
+
+__all__ = ["ARRAY_INDEX", "array_of", "dry_run", "submission_of"]
+
+ARRAY_INDEX = "SHUNTER_ARRAY_INDEX"
+SECRET_LEAST = 4
+
+
+def submission_of(body: SubmitBody, key: str) -> Submission:
+    """Return the submission of a checked body; an array's is that of all its tasks.
+
+    Raises:
+        UsageError: a secret is so short that it cannot be told from other text.
+    """
+    return Submission(
+        command=_without_secrets(body),
+        directory=body.directory,
+        name=body.name,
+        queue=body.queue,
+        gpus=body.gpus,
+        gpu_types=body.gpu_types,
+        cpus_milli=round(body.cpus * 1000),
+        memory_mb=body.memory_mb,
+        priority=body.priority,
+        weight=body.weight,
+        time_limit_us=_us(body.time_limit_s),
+        suspend_mode=body.suspend_mode,
+        checkpoint_interval_us=_us(body.checkpoint_interval_s),
+        model=body.model,
+        batch_size=body.batch_size,
+        total_steps=body.total_steps,
+        max_level=body.max_level,
+        group=body.group,
+        after=tuple(
+            Dependency(JobId(each.job_id), DependsWhen(each.when)) for each in body.depends_on
+        ),
+        environment=body.environment,
+        key=key,
+    )
+
+
+def array_of(request: Submission, array: ArrayBody) -> list[Submission]:
+    """Return the submission of each task, with its index in its name, variable and key."""
+    return [
+        replace(
+            request,
+            array_index=index,
+            name=f"{request.name}/{index}" if request.name else "",
+            environment={**request.environment, ARRAY_INDEX: str(index)},
+            key=f"{request.key}/{index}" if request.key else "",
+        )
+        for index in array.indices
+    ]
+
+
+def dry_run(site: Site, request: Submission, by: Caller) -> dict[str, Any]:
+    """Return what would become of a submission now, without making it.
+
+    Raises:
+        RefusedError: it can never run here.
+    """
+    state = site.state
+    spec = JobSpec(
+        gpus=request.gpus,
+        user=UserName(by.user),
+        queue=QueueName(request.queue),
+        cpus_milli=request.cpus_milli,
+        memory_mb=request.memory_mb,
+        gpu_types=tuple(GpuType(name) for name in request.gpu_types),
+        max_level=request.max_level,
+    )
+    queue = state.queues.get(spec.queue) or Queue(spec.queue)
+    refusal = Admission(state.cluster).refusal(spec.demand(), spec.user, queue)
+    if refusal is not None:
+        raise RefusedError(
+            f"it can never run here: {refusal.reason}, needs {refusal.needed}, "
+            f"at most {refusal.most} {refusal.detail}"
+        )
+    waiting = sum(job.phase is WAITING for job in state.jobs.values())
+    free = sum(pool.gpus_free for pool in state.cluster.pools.values())
+    would = f"it would be accepted; {waiting} jobs wait, {free} GPUs are free"
+    return {
+        "schema_version": 1,
+        "id": "",
+        "ids": [],
+        "seq": site.committed,
+        "is_dry_run": True,
+        "would": would,
+    }
+
+
+def _without_secrets(body: SubmitBody) -> tuple[str, ...]:
+    command = body.command
+    for name in body.secrets:
+        value = body.environment[name]
+        if len(value) < SECRET_LEAST:
+            raise UsageError(
+                f"secrets: {name} has {len(value)} characters: expected {SECRET_LEAST} or more, "
+                "for others would be found everywhere in the command"
+            )
+        command = tuple(word.replace(value, f"{{secret:{name}}}") for word in command)
+    return command
+
+
+def _us(seconds: float | None) -> int | None:
+    return None if seconds is None else max(1, round(seconds * 1e6))

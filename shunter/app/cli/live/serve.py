@@ -1,0 +1,68 @@
+"""`shunter serve`: run a live cluster until it is told to stop."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shunter.app.cli import output
+from shunter.app.cli.options import ConfigFile, Settings, load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shunter.app.api.serving.sockets import Listening
+    from shunter.app.config import LoadedConfig
+    from shunter.app.live import Site
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(serve)
+
+
+def serve(
+    config: ConfigFile,
+    settings: Settings = None,
+    make_token: Annotated[
+        bool,
+        typer.Option(
+            "--make-token", help="Make server.token_file, with a token of yours, if it is missing."
+        ),
+    ] = False,
+) -> None:
+    """Run a live cluster until SIGTERM or SIGINT; its jobs run on after that.
+
+    Says on stderr when it takes commands, and where. A second daemon on the same socket or log is
+    refused.
+    """
+    import anyio
+
+    from shunter.app.api.serving.daemon import run_daemon
+
+    loaded = load(config, settings)
+    if make_token:
+        _make_token(loaded)
+    anyio.run(run_daemon, loaded, _say_ready)
+    output.note("stopped; jobs run on")
+
+
+def _say_ready(site: "Site", sockets: "Sequence[Listening]") -> None:
+    where = ", ".join(str(each.address) for each in sockets)
+    output.note(
+        f"ready: cluster {site.cluster_id}, term {site.term}, policy {site.policy}, on {where}"
+    )
+
+
+def _make_token(loaded: "LoadedConfig") -> None:
+    import os
+
+    from shunter.app.api.access.callers import user_name
+    from shunter.app.api.access.tokens import make_tokens
+    from shunter.errors import UsageError
+
+    path = loaded.config.server.token_file
+    if path is None:
+        raise UsageError("--make-token: expected server.token_file = 'FILE' in the config")
+    user = user_name(os.geteuid())
+    if make_tokens(path, user):
+        output.note(f"made {path} with a token of {user}")
