@@ -51,24 +51,24 @@ async def open_site(loaded: LoadedConfig) -> AsyncIterator[Site]:
     async with open_log(config.log.url, durable=True, frame_events=None, resume=True) as log:
         async with read_log(log) as reader:
             history = await read_history(reader)
-        start_us = _start_us(history)
+        begins_us = start_us(history)
         decider = decider_of(loaded, instant=False)
         cluster_id = history.identity.cluster_id
         try:
-            async with live_backend(loaded, cluster_id, log.term, start_us) as backend:
+            async with live_backend(loaded, cluster_id, log.term, begins_us) as backend:
                 recovery = recovery_of(history.state, await backend.inventory())
                 core = Scheduler(decider.policy, decider.rules, history.state)
                 core.view.open()
-                for fact in _opening(loaded, decider, history, log.term, start_us):
+                for fact in _opening(loaded, decider, history, log.term, begins_us):
                     core.emit(fact)
                 core.view.close()
-                events, effects = core.step(start_us, ())
+                events, effects = core.step(begins_us, ())
                 log.append(events)
                 await log.commit()
                 backend.recall(_unreachable(history.state))
                 recovery.adopt(backend)
-                await recovery.settle(backend, start_us)
-                await backend.perform(effects, start_us)
+                await recovery.settle(backend, begins_us)
+                await backend.perform(effects, begins_us)
                 yield Site(config, history.identity, core, backend, log)
         except BaseExceptionGroup as errors:
             raise the_one(errors) from errors
@@ -79,7 +79,7 @@ def _unreachable(state: State) -> tuple[NodeName, ...]:
     return tuple(name for name, one in state.cluster.servers.items() if one.health in gone)
 
 
-def _start_us(history: History) -> int:
+def start_us(history: History) -> int:
     """Return when a term begins: now, and never before the log ends."""
     if not history.state.seq:
         return 0

@@ -1,0 +1,69 @@
+"""A scheduler as a process of its own, which can be killed at any instant.
+
+The process is forked from one that has imported everything already, so that it is at work within
+milliseconds. What it is told to do, it does through its Site, as the API would.
+"""
+
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import anyio
+
+from shunter.app.config.loading import LoadedConfig
+from shunter.app.live import Site
+from shunter.errors import ShunterError
+from tests.live.site.sites import at_work
+
+Deed = Callable[[Site], Awaitable[None]]
+
+PATIENCE_S = 60.0
+
+
+class Daemon:
+    """A running scheduler process."""
+
+    def __init__(self, loaded: LoadedConfig, deed: Deed) -> None:
+        self.pid = os.fork()
+        if self.pid == 0:
+            os._exit(_serve(loaded, deed))
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL and wait until it is gone."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        self.wait()
+
+    def wait(self) -> int:
+        """Wait for its end; return its exit code, minus the signal that killed it."""
+        until_s = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until_s:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(0.005)
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        raise AssertionError("the daemon did not come to its end")
+
+
+def _serve(loaded: LoadedConfig, deed: Deed) -> int:
+    """Run a site and do a deed with it; return the exit code of the process."""
+
+    async def serve() -> None:
+        async with at_work(loaded) as site:
+            await deed(site)
+
+    try:
+        anyio.run(serve)
+    except ShunterError as error:
+        print(error, file=sys.stderr, flush=True)
+        return error.exit_code
+    except BaseException:  # noqa: BLE001 it is told, and the process ends
+        traceback.print_exc()
+        return 99
+    return 0

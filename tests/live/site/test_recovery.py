@@ -1,0 +1,262 @@
+"""Schedulers that die: what runs is found again, what ended is told, and nothing is lost."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from shunter.app.live import Site, Submission, open_site
+from shunter.app.live.history import History, Identity
+from shunter.app.live.keeping import superseded
+from shunter.app.live.opening import start_us
+from shunter.core.state import State
+from shunter.errors import ConfigError, LogError
+from shunter.events.facts.cluster import NodeAdded, NodeRemoved
+from shunter.events.facts.execution import AttemptLost, AttemptStarted
+from shunter.events.facts.jobs import JobFinished
+from shunter.events.facts.run import SchedulerStarted, SegmentSealed
+from shunter.events.kinds import Event
+from shunter.events.log import read_log
+from shunter.events.values.ids import JobId
+from tests.contracts.local_backends import empty
+from tests.live.site.daemons import Daemon
+from tests.live.site.sites import (
+    NOBODY,
+    at_work,
+    config,
+    events_until,
+    machine,
+    of,
+    outcome,
+    program,
+    verified,
+)
+
+pytestmark = pytest.mark.live
+
+# Marks its start and its end in one file; works for so long.
+MARKS = """
+import os, sys, time
+def mark(what):
+    with open(sys.argv[1], "a") as file:
+        file.write(f"{os.environ['SHUNTER_JOB']}.{os.environ['SHUNTER_ATTEMPT']} {what}\\n")
+mark("began")
+time.sleep(float(sys.argv[2]))
+mark("ended")
+"""
+J1 = JobId("j1")
+
+
+def marking(root: Path, seconds: float) -> Submission:
+    request = program(MARKS)
+    return replace(request, command=(*request.command, str(root / "marks"), str(seconds)))
+
+
+def marks(root: Path) -> list[str]:
+    path = root / "marks"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + 30
+    while not done():
+        assert time.monotonic() < until_s, "it did not come to that"
+        time.sleep(0.005)
+
+
+def daemon_with(root: Path, request: Submission, **changes: Any) -> Daemon:
+    """Start a scheduler process that submits a job and goes on for ever."""
+
+    async def submit(site: Site) -> None:
+        await site.submit(request, NOBODY)
+        await anyio.sleep_forever()
+
+    return Daemon(config(root, **changes), submit)
+
+
+async def all_events(root: Path) -> list[Event]:
+    async with read_log(str(root / "log.db")) as reader:
+        return [event async for event in reader.events()]
+
+
+async def ended(root: Path, job_id: JobId = J1) -> str:
+    """Open the cluster of a folder, wait until a job has ended, and say how."""
+    async with machine(root) as site:
+        return await outcome(site, job_id)
+
+
+def test_job_runs_on_under_the_next_scheduler(tmp_path: Path) -> None:
+    daemon = daemon_with(tmp_path, marking(tmp_path, 1.0))
+    wait_until(lambda: len(marks(tmp_path)) == 1)
+    daemon.kill()
+    assert anyio.run(ended, tmp_path) == "finished"
+    assert marks(tmp_path) == ["j1.1 began", "j1.1 ended"]
+    events = anyio.run(all_events, tmp_path)
+    assert len(of(events, AttemptStarted)) == 1
+    assert len(of(events, SchedulerStarted)) == 2
+    assert anyio.run(verified, tmp_path).divergence is None
+
+
+def test_end_that_no_scheduler_saw_is_told_by_the_next(tmp_path: Path) -> None:
+    daemon = daemon_with(tmp_path, marking(tmp_path, 0.3))
+    wait_until(lambda: len(marks(tmp_path)) == 1)
+    daemon.kill()
+    wait_until((tmp_path / "attempts/jobs/j1/1/status").exists)
+    assert anyio.run(ended, tmp_path) == "finished"
+    finished = of(anyio.run(all_events, tmp_path), JobFinished)
+    assert len(finished) == 1
+    assert finished[0].ended_us is not None
+    assert finished[0].ended_us < finished[0].at_us
+    assert len(marks(tmp_path)) == 2
+
+
+def test_scheduler_that_is_killed_ten_times_loses_nothing(tmp_path: Path) -> None:
+    daemon_with(tmp_path, marking(tmp_path, 2.0)).kill()
+    for _ in range(9):
+        daemon = Daemon(config(tmp_path), lambda _: anyio.sleep_forever())
+        time.sleep(0.1)
+        daemon.kill()
+    state = anyio.run(state_after_all, tmp_path)
+    assert len(marks(tmp_path)) == 2 * state.submitted
+    assert anyio.run(verified, tmp_path).divergence is None
+
+
+async def state_after_all(root: Path) -> State:
+    async with machine(root) as site:
+        await events_until(site, lambda _: not site.state.jobs)
+        return site.state
+
+
+@pytest.mark.asyncio
+async def test_second_scheduler_on_a_log_is_refused(tmp_path: Path) -> None:
+    async with machine(tmp_path):
+        with pytest.raises(LogError, match="is being written by another process"):
+            async with open_site(config(tmp_path)):
+                pass
+
+
+@pytest.mark.asyncio
+async def test_folder_of_another_cluster_is_refused(tmp_path: Path) -> None:
+    async with machine(tmp_path):
+        pass
+    other = config(tmp_path, log={"url": str(tmp_path / "other.db")})
+    with pytest.raises(ConfigError, match=r"root: .* holds the attempts of cluster"):
+        async with open_site(other):
+            pass
+
+
+@pytest.mark.asyncio
+async def test_attempt_whose_supervisor_died_with_the_scheduler_runs_anew(tmp_path: Path) -> None:
+    loaded = config(tmp_path)
+    async with at_work(loaded) as site:
+        await site.submit(marking(tmp_path, 0.5), NOBODY)
+        await events_until(site, lambda seen: bool(of(seen, AttemptStarted)))
+    empty(str(tmp_path / "attempts"))
+    async with machine(tmp_path) as site:
+        assert await outcome(site, J1) == "finished"
+    assert [mark for mark in marks(tmp_path) if mark.endswith("ended")] == ["j1.2 ended"]
+    assert len(of(await all_events(tmp_path), AttemptLost)) == 1
+
+
+@pytest.mark.asyncio
+async def test_servers_follow_the_config_while_nothing_runs_on_them(tmp_path: Path) -> None:
+    two = {"nodes": [{"name": "n0", "gpus": 2}, {"name": "n1", "gpus": 2}]}
+    async with machine(tmp_path, cluster=two) as site:
+        await outcome(site, await site.submit(program("pass", gpus=2), NOBODY))
+    one = {"nodes": [{"name": "n1", "gpus": 2}, {"name": "n2", "gpus": 4}]}
+    async with machine(tmp_path, cluster=one) as site:
+        assert await outcome(site, await site.submit(program("pass", gpus=4), NOBODY)) == "finished"
+    events = await all_events(tmp_path)
+    assert [event.node for event in of(events, NodeRemoved)] == ["n0"]
+    assert [event.node for event in of(events, NodeAdded)] == ["n0", "n1", "n2"]
+    assert (await verified(tmp_path)).divergence is None
+
+
+@pytest.mark.asyncio
+async def test_server_with_jobs_is_not_taken_out(tmp_path: Path) -> None:
+    async with at_work(config(tmp_path)) as site:
+        await site.submit(program("import time; time.sleep(60)"), NOBODY)
+        await events_until(site, lambda seen: bool(of(seen, AttemptStarted)))
+    other = {"nodes": [{"name": "n1", "gpus": 4}]}
+    with pytest.raises(ConfigError, match="jobs run on n0"):
+        async with open_site(config(tmp_path, cluster=other)):
+            pass
+    async with machine(tmp_path) as site:
+        await site.cancel(J1, NOBODY)
+        assert await outcome(site, J1) == "cancelled"
+
+
+@pytest.mark.asyncio
+async def test_policy_may_be_another_one_after_each_start(tmp_path: Path) -> None:
+    """Goal: a policy takes over in mid-log, oracles too, and all is decided again alike."""
+    names = ("fifo", "las", "srtf", "tiresias", "sjf", "ftf", "fifo_easy", "gittins")
+    for name in names:
+        section = {"name": name, "trigger": "event"}
+        async with at_work(config(tmp_path, policy=section)) as site:
+            for _ in range(6):
+                await site.submit(program("import time; time.sleep(0.1)", gpus=2), NOBODY)
+            await outcome(site, JobId(f"j{site.state.submitted - 4}"))
+    async with machine(tmp_path) as site:
+        await events_until(site, lambda _: not site.state.jobs)
+        assert set(site.state.ended.values()) == {"finished"}
+    verdict = await verified(tmp_path)
+    assert verdict.divergence is None
+    assert verdict.terms == len(names) + 1
+
+
+@pytest.mark.asyncio
+async def test_rounds_lie_on_their_grid(tmp_path: Path) -> None:
+    section = {"trigger": "round", "round": "200ms", "name": "las"}
+    for _ in range(2):
+        async with at_work(config(tmp_path, policy=section)) as site:
+            for _ in range(4):
+                await site.submit(program("import time; time.sleep(0.1)", gpus=2), NOBODY)
+            await events_until(site, lambda _: not site.state.jobs)
+    assert (await verified(tmp_path)).divergence is None
+    empty(str(tmp_path / "attempts"))
+
+
+@pytest.mark.asyncio
+async def test_long_log_is_sealed_and_still_tells_everything(tmp_path: Path) -> None:
+    short = {"snapshot_every": 25, "seal_after": 60}
+    loaded = config(tmp_path, log=short)
+    for _ in range(2):
+        async with at_work(loaded) as site:
+            for _ in range(12):
+                await outcome(site, await site.submit(program("pass"), NOBODY))
+    async with at_work(loaded) as site:
+        seqs: list[int] = []
+        async for seq, _ in site.follow(0):
+            seqs.append(seq)
+            if seq == site.committed:
+                break
+        assert seqs == list(range(1, site.committed + 1))
+        assert site.state.submitted == 24
+    async with read_log(str(tmp_path / "log.db")) as reader:
+        assert len(await reader.segments()) >= 2
+        assert of([event async for event in reader.events()], SegmentSealed)
+        await reader.verify(schema=True)
+    verdict = await verified(tmp_path)
+    assert verdict.divergence is None
+    assert verdict.snapshots >= 3
+    empty(str(tmp_path / "attempts"))
+
+
+def test_term_begins_after_the_log_even_if_the_clock_went_back() -> None:
+    born_tomorrow = Identity("c", datetime.now(UTC) + timedelta(days=1))
+    assert start_us(History(born_tomorrow, State(seq=9, now_us=500))) == 501
+    born_yesterday = Identity("c", datetime.now(UTC) - timedelta(days=1))
+    assert start_us(History(born_yesterday, State(seq=9, now_us=500))) >= 86_400_000_000
+
+
+def test_of_old_snapshots_one_in_a_while_stays() -> None:
+    seqs = [5_000 * number for number in range(1, 200)]
+    gone = superseded(seqs)
+    left = [seq for seq in seqs if seq not in gone]
+    assert left == [5_000, 250_000, 500_000, 750_000, 990_000, 995_000]
+    assert superseded(left) == []
