@@ -4,18 +4,26 @@
 native/compile.py). A twin is used only while the source it was made from lies here unchanged, as
 with the interpreter's own `__pycache__`; otherwise, and wherever SHUNTER_PURE=1 is set, the source
 is imported. Both decide the same, bit for bit. Importing this module, as the package itself does
-before all others, lets imports find the twins.
+before all others, lets imports find the twins. Training scripts import it too, below `shunter.train`:
+it must be readable to Python 3.8.
 """
+
+from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+    Stamp = list[int]
 
 __all__ = ["PURE", "CompiledTwins", "stamp_of", "twins_folder", "use_twins"]
 
@@ -23,7 +31,6 @@ PURE = "SHUNTER_PURE"
 """The environment variable that asks for the sources."""
 
 MANIFEST = "manifest.json"
-Stamp = list[int]
 
 
 def twins_folder(package: Path) -> Path:
