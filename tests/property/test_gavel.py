@@ -10,15 +10,17 @@ from hypothesis import strategies as st
 from shunter.app.replaying.verification import Verifier
 from shunter.core.digest import state_digest
 from shunter.core.placement import PLACEMENTS
+from shunter.core.state import Job
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events import PlanRejected, SchedulerStarted, encode_record
 from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.corrected import GavelPolicy
 from shunter.policies.gavel.corrected.catalogue import OBJECTIVES, Chosen
+from shunter.policies.gavel.corrected.choosing import Candidate, Room, choose
 from shunter.policies.gavel.corrected.policy import Timing
-from shunter.policies.gavel.mechanism import Claim, Fractions, Wanted
+from shunter.policies.gavel.mechanism import Claim, Fractions, Ledger, Wanted, carried
 from tests.commanded import Commanded
-from tests.factories import Outcome, run
+from tests.factories import Outcome, job_spec, run
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import Recorded, rebuilt
 
@@ -163,3 +165,41 @@ def test_identical_jobs_get_identical_targets(wanted: Wanted) -> None:
             assert (
                 fractions[(JobId(f"{claim.job_id}a"),)] == fractions[(JobId(f"{claim.job_id}b"),)]
             )
+
+
+ROUNDS, ROUNDS_OFF_MOST = 300, 4.0
+
+
+@settings(max_examples=15, deadline=None)
+@given(wanted=problems(gangs=(1,)))
+def test_time_received_stays_within_rounds_of_the_targets(wanted: Wanted) -> None:
+    """However long it goes on, so shares converge: here to within 4 / 300 of all time."""
+    fractions = answered(OBJECTIVES["max_min_fairness"](Chosen()), wanted)
+    ledger = Ledger(list(wanted.gpus), carried(10.0))
+    for claim in wanted.claims:
+        ledger.add((claim.job_id,))
+    ledger.reset(fractions, 0.0)
+    jobs = [job_asking(claim, ordinal) for ordinal, claim in enumerate(wanted.claims)]
+    got = {(job.job_id, name): 0.0 for job in jobs for name in wanted.gpus}
+    for number in range(ROUNDS):
+        ledger.pass_time(float(number))
+        rates = [
+            {name: wanted.rate(claim, name) for name in wanted.gpus} for claim in wanted.claims
+        ]
+        candidates = [Candidate(job, rate) for job, rate in zip(jobs, rates, strict=True)]
+        choice = choose(ledger, candidates, Room(dict(wanted.gpus), {}))
+        for job_id, (_, gpu_type) in choice.chosen.items():
+            ledger.credit((job_id,), gpu_type, 1.0)
+            got[job_id, gpu_type] += 1.0
+
+    behind = [
+        part * ROUNDS - got[gang[0], name]
+        for gang, row in fractions.items()
+        for name, part in row.items()
+    ]
+    assert max(behind) <= ROUNDS_OFF_MOST
+
+
+def job_asking(claim: Claim, ordinal: int) -> Job:
+    spec = job_spec(claim.kind.gpus)
+    return Job(claim.job_id, ordinal, spec, spec.demand(), 0)

@@ -1,13 +1,14 @@
-"""Who runs in a turn: the pairs of job and GPU type with the highest priorities first.
+"""Who runs in a turn: the pairs of job and GPU type that are owed most time first.
 
 That is the paper's loop (OSDI 2020, section 5, algorithm 1) over all types at once: the highest
-priority of all is served, and what conflicts with it is gone. Of equals, who runs there already
+claim of all is served, and what conflicts with it is gone. Of equals, who runs there already
 stays. What is left over then goes to those with no claim left, on the fastest type with room, so
 that no GPU idles for which there is work.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from shunter.core.planning.guards import Band
 from shunter.core.state import Job
@@ -76,8 +77,8 @@ def choose(ledger: Ledger, candidates: Sequence[Candidate], room: Room) -> Choic
             if rate <= 0 or job.spec.gpus > room.gpus[gpu_type]:
                 continue
             priority, _, target = ledger.rank((job.job_id,), gpu_type)
-            best[job.job_id] = max(best.get(job.job_id, 0.0), priority)
             if target > 0:
+                best[job.job_id] = max(best.get(job.job_id, -inf), priority)
                 stays = candidate.on != gpu_type
                 head = not candidate.starves
                 claims.append((head, -priority, stays, -target, job.ordinal, gpu_type, candidate))
@@ -86,7 +87,7 @@ def choose(ledger: Ledger, candidates: Sequence[Candidate], room: Room) -> Choic
         if candidate.job.job_id not in choice.chosen:
             choice.take(candidate, gpu_type)
     rest = [each for each in candidates if each.job.job_id not in choice.chosen]
-    rest.sort(key=lambda each: (not each.starves, -best.get(each.job.job_id, 0.0)))
+    rest.sort(key=lambda each: (not each.starves, -best.get(each.job.job_id, -inf)))
     for candidate in rest:
         for gpu_type in _by_speed(candidate):
             if choice.take(candidate, gpu_type):

@@ -7,6 +7,9 @@ not known at all, every GPU type counts the same.
 Deviation: targets are computed at the next plan after anything changed, and what jobs are still
 owed is carried over; the paper counts from nothing, and the public code waits 1,920 s at least.
 
+Deviation: jobs go by the time they are owed, target × time − received, not by the ratio of the two:
+shares then stay within a few rounds of their targets, where ratios let them drift by a dozen.
+
 Deviation: within a turn free GPUs go to waiting jobs at once.
 """
 

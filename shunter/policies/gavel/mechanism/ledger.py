@@ -132,7 +132,8 @@ class Ledger:
                 if gpu_type in old and target:
                     owed_s = old[gpu_type] * elapsed_s - received_s[gpu_type]
                 self.deficit_s[gang][gpu_type] = owed_s
-                received_s[gpu_type] = min(max(target * window_s - owed_s, 0.0), window_s)
+                owed_s = min(max(owed_s, -0.5 * window_s), 0.5 * window_s)
+                received_s[gpu_type] = target * window_s - owed_s
         self.reset_at_s, self.fractions, self.is_dirty = now_s, fractions, False
         self.pass_time(now_s)
 
@@ -143,13 +144,19 @@ class Ledger:
     def share(self, gang: Gang, gpu_type: GpuType) -> float:
         """Return the fraction a gang has received of the time all gangs were on a type."""
         whole_s = self.whole_s[gpu_type]
-        return self.received_s[gang][gpu_type] / whole_s if whole_s else 0.0
+        return max(0.0, self.received_s[gang][gpu_type]) / whole_s if whole_s else 0.0
 
     def rank(self, gang: Gang, gpu_type: GpuType) -> tuple[float, float, float]:
-        """Return what gangs that can run on a type are ordered by, the highest first."""
+        """Return what gangs that can run on a type are ordered by, the highest first.
+
+        The priority, the deficit and the target; within a window, the time that is owed instead of
+        the priority.
+        """
         target = self.target(gang, gpu_type)
         deficit_s = self.deficit_s[gang][gpu_type]
         if target == 0:
             return 0.0, deficit_s, target
         received_s = self.received_s[gang][gpu_type]
+        if self.rules.window_s:
+            return target * self.whole_s[gpu_type] - received_s, 0.0, target
         return priority(target, received_s, self.whole_s[gpu_type]), deficit_s, target
