@@ -1,6 +1,8 @@
 """What jobs and disks do to the local backend: after each fault, everything is settled."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -17,6 +19,7 @@ from shunter.backends.node import attempts
 from shunter.core.effects import Effect, Launch, Resume, Suspend, Terminate
 from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.events.facts.execution import (
+    AttemptLost,
     AttemptStarted,
     GpusReleased,
     JobSuspended,
@@ -258,6 +261,18 @@ async def test_steps_and_speed_become_profiles(tmp_path: Path) -> None:
         assert 0.02 <= sample.batch_s < 1.0
         assert sample.memory_mb
         assert sample.cpus is not None
+
+
+async def test_supervisor_that_is_killed_is_missed_without_a_patrol(tmp_path: Path) -> None:
+    """Goal: its end wakes the daemon. Method: no patrol comes while this test has patience."""
+    async with machine(tmp_path, patrol_s=600.0) as backend:
+        await order(backend, launching(SLEEPS))
+        await seen_until(backend, AttemptStarted)
+        await shows(output(tmp_path), "up")
+        (known,) = await backend.inventory()
+        os.kill(known["started"]["pid"], signal.SIGKILL)
+        told = await seen_until(backend, AttemptLost)
+        assert [type(seen) for seen in told] == [AttemptLost]
 
 
 @pytest.fixture

@@ -1,0 +1,99 @@
+"""What an attempt's records become, across terms and boots."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shunter.backends.inbox import Inbox
+from shunter.backends.local.watch import Watch
+from shunter.backends.node.records import boot_id
+from shunter.core.intake.inputs import AttemptExited, Input
+from shunter.events.facts.execution import (
+    AttemptLost,
+    AttemptStarted,
+    CheckpointSaved,
+    LaunchFailed,
+    SuspendAcknowledged,
+)
+from shunter.events.values.ids import JobId
+
+AT_US = 77
+NOTES = [
+    {"what": "requested", "mode": "cooperative", "at_ns": 1},
+    {"what": "acknowledged", "at_ns": 2},
+    {"what": "dropped", "file": "stdout.0", "bytes": 9, "at_ns": 3},
+    {"what": "saved", "checkpoint": "c", "step": 4, "bytes": 5, "at_ns": 4},
+]
+
+
+def started(boot: str) -> dict[str, Any]:
+    return {"pid": 1, "boot": boot, "started_ns": 10, "port": 20_000, "gpus": [], "ranks": []}
+
+
+def ended(ended_ns: int) -> dict[str, Any]:
+    return {"code": 3, "suspended": False, "why": "", "saved": False, "ended_ns": ended_ns}
+
+
+def put(folder: Path, **records: Any) -> None:
+    for name, record in records.items():
+        (folder / name).write_text(json.dumps(record))
+
+
+def told(watch: Watch, inbox: Inbox) -> list[Input]:
+    known, notes = watch.look()
+    return [stamped(AT_US) for stamped in watch.tell(known, notes, inbox)]
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> Watch:
+    return Watch(JobId("j0"), 1, str(tmp_path))
+
+
+def test_end_before_a_boot_of_the_machine_has_the_instant_of_its_seeing(
+    tmp_path: Path, watch: Watch
+) -> None:
+    put(tmp_path, started=started("another boot"), status=ended(ended_ns=5))
+    assert told(watch, Inbox(start_us=50))[-1] == AttemptExited(
+        AT_US, JobId("j0"), 1, 3, released=True, ended_us=AT_US
+    )
+
+
+def test_end_of_this_boot_has_its_own_instant(tmp_path: Path, watch: Watch) -> None:
+    inbox = Inbox(start_us=50)
+    put(tmp_path, started=started(boot_id()), status=ended(inbox._begun_ns + 60_000))
+    exited = told(watch, inbox)[-1]
+    assert isinstance(exited, AttemptExited)
+    assert exited.ended_us == 60
+
+
+def test_attempt_that_a_boot_cut_short_is_lost_once(tmp_path: Path, watch: Watch) -> None:
+    put(tmp_path, started=started("another boot"))
+    assert [type(seen) for seen in told(watch, Inbox())] == [AttemptStarted, AttemptLost]
+    assert told(watch, Inbox()) == []
+
+
+def test_attempt_without_a_trace_never_began(watch: Watch) -> None:
+    assert [type(seen) for seen in told(watch, Inbox())] == [LaunchFailed]
+
+
+def test_only_notes_that_become_facts_count_as_told(tmp_path: Path) -> None:
+    put(tmp_path, started=started(boot_id()))
+    (tmp_path / "journal").write_text("".join(json.dumps(note) + "\n" for note in NOTES))
+    kinds = []
+    for noted in (0, 1, 2):
+        watch = Watch(JobId("j0"), 1, str(tmp_path), told_start=True, told_notes=noted)
+        kinds.append([type(seen) for seen in told(watch, Inbox())[:-1]])
+    assert kinds == [[SuspendAcknowledged, CheckpointSaved], [CheckpointSaved], []]
+
+
+def test_watch_has_news_when_a_record_or_a_note_appears(tmp_path: Path, watch: Watch) -> None:
+    put(tmp_path, started=started(boot_id()))
+    (tmp_path / "journal").write_text(json.dumps(NOTES[0]) + "\n")
+    watch.is_awaited = True
+    watch.look()
+    assert not watch.may_have_news()
+    with (tmp_path / "journal").open("a") as file:
+        file.write(json.dumps(NOTES[1]) + "\n")
+    assert watch.may_have_news()
