@@ -7,6 +7,7 @@
     ├── NotFoundError             3  no such job, log, policy or file
     ├── UnreachableError          4  no daemon answers, or it cannot act now
     ├── RefusedError              5  not allowed: identity, ownership, quota, conflict
+    ├── JobFailedError            1  a job one waited for failed; carries its exit status
     ├── IllegalEventError         1  the log does not fit the state: stop, never skip
     ├── PlanError                 1  a policy broke an invariant: refuse that change
     ├── BackendError              1  the world said no: `retryable` decides
@@ -28,6 +29,7 @@ __all__ = [
     "BackendError",
     "ConfigError",
     "IllegalEventError",
+    "JobFailedError",
     "LogDamagedError",
     "LogError",
     "LogExistsError",
@@ -84,6 +86,15 @@ class RefusedError(ShunterError):
     """The daemon knows what is asked and does not allow it to this caller, or not now."""
 
     exit_code: ClassVar[int] = 5
+
+
+class JobFailedError(ShunterError):
+    """A job that somebody waited for failed, ran out of time, or was rejected."""
+
+    def __init__(self, message: str, exit_status: int | None = None) -> None:
+        """Keep the exit code of its processes; None where nobody saw one."""
+        super().__init__(message)
+        self.exit_status = exit_status
 
 
 class IllegalEventError(ShunterError):

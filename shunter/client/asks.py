@@ -1,0 +1,194 @@
+"""Requests and answers as data, the same for both clients: what is asked, and what errors become.
+
+An answer is the JSON document itself, under the names that docs/reference/http-api.md gives.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypedDict
+from urllib.parse import quote
+
+import orjson
+
+from shunter.errors import (
+    NotFoundError,
+    RefusedError,
+    ShunterError,
+    UnreachableError,
+    UsageError,
+)
+
+__all__ = [
+    "Answer",
+    "Ask",
+    "JobOptions",
+    "act",
+    "error_of",
+    "read",
+    "submission",
+    "token_from",
+    "value_of",
+]
+
+Answer = dict[str, Any]
+"""A JSON document."""
+
+V1 = "/api/v1"
+_ERRORS: dict[str, type[ShunterError]] = {
+    "usage": UsageError,
+    "too_large": UsageError,
+    "unauthenticated": RefusedError,
+    "refused": RefusedError,
+    "not_found": NotFoundError,
+    "unavailable": UnreachableError,
+}
+
+
+class JobOptions(TypedDict, total=False):
+    """What may be said of a job beside its command; sizes are of the whole job.
+
+    `after` are ids of jobs that must have ended well, or pairs (id, "ok" or "any"). `array` is
+    (first, last, step, how many at once or None). `environment` are values that the job gets and
+    no log holds. `key` makes a submission happen once, however often it is sent.
+    """
+
+    name: str
+    queue: str
+    group: str
+    gpus: int
+    cpus: float
+    memory_mb: int
+    gpu_types: Sequence[str]
+    max_level: str
+    model: str
+    batch_size: int
+    total_steps: int
+    priority: int
+    weight: float
+    time_limit_s: float
+    suspend_mode: str
+    checkpoint_interval_s: float
+    after: Sequence[str | tuple[str, str]]
+    array: tuple[int, int, int, int | None]
+    directory: str
+    environment: Mapping[str, str]
+    secrets: Sequence[str]
+    dry_run: bool
+    key: str
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request."""
+
+    method: str
+    path: str
+    params: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+
+
+def read(path: str, *parts: str, **params: object) -> Ask:
+    """Return a request that changes nothing; parameters that are None are left out.
+
+    Args:
+        path: below /api/v1, with `{}` for each part.
+        parts: ids and names; they cannot leave their place in the path.
+        params: the query.
+    """
+    said = {name: _text(value) for name, value in params.items() if value is not None}
+    return Ask("GET", _path(path, parts), said)
+
+
+def act(path: str, *parts: str, body: Mapping[str, object] | None = None) -> Ask:
+    """Return a request that changes something."""
+    if body is None:
+        return Ask("POST", _path(path, parts))
+    return Ask(
+        "POST",
+        _path(path, parts),
+        headers={"Content-Type": "application/json"},
+        body=orjson.dumps(body),
+    )
+
+
+def submission(command: Sequence[str], options: JobOptions, key: str) -> Ask:
+    """Return the request that submits a job or an array."""
+    body: dict[str, object] = {
+        name: value for name, value in options.items() if name not in ("after", "array", "key")
+    }
+    body["command"] = list(command)
+    body["environment"] = dict(options.get("environment", {}))
+    if "after" in options:
+        body["depends_on"] = [_dependency(each) for each in options["after"]]
+    if "array" in options:
+        first, last, step, at_once = options["array"]
+        body["array"] = {"first": first, "last": last, "step": step, "at_once": at_once}
+    headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+    return Ask("POST", f"{V1}/jobs", headers=headers, body=orjson.dumps(body))
+
+
+def value_of(status: int, content: bytes) -> Answer:
+    """Return the document of an answer.
+
+    Raises:
+        ShunterError: it is one of the errors of the daemon, as that named it.
+        UnreachableError: whoever answered is no daemon of ours.
+    """
+    if status >= 400:
+        raise error_of(status, content)
+    try:
+        found = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise UnreachableError("what answers there is no daemon of Shunter's") from error
+    if not isinstance(found, dict):
+        raise UnreachableError("what answers there is no daemon of Shunter's")
+    return found
+
+
+def error_of(status: int, content: bytes) -> ShunterError:
+    """Return the error that an answer stands for."""
+    try:
+        problem = orjson.loads(content)["error"]
+        lines = [str(problem["message"]), *map(str, problem.get("faults", ()))]
+        kind = _ERRORS.get(problem["code"], ShunterError)
+    except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
+        return UnreachableError(f"what answers there is no daemon of Shunter's (status {status})")
+    return kind("\n".join(lines))
+
+
+def token_from(environ: Mapping[str, str]) -> str | None:
+    """Return the token that the environment names; None: none.
+
+    Raises:
+        UsageError: SHUNTER_TOKEN_FILE cannot be read or holds none.
+    """
+    if token := environ.get("SHUNTER_TOKEN"):
+        return token
+    path = environ.get("SHUNTER_TOKEN_FILE")
+    if not path:
+        return None
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise UsageError(f"SHUNTER_TOKEN_FILE: {path}: {os.strerror(error.errno or 0)}") from error
+    words = [line.split("#", 1)[0].split() for line in lines]
+    token = next((found[0] for found in words if found), None)
+    if token is None:
+        raise UsageError(f"SHUNTER_TOKEN_FILE: {path} holds no token")
+    return token
+
+
+def _path(path: str, parts: Sequence[str]) -> str:
+    return V1 + path.format(*(quote(part, safe="") for part in parts))
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _dependency(each: str | tuple[str, str]) -> dict[str, str]:
+    job_id, when = (each, "ok") if isinstance(each, str) else each
+    return {"job_id": job_id, "when": when}
