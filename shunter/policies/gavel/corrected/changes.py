@@ -42,7 +42,7 @@ class Told:
 
 
 def changes_of(told: Told, candidates: Sequence[Candidate], view: View) -> tuple[Change, ...]:
-    """Return suspensions, then moves and starts; gangs that trade places in a circle do both."""
+    """Return suspensions, moves and starts; gangs that move in a circle do both."""
     places = told.seats.places
     suspended: list[Change] = []
     placed: list[Change] = []
@@ -79,7 +79,7 @@ def _suspend(
 
 
 def _untangled(moves: dict[JobId, Move], view: View) -> tuple[list[Change], list[Change]]:
-    """Return what breaks circles, and the moves in an order in which each finds its GPUs free."""
+    """Return what breaks circles, and moves that find their GPUs free in turn."""
     held = {job_id: _masks(view.jobs[job_id].allocation) for job_id in moves}
     straight: list[Change] = []
     pending = dict(moves)
@@ -116,7 +116,7 @@ def waits_of(
     *,
     every: bool,
 ) -> Iterator[tuple[JobId, Wait]]:
-    """Yield what holds back each job that waits, where it is not recorded already (or all)."""
+    """Yield what holds back each job that waits, where it is new (or all)."""
     for candidate in waiting:
         job = candidate.job
         if job.job_id in told.seats.places:

@@ -34,7 +34,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The GPUs of each type that candidates share, and those their queues may still use."""
+    """The GPUs of each type that candidates share, and what queues may use."""
 
     gpus: dict[GpuType, int]
     quotas: dict[QueueName, int]
@@ -42,7 +42,7 @@ class Room:
 
 @dataclass(slots=True)
 class Choice:
-    """Who is to run on which type, in the order in which they were chosen; `spare` without claim.
+    """Who is to run on which type, in order of choice; `spare` without claim.
 
     `room` is what is left of each type, `quota_free` of each queue that has a quota.
     """

@@ -1,4 +1,4 @@
-"""Jobs without GPUs: no objective divides anything among them, so they start where there is room."""
+"""Jobs without GPUs, among whom no objective divides anything: they start where there is room."""
 
 from collections.abc import Iterator
 

@@ -55,7 +55,7 @@ class GavelMemory:
     problem: str = ""
 
     def take(self, event: TargetsSet) -> None:
-        """Go by new targets; where there was no answer, by the last ones until something changes."""
+        """Go by new targets; where there was no answer, by the last ones."""
         self.asked_us, self.problem = event.at_us, ""
         if event.status == SOLVED:
             self.ledger.reset(fractions_of(event.targets), seconds(event.at_us))

@@ -41,7 +41,7 @@ class _Named:
 
 
 class Allox(_Named):
-    """The least sum of finish times, by assignment to queues; jobs of one GPU (Gavel)."""
+    """The least sum of finish times, by assignment; jobs of one GPU (Gavel)."""
 
     name = "allox"
 
@@ -53,7 +53,7 @@ class FinishTimeFairness(_Named):
 
 
 class Hierarchical(_Named):
-    """Fairness by weight across users, queues or groups; fairness or FIFO inside (Gavel)."""
+    """Fairness across users, queues or groups; that or FIFO inside (Gavel)."""
 
     name = "hierarchical"
 
@@ -107,6 +107,6 @@ class ShortestJobFirst(_Named):
 
 
 class WaterFilling(_Named):
-    """The least normalised throughput is the largest, then the next, and so on (Gavel)."""
+    """The least normalised throughput is the largest, then the next (Gavel)."""
 
     name = "water_filling"

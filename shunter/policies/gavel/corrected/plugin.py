@@ -83,7 +83,7 @@ class GavelParams(GavelOptions):
 
 
 class Gavel:
-    """Target shares of time on each GPU type by an objective, and turns that follow them."""
+    """Target shares of time on GPU types by an objective, and turns that follow."""
 
     name = "gavel"
     oracle = False

@@ -55,7 +55,7 @@ _WHOLE = 1.0 - 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long turns and windows are, and how often targets are computed, in microseconds.
+    """How long turns and windows are, and how often targets are computed.
 
     `least_us` is the least time between two computations, `most_us` (0: none) the most.
     """
@@ -90,7 +90,7 @@ class GavelPolicy:
         return replace(self, table=table)
 
     def start(self, view: View) -> GavelMemory:
-        """Return the memory for a cluster as it is; the targets that were set last still hold."""
+        """Return the memory for a cluster as it is; the last targets still hold."""
         timing = self.timing
         rules = carried(seconds(timing.window_us), seconds(timing.least_us))
         memory = GavelMemory(Ledger([], rules))
@@ -215,8 +215,8 @@ class GavelPolicy:
         unknown = sorted(name for name in memory.room if name not in self.prices)
         if unknown:
             raise ConfigError(
-                f"policy.params.{self.name}.prices: no price of {', '.join(unknown)}; give each GPU type "
-                "of the cluster its dollars an hour"
+                f"policy.params.{self.name}.prices: no price of {', '.join(unknown)}; "
+                "give each GPU type of the cluster its dollars an hour"
             )
 
     def _candidates(self, memory: GavelMemory, view: View) -> list[Candidate]:
@@ -255,7 +255,7 @@ def is_contended(memory: GavelMemory) -> bool:
 
 
 def _room(candidates: Sequence[Candidate], view: View) -> Room:
-    """Return the GPUs and quotas that candidates share: what is free, and what they hold."""
+    """Return what candidates share: what is free, and what they hold."""
     gpus = {GpuType(name): pool.gpus_free for name, pool in view.pools.items()}
     quotas = {
         name: view.quota_free(name)

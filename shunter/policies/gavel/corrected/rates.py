@@ -24,7 +24,7 @@ NOTABLE: Final = 0.1
 
 @dataclass(slots=True)
 class Measured:
-    """Steps a second by job and GPU type, and how far each job was when it last said so.
+    """Steps a second by job and GPU type, and how far each job was.
 
     `used` are the averages with which fractions were computed last.
     """
@@ -34,7 +34,7 @@ class Measured:
     steps: dict[JobId, int] = field(default_factory=dict)
 
     def sample(self, job_id: JobId, gpu_type: GpuType, batch_s: float) -> bool:
-        """Take a sample in; say whether the job is notably faster or slower than was thought."""
+        """Take a sample in; say whether the job's pace is notably another one."""
         known = self.rates.setdefault(job_id, {})
         rate, before = 1.0 / batch_s, known.get(gpu_type)
         known[gpu_type] = rate if before is None else before + WEIGHT * (rate - before)
@@ -60,7 +60,7 @@ class Rates:
     room: Mapping[GpuType, int]
 
     def of(self, job: Job) -> dict[GpuType, float]:
-        """Return steps a second by type; 0 where it cannot run, 1 everywhere if nobody knows."""
+        """Return steps a second by type; 0 where it cannot run, 1 if nobody knows."""
         spec = job.spec
         fits = [
             name

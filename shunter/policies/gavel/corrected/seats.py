@@ -1,4 +1,4 @@
-"""Where the chosen jobs go: those that stay keep their GPUs, the rest goes where the placement says.
+"""Where the chosen jobs go: those that stay keep their GPUs, a placement finds some for the rest.
 
 Larger gangs are placed first. A gang that finds no place (its CPUs or memory are short, or its GPUs
 too far apart) leaves room, which goes to whoever fits, in the order of the choice; one that was to
@@ -23,7 +23,7 @@ __all__ = ["Seats", "demand_of", "seat"]
 
 @dataclass(slots=True)
 class Seats:
-    """Where candidates run from now on; `misfits` are those that found no place, and why."""
+    """Where candidates run from now on; why `misfits` found no place."""
 
     places: dict[JobId, tuple[GpuType, Allocation]] = field(default_factory=dict)
     misfits: dict[JobId, Reason] = field(default_factory=dict)
@@ -103,7 +103,7 @@ def _fill_up(seats: Seats, candidates: Sequence[Candidate], choice: Choice, usin
 
 
 def _after_leaving(leavers: Sequence[Job], view: View) -> dict[str, Pool]:
-    """Return copies of the pools where the GPUs, CPUs and memory of some jobs are free."""
+    """Return copies of the pools where what some jobs have is free."""
     scratch = {name: pool.copied() for name, pool in view.pools.items()}
     for job in leavers:
         for share in job.allocation.shares:

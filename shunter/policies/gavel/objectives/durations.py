@@ -21,6 +21,7 @@ class Makespan:
     agnostic: bool = False
     literal: bool = False
     everywhere: GpuType | None = None
+    packed: bool = False
 
     def fractions(self, wanted: Wanted) -> Fractions:
         """Return the centre of all shares with the least makespan, or close to it."""
@@ -30,12 +31,12 @@ class Makespan:
         found = arrays_of(wanted, agnostic=self.agnostic, everywhere=self.everywhere)
         literal = self.literal
         solve = fairness.relaxed_total_duration if literal else fairness.least_total_duration
-        return divided(wanted, found, [found.left], solve, literal=literal)
+        return divided(wanted, found, [found.left], solve, literal=literal, packed=self.packed)
 
 
 @dataclass(slots=True)
 class FinishTimes:
-    """The worst ratio of finish times is the least: here, over alone on an equal part.
+    """The worst ratio of finish times, here over alone, is the least.
 
     `alone_s` is how long a job would have taken so far on its own part, as that has changed;
     `rates` and `left` are those of the last time, by which that goes on. A job's time alone is
@@ -45,6 +46,7 @@ class FinishTimes:
     agnostic: bool = False
     literal: bool = False
     everywhere: GpuType | None = None
+    packed: bool = False
     alone_s: dict[JobId, float] = field(default_factory=dict)
     rates: dict[JobId, float] = field(default_factory=dict)
     left: dict[JobId, int] = field(default_factory=dict)
@@ -76,4 +78,6 @@ class FinishTimes:
         spent_s = np.array([self.alone_s[claim.job_id] for claim in wanted.claims])
         rates = np.array([self.rates[claim.job_id] for claim in wanted.claims])
         columns = [found.ages_s, found.left, spent_s + found.left / rates]
-        return divided(wanted, found, columns, finish_time_fairness, literal=self.literal)
+        return divided(
+            wanted, found, columns, finish_time_fairness, literal=self.literal, packed=self.packed
+        )

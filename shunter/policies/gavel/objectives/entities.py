@@ -14,7 +14,7 @@ __all__ = ["Hierarchical"]
 
 @dataclass(frozen=True, slots=True)
 class Hierarchical:
-    """Entities by `weights`, 1 where none is given; `inside` says how each divides its part."""
+    """Entities by `weights`, 1 for others; `inside` is how each divides its part."""
 
     weights: dict[str, float] = field(default_factory=dict)
     inside: Literal["fairness", "fifo"] = "fairness"

@@ -15,7 +15,7 @@ __all__ = ["ThroughputSum"]
 
 @dataclass(frozen=True, slots=True)
 class ThroughputSum:
-    """Steps a second, or steps a dollar where there are `prices` (dollars an hour of a GPU).
+    """Steps a second; or steps a dollar, by `prices` in dollars an hour of a GPU.
 
     With `deadlines`, jobs that have one get the throughput they need for it; if not all can be
     met, none is asked for, as in the public code.
@@ -25,6 +25,7 @@ class ThroughputSum:
     deadlines: bool = False
     agnostic: bool = False
     literal: bool = False
+    packed: bool = False
 
     def fractions(self, wanted: Wanted) -> Fractions:
         """Return the centre of the optimal face.
@@ -59,7 +60,7 @@ class ThroughputSum:
             return max_sum_throughput(groups, demand)
 
         columns = [demand if self.deadlines else np.zeros(len(demand))]
-        return divided(wanted, found, columns, largest, literal=self.literal)
+        return divided(wanted, found, columns, largest, literal=self.literal, packed=self.packed)
 
 
 def _demand(left: int, deadline_s: float | None) -> float:
