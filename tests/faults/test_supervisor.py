@@ -231,6 +231,19 @@ def test_job_that_does_not_answer_is_asked_in_stronger_modes(machine: Machine) -
     assert [note["mode"] for note in noted] == ["cooperative", "signal", "restart"]
 
 
+def test_job_that_could_only_be_stopped_is_restarted(machine: Machine) -> None:
+    """Goal: its GPUs are given back. Method: a mode that would keep them is not enough."""
+    order = machine.order(SLEEPS)
+    order["suspend"]["mode"] = "stop"
+    machine.starts(order)
+    machine.said("up")
+    machine.sends("suspend")
+    status = machine.status()
+    assert (status["code"], status["suspended"], status["saved"]) == (143, True, False)
+    noted = [(note["what"], note["mode"]) for note in attempts.journal(str(machine.folder()))]
+    assert noted == [("requested", "stop"), ("escalated", "restart")]
+
+
 def test_ranks_leave_together(machine: Machine) -> None:
     machine.starts(machine.ordering([sys.executable, "-I", "-S", "-c", LEAVES], ranks=3))
     for rank in range(3):

@@ -34,7 +34,7 @@ class Supervision:
         self.living: dict[int, int] = {}
         self.codes: list[int | None] = [None] * len(order["ranks"])
         self.stages: list[tuple[str, float]] = []
-        self.stage, self.due_s = "", 0.0
+        self.stage, self.asked, self.due_s = "", "", 0.0
         self.why, self.failed, self.saved = "", 0, False
         self.beat: tuple[float, int] = (time.monotonic(), 0)
         self.wake, wake_writer = os.pipe()
@@ -74,7 +74,9 @@ class Supervision:
         if self.why or mode == "never":
             return
         limits = self.order["suspend"]
+        # One that is only stopped would keep its GPUs: `stop` needs the next stronger mode at once.
         first = STRONGER.index(mode) if mode in STRONGER else STRONGER.index("restart")
+        self.asked = mode
         stages = [(name, float(limits[f"{name}_s"])) for name in STRONGER[first:]]
         self._begin("suspend", [*stages, ("kill", KILL_POLL_S)])
 
@@ -118,8 +120,8 @@ class Supervision:
         self.due_s = time.monotonic() + limit_s
         if self.why == "suspend":
             if before not in STRONGER:
-                self.note("requested", mode=self.stage)
-            elif self.stage in STRONGER:
+                self.note("requested", mode=self.asked)
+            if self.stage in STRONGER and self.stage != (before or self.asked):
                 self.note("escalated", mode=self.stage)
         if self.why == "suspend" and not os.path.exists(f"{self.folder}/suspend"):
             with open(f"{self.folder}/suspend", "w", encoding="utf-8"):

@@ -7,13 +7,28 @@ from shunter.events.values.ids import GpuType, JobId, QueueName, UserName
 
 
 class SuspendMode(StrEnum):
-    """How a job can be made to give its GPUs back."""
+    """How a job can be made to give its GPUs back, and what that costs it."""
 
     cooperative = "cooperative"
     signal = "signal"
     restart = "restart"
     stop = "stop"
     never = "never"
+
+    @property
+    def is_preemptible(self) -> bool:
+        """Whether its GPUs can be taken before it ends."""
+        return self is not SuspendMode.never
+
+    @property
+    def frees_gpus(self) -> bool:
+        """Whether the mode alone gives GPUs and their memory back, no stronger one needed."""
+        return self in (SuspendMode.cooperative, SuspendMode.signal, SuspendMode.restart)
+
+    @property
+    def loses_work(self) -> bool:
+        """Whether what was done since the last checkpoint is done again."""
+        return self is SuspendMode.restart or self is SuspendMode.stop
 
 
 class Level(StrEnum):
