@@ -1,0 +1,93 @@
+"""When there is no answer: the last targets hold, and the log says so."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from shunter.app.config.policies import informed
+from shunter.core.placement import PLACEMENTS
+from shunter.core.rounds import run_rounds
+from shunter.core.throughputs import ThroughputTable
+from shunter.core.view import View
+from shunter.errors import ConfigError, PlanError
+from shunter.events.facts.decisions import TargetsSet
+from shunter.events.values.ids import GpuType
+from shunter.policies.gavel.corrected import Gavel, GavelPolicy
+from shunter.policies.gavel.corrected.named import MinCost
+from shunter.policies.gavel.corrected.policy import Timing
+from shunter.policies.gavel.mechanism import Fractions, Wanted
+from shunter.policies.gavel.objectives import Isolated, ThroughputSum
+from tests.factories import Tape, World, drive, node_added, run, trace_job
+
+TURN_US = 60_000_000
+PLACEMENT = PLACEMENTS["consolidated"]()
+
+
+@dataclass(frozen=True)
+class FailsForTwo:
+    """An objective that has no answer for more than one job."""
+
+    def fractions(self, wanted: Wanted) -> Fractions:
+        if len(wanted.claims) > 1:
+            raise PlanError("no target shares: the problem is infeasible")
+        return Isolated().fractions(wanted)
+
+
+def world() -> World:
+    jobs = (
+        trace_job(0, lasts=4 * TURN_US),
+        trace_job(1, at=TURN_US, lasts=2 * TURN_US),
+    )
+    return World(servers=(node_added(gpus=1),), jobs=jobs, round_us=TURN_US)
+
+
+def test_last_targets_hold_and_the_problem_is_recorded() -> None:
+    outcome = run(world(), GavelPolicy(FailsForTwo(), PLACEMENT, Timing(TURN_US, 10 * TURN_US)))
+
+    before, failed, after = outcome.of(TargetsSet)
+    assert before.status == "ok"
+    assert failed.status == "no target shares: the problem is infeasible"
+    assert failed.targets == before.targets
+    assert after.status == "ok"
+    assert set(outcome.ends_us()) == {"j0", "j1"}
+
+
+def test_state_remembers_the_problem_until_there_is_an_answer() -> None:
+    told: list[str] = []
+
+    def note(event: TargetsSet, view: View) -> None:
+        told.append(outcome_core[0].state.targets_status)
+
+    by = GavelPolicy(FailsForTwo(), PLACEMENT, Timing(TURN_US, 10 * TURN_US))
+    backend = world().backend()
+    core, events = world().scheduler(by, instant=True, listeners=[{TargetsSet: note}])
+    outcome_core = [core]
+
+    drive(run_rounds(core, backend, Tape(events)))
+
+    assert told == ["", "no target shares: the problem is infeasible", ""]
+
+
+def test_objective_of_costs_needs_prices() -> None:
+    with pytest.raises(ConfigError, match=r"policy\.params\.min_cost\.prices"):
+        MinCost.build(MinCost.Params(), PLACEMENT)
+
+
+def test_every_gpu_type_needs_a_price_to_begin() -> None:
+    params = Gavel.Params.model_validate({"objective": "min_cost", "prices": {"k80": 0.1}})
+
+    with pytest.raises(ConfigError, match="no price of v100"):
+        run(world(), Gavel.build(params, PLACEMENT))
+
+
+def test_type_that_comes_later_without_a_price_is_no_end() -> None:
+    wanted = Wanted((), {GpuType("v100"): 1}, ThroughputTable({}))
+
+    with pytest.raises(PlanError, match="no price is known of v100"):
+        ThroughputSum({GpuType("k80"): 0.1}).fractions(wanted)
+
+
+def test_policy_does_without_a_table() -> None:
+    policy = GavelPolicy(Isolated(), PLACEMENT, Timing(TURN_US, 10 * TURN_US))
+
+    assert informed(policy, None) is policy

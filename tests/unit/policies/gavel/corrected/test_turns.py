@@ -1,0 +1,185 @@
+"""Turns that follow targets: small worlds whose outcome can be worked out by hand."""
+
+from itertools import pairwise
+from typing import Any
+
+from shunter.core.performance import SpeedModel
+from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.guards import Guards
+from shunter.core.throughputs import JobKind, ThroughputTable
+from shunter.events.facts.decisions import (
+    AllocationChanged,
+    PlanRejected,
+    RoundPlanned,
+    TargetsSet,
+    WaitReasonChanged,
+)
+from shunter.events.values.ids import GpuType
+from shunter.events.values.reasons import Reason
+from shunter.policies.gavel.corrected import GavelPolicy
+from shunter.policies.gavel.corrected.catalogue import OBJECTIVES, Chosen
+from shunter.policies.gavel.corrected.policy import Timing
+from shunter.workloads.trace import TraceJob
+from tests.factories import Outcome, World, node_added, quota, run, trace_job
+
+TURN_US = 60_000_000
+K80, V100 = GpuType("k80"), GpuType("v100")
+TABLE = ThroughputTable(
+    {
+        V100: {JobKind("keen", 1): 10.0, JobKind("calm", 1): 1.2},
+        K80: {JobKind("keen", 1): 1.0, JobKind("calm", 1): 1.0},
+    },
+    base_type=V100,
+)
+
+
+def gavel(objective: str = "max_min_fairness", **chosen: Any) -> GavelPolicy:
+    made = OBJECTIVES[objective](Chosen(**chosen))
+    return GavelPolicy(made, PLACEMENTS["consolidated"](), Timing(TURN_US, 10 * TURN_US))
+
+
+def job(name: str | int, minutes: int, **fields: Any) -> TraceJob:
+    return trace_job(name, at=fields.pop("at", 0), lasts=minutes * 60_000_000, **fields)
+
+
+def on_one_gpu(*jobs: TraceJob, **fields: Any) -> World:
+    return World(servers=(node_added(gpus=1),), jobs=jobs, round_us=TURN_US, **fields)
+
+
+def starts_of(outcome: Outcome, name: str) -> list[AllocationChanged]:
+    changes = outcome.of(AllocationChanged)
+    return [each for each in changes if each.job_id == name and each.allocation.shares]
+
+
+def test_equal_jobs_take_turns_and_stay_where_neither_is_behind() -> None:
+    outcome = run(on_one_gpu(job(0, 3), job(1, 3)), gavel())
+
+    assert [each.at_us // TURN_US for each in starts_of(outcome, "j0")] == [0, 3]
+    assert [each.at_us // TURN_US for each in starts_of(outcome, "j1")] == [1, 5]
+
+
+def test_job_of_twice_the_weight_gets_twice_the_turns() -> None:
+    outcome = run(on_one_gpu(job(0, 8, weight=2.0), job(1, 4)), gavel())
+
+    assert outcome.ends_us()["j0"] == 12 * TURN_US or outcome.ends_us()["j1"] == 12 * TURN_US
+    assert min(outcome.ends_us().values()) >= 11 * TURN_US
+
+
+def test_job_that_comes_within_a_turn_waits_for_its_end() -> None:
+    late = job(1, 1, at=10_000_000)
+
+    outcome = run(on_one_gpu(job(0, 3), late), gavel())
+
+    assert starts_of(outcome, "j1")[0].at_us in (TURN_US, 2 * TURN_US)
+
+
+def test_gpu_that_falls_free_within_a_turn_is_used_at_the_next_round() -> None:
+    world = World(
+        servers=(node_added(gpus=1),),
+        jobs=(job(0, 1), job(1, 1)),
+        round_us=TURN_US // 6,
+    )
+    policy = GavelPolicy(
+        OBJECTIVES["fifo"](Chosen()), PLACEMENTS["consolidated"](), Timing(10 * TURN_US, 10**9)
+    )
+
+    outcome = run(world, policy)
+
+    assert outcome.ends_us() == {"j0": TURN_US, "j1": 2 * TURN_US}
+
+
+def test_nothing_is_planned_while_everybody_is_where_it_is_to_stay() -> None:
+    outcome = run(on_one_gpu(job(0, 100)), gavel())
+
+    assert len(outcome.of(RoundPlanned)) <= 3
+
+
+def aware_world(*jobs: TraceJob) -> World:
+    nodes = (node_added("v", 1, gpu_type="v100"), node_added("k", 1, gpu_type="k80"))
+    speeds = SpeedModel({node.node: node.configuration for node in nodes}, {}, TABLE)
+    return World(servers=nodes, jobs=jobs, round_us=TURN_US, speeds=speeds)
+
+
+def test_job_that_gains_most_from_the_fast_type_gets_it() -> None:
+    jobs = job("keen", 60, model="keen"), job("calm", 60, model="calm")
+
+    outcome = run(aware_world(*jobs), gavel("max_sum_throughput").knowing(TABLE))
+
+    first = outcome.of(TargetsSet)[0]
+    shares = {(*target.jobs, target.gpu_type): target.fraction for target in first.targets}
+    assert shares["keen", V100] > 0.9
+    assert shares["calm", K80] > 0.9
+
+
+def test_agnostic_shares_divide_every_type_alike() -> None:
+    jobs = job("keen", 60, model="keen"), job("calm", 60, model="calm")
+
+    outcome = run(aware_world(*jobs), gavel(aware=False).knowing(TABLE))
+
+    assert {round(target.fraction, 6) for target in outcome.of(TargetsSet)[0].targets} == {0.5}
+
+
+def test_two_jobs_that_change_places_do_so_in_one_plan() -> None:
+    jobs = job(0, 4, model="calm"), job(1, 4, model="calm")
+
+    outcome = run(aware_world(*jobs), gavel("isolated").knowing(TABLE))
+
+    assert outcome.of(PlanRejected) == []
+    nodes = {change.allocation.shares[0].node for change in starts_of(outcome, "j0")}
+    assert nodes == {"v", "k"}
+
+
+def test_quota_bounds_a_queue() -> None:
+    world = World(
+        servers=(node_added(gpus=2),),
+        jobs=(job(0, 2, queue="a"), job(1, 2, queue="a"), job(2, 2)),
+        queues=(quota("a", 1),),
+        round_us=TURN_US,
+    )
+
+    outcome = run(world, gavel())
+
+    assert outcome.of(PlanRejected) == []
+    assert max(outcome.ends_us()["j0"], outcome.ends_us()["j1"]) == 4 * TURN_US
+
+
+def test_guarded_job_keeps_its_gpu_over_the_end_of_a_turn() -> None:
+    world = on_one_gpu(job(0, 4), job(1, 4), guards=Guards(min_runtime_us=2 * TURN_US))
+
+    outcome = run(world, gavel())
+
+    assert outcome.of(PlanRejected) == []
+    left_us = [each.at_us for each in outcome.of(AllocationChanged) if not each.allocation.shares]
+    assert left_us[0] == starts_of(outcome, "j1")[0].at_us == 2 * TURN_US
+    assert all(later - sooner >= 2 * TURN_US for sooner, later in pairwise(left_us))
+
+
+def test_job_without_gpus_runs_beside() -> None:
+    world = World(
+        servers=(node_added(gpus=1, cpus_milli=4_000),),
+        jobs=(job(0, 2), job(1, 1, gpus=0, cpus_milli=1_000)),
+        round_us=TURN_US,
+    )
+
+    assert run(world, gavel()).ends_us() == {"j0": 2 * TURN_US, "j1": TURN_US}
+
+
+def test_waiting_job_is_told_what_it_got_of_its_share() -> None:
+    outcome = run(on_one_gpu(job(0, 3), job(1, 3)), gavel())
+
+    told = outcome.of(WaitReasonChanged)[0]
+    assert told.job_id == "j1"
+    assert told.wait.reason in {Reason.time_sliced, Reason.share_met}
+    kind, gpu_type, target, received = told.wait.detail.split(":")
+    assert (kind, gpu_type, float(target)) == ("share", "v100", 0.5)
+    assert 0 <= float(received) <= 0.5
+
+
+def test_preempted_job_is_told_its_share_and_who_gains() -> None:
+    outcome = run(on_one_gpu(job(0, 3), job(1, 3)), gavel())
+
+    left = next(each for each in outcome.of(AllocationChanged) if not each.allocation.shares)
+    assert left.because.rule in {"share_met", "time_sliced"}
+    assert left.because.detail == "v100"
+    assert left.because.scores[0] == 0.5
+    assert left.because.beneficiaries == ("j1",)
