@@ -21,7 +21,7 @@ SHARED = Path(__file__).resolve().parents[3] / "shared"
 INPUTS = SHARED / "traces" / "gavel"
 RESULTS = SHARED / "reference" / "gavel"
 ABSENT = pytest.mark.skip(reason="needs the results of the peer as ../shared/reference/gavel")
-ALONE = ("isolated", "fifo", "fifo_perf", "allox", "gandiva")
+ALONE = ("isolated", "fifo", "fifo_perf", "allox", "gandiva", "fifo_packed")
 
 
 def recorded_runs() -> dict[str, Any]:
@@ -51,7 +51,7 @@ def played(config: dict[str, Any], policy: Policy) -> GavelRun:
         servers_of(config["cluster"], config["gpus_per_server"]),
         policy,
         shuffles=not any_order,
-        pairs_too=name == "gandiva",
+        pairs_too=name == "gandiva" or name.endswith("packed"),
         is_fifo=name.startswith("fifo"),
     )
     return run.run(read_trace(trace_of(config)))

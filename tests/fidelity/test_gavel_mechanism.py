@@ -20,7 +20,7 @@ from shunter.policies.gavel.objectives import (
     Isolated,
     StaleFifo,
 )
-from shunter.policies.gavel.objectives.pairing import RandomPairs
+from shunter.policies.gavel.objectives.pairing import PackedFifo, RandomPairs
 from shunter.policies.gavel.peer import PeerJob, PeerRounds
 from tests.fidelity.test_gavel_literal import (
     ALONE_CASES,
@@ -40,6 +40,7 @@ SHUFFLED = ("fifo", "isolated", "max_min_fairness")
 ALONE: dict[str, Callable[[], Targets]] = {
     "allox": Allox,
     "fifo": StaleFifo,
+    "fifo_packed": PackedFifo,
     "fifo_perf": FastestFirst,
     "gandiva": RandomPairs,
     "isolated": Isolated,
@@ -92,7 +93,7 @@ class Played:
         name = config["policy"]
         self.rounds = PeerRounds.of(
             {GpuType(at): [*chain(*where)] for at, where in servers.items()},
-            pairs_too=name == "gandiva",
+            pairs_too=name == "gandiva" or name.endswith("packed"),
             needs_claim=name.startswith("fifo"),
         )
         self.rounds.shuffler = Twister.seeded(5) if name in SHUFFLED else None

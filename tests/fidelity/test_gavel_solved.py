@@ -16,7 +16,15 @@ from tests.fidelity.test_gavel_peer import run_example
 
 pytestmark = pytest.mark.fidelity
 
-WITHOUT_SOLVER = ("isolated", "fifo", "fifo_perf", "allox", "gandiva", "proportional")
+WITHOUT_SOLVER = (
+    "isolated",
+    "fifo",
+    "fifo_packed",
+    "fifo_perf",
+    "allox",
+    "gandiva",
+    "proportional",
+)
 OFF_CENTRE = (
     "ECOS stops off the centre of a face that is large because all GPU types count the same"
 )
@@ -38,7 +46,7 @@ def cases() -> list[Any]:
     found: list[Any] = []
     for name, run in RUNS.items():
         policy = run["config"]["policy"]
-        if policy in REPERTOIRE and policy not in WITHOUT_SOLVER and "packed" not in policy:
+        if policy in REPERTOIRE and policy not in WITHOUT_SOLVER:
             missed = pytest.mark.xfail(strict=True, reason=MISSES.get(name, ""))
             found.append(pytest.param(name, marks=[missed] if name in MISSES else [], id=name))
     return found

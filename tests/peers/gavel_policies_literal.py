@@ -37,6 +37,40 @@ def fifo_perf(run: GavelRun) -> Fractions:
     return found
 
 
+def fifo_packed(run: GavelRun) -> Fractions:
+    """As `fifo_perf`; then pack the queue, but for the job that found no room, while it pays."""
+    free = run.gpus
+    placed: dict[Gang, str] = {}
+    queue = [*run.jobs]
+    while queue and any(many > 0 for many in free.values()):
+        number = queue.pop(0)
+        rooms = [name for name in free if free[name] >= max(1, run.jobs[number].gpus)]
+        if not rooms:
+            break
+        rates = {name: run.rate((number,), name)[0] for name in rooms}
+        best = max(rooms, key=rates.__getitem__)
+        if rates[best] > 0:
+            free[best] -= run.jobs[number].gpus
+            placed[(number,)] = best
+    while queue:
+        number = queue.pop(0)
+        sums = {gang: _sum_of(run, (*gang, number), name) for gang, name in placed.items()}
+        found = [gang for gang, whole in sums.items() if whole > 1.5]
+        if not found:
+            break
+        gang = max(found, key=sums.__getitem__)
+        placed[gang[0], number] = placed.pop(gang)
+    return {gang: {placed[gang]: 1.0} if gang in placed else {} for gang in run.gangs}
+
+
+def _sum_of(run: GavelRun, gang: Gang, name: str) -> float:
+    """Return what a pair of equal gangs does of its rates alone."""
+    if len(gang) != 2 or len({run.jobs[number].gpus for number in gang}) > 1:
+        return 0.0
+    alone = [run.rate((number,), name)[0] for number in gang]
+    return sum(rate / one for rate, one in zip(run.rate(gang, name), alone, strict=True) if one)
+
+
 class Fifo:
     """First in, first out, where every job gets the type named last, however full it is.
 
@@ -218,4 +252,4 @@ def literal_policy(name: str) -> Policy:
         return Gandiva()
     if name == "allox":
         return Allox()
-    return {"isolated": isolated, "fifo_perf": fifo_perf}[name]
+    return {"isolated": isolated, "fifo_packed": fifo_packed, "fifo_perf": fifo_perf}[name]

@@ -4,13 +4,19 @@ This imports numpy, so objectives import it when they are first asked.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from shunter.errors import PlanError
 from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.mechanism.targets import Fractions, Wanted
+from shunter.policies.gavel.objectives.packing import (
+    every_pair,
+    few_pairs,
+    kind_numbers,
+    pairs_among,
+)
 from shunter.policies.gavel.solving.fairness import isolated_fractions
 from shunter.policies.gavel.solving.groups import Groups, Shares, Status, alike
 from shunter.policies.gavel.solving.interior import Floats
@@ -92,6 +98,7 @@ def divided(
     problem: Problem,
     *,
     literal: bool = False,
+    packed: bool = False,
 ) -> Fractions:
     """Return the fractions of all claims, solving for groups of equal ones.
 
@@ -101,12 +108,14 @@ def divided(
         columns: what tells claims apart beside rates and sizes, each of shape (claims,).
         problem: what to solve.
         literal: do as the public code does (see `Groups.idle`).
+        packed: let two jobs share GPUs, and return the fractions of pairs as well.
     Raises:
         PlanError: there is no answer; the message says why.
     """
     if not wanted.claims:
         return {}
-    first, group, counts = alike(np.column_stack([found.rates, found.sizes, *columns]))
+    kinds = [kind_numbers(wanted)] if packed else []
+    first, group, counts = alike(np.column_stack([found.rates, found.sizes, *kinds, *columns]))
     groups = Groups(
         found.rates[first],
         counts.astype(np.float64),
@@ -114,14 +123,22 @@ def divided(
         found.capacity,
         idle=literal,
     )
+    pairs = None
+    if packed:
+        pairs = pairs_among([wanted.claims[at] for at in first], groups, found.types, wanted)
+        groups = replace(groups, pairs=pairs)
     shares = problem(groups, *[column[first] for column in columns])
     if shares.status not in SOLVED:
         raise PlanError(f"no target shares: the problem is {shares.status}")
     rows = shares.fractions[group].tolist()
-    return {
+    fractions: Fractions = {
         (claim.job_id,): dict(zip(found.types, row, strict=True))
         for claim, row in zip(wanted.claims, rows, strict=True)
     }
+    if pairs is not None:
+        spread = every_pair if literal else few_pairs
+        fractions.update(spread(wanted, group, pairs, shares, found.types))
+    return fractions
 
 
 def isolated_rates(found: Arrays) -> Floats:

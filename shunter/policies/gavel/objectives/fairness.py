@@ -1,6 +1,7 @@
 """Max-min fairness: the least normalised throughput is the largest, alone or lexicographically.
 
-Narayanan et al., OSDI 2020, sections 4.1 and 4.3. Agnostic, every GPU counts as much for every job.
+Narayanan et al., OSDI 2020, sections 4.1 and 4.3. Agnostic, every GPU counts as much for every job;
+packed, two jobs may share GPUs (section 3.1).
 """
 
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ class MaxMinFairness:
 
     agnostic: bool = False
     literal: bool = False
+    packed: bool = False
 
     def fractions(self, wanted: Wanted) -> Fractions:
         """Return the centre of the optimal face."""
@@ -26,7 +28,14 @@ class MaxMinFairness:
         from shunter.policies.gavel.solving.fairness import max_min_fairness
 
         found = arrays_of(wanted, agnostic=self.agnostic, literal=self.literal)
-        return divided(wanted, found, [found.weights], max_min_fairness, literal=self.literal)
+        return divided(
+            wanted,
+            found,
+            [found.weights],
+            max_min_fairness,
+            literal=self.literal,
+            packed=self.packed,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +44,7 @@ class WaterFilling:
 
     agnostic: bool = False
     literal: bool = False
+    packed: bool = False
 
     def fractions(self, wanted: Wanted) -> Fractions:
         """Return the centre of all lexicographic optima."""
@@ -42,4 +52,6 @@ class WaterFilling:
         from shunter.policies.gavel.solving.filling import water_filling
 
         found = arrays_of(wanted, agnostic=self.agnostic, literal=self.literal)
-        return divided(wanted, found, [found.weights], water_filling, literal=self.literal)
+        return divided(
+            wanted, found, [found.weights], water_filling, literal=self.literal, packed=self.packed
+        )

@@ -1,18 +1,23 @@
-"""Random pairs that share GPUs, as the public simulator's `gandiva` makes them.
+"""Pairs that share GPUs as the public simulator makes them without a solver.
 
-It stands in for Gandiva (Xiao et al., OSDI 2018) there, and is another algorithm: no affinity, no
-probing, no migration. While the jobs ask for no more GPUs than there are, each has its equal part
-alone. Beyond that jobs of equal gangs are paired at random and stay so until one of them is gone,
-or until the pair runs slower than one job after the other would.
+`gandiva` pairs at random. It stands in for Gandiva (Xiao et al., OSDI 2018) there, and is another
+algorithm: no affinity, no probing, no migration. While the jobs ask for no more GPUs than there
+are, each has its equal part alone. Beyond that jobs of equal gangs are paired at random and stay so
+until one of them is gone, or until the pair runs slower than one job after the other would.
+`fifo_packed` puts the first jobs of the queue beside those who have GPUs.
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism.targets import Claim, Fractions, Gang, Wanted
 from shunter.policies.gavel.mechanism.twister import Twister
 
-__all__ = ["RandomPairs", "known_gangs"]
+__all__ = ["PackedFifo", "RandomPairs", "known_gangs"]
+
+WORTHWHILE: Final = 1.5
+"""What two jobs together must do of their rates alone, for the queue to be packed."""
 
 
 def known_gangs(claims: tuple[Claim, ...]) -> list[Gang]:
@@ -83,6 +88,63 @@ class RandomPairs:
                 return False
             whole += _part(wanted, one, name, rates[0]) + _part(wanted, two, name, rates[1])
         return whole >= 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PackedFifo:
+    """First in, first out on the fastest type with room; then two on the same GPUs.
+
+    The job that finds no room ends the first part, and is passed over by the second. That one ends
+    with the first job that nobody alone suits for a partner: of equal gang, and doing the most with
+    it on the type it has, beyond `WORTHWHILE`.
+    """
+
+    def fractions(self, wanted: Wanted) -> Fractions:
+        """Return a one for each job or pair that has GPUs, and 0 for every other one."""
+        claims = {claim.job_id: claim for claim in wanted.claims}
+        placed: dict[Gang, GpuType] = {}
+        queue = self._placed_alone(wanted, placed)
+        for claim in queue:
+            best, most = None, WORTHWHILE
+            for gang, name in placed.items():
+                if len(gang) == 1:
+                    whole = _together(wanted, claims[gang[0]], claim, name)
+                    if whole > most:
+                        best, most = gang, whole
+            if best is None:
+                break
+            name = placed.pop(best)
+            placed[best[0], claim.job_id] = name
+        found: Fractions = {
+            gang: dict.fromkeys(wanted.gpus, 0.0) for gang in known_gangs(wanted.claims)
+        }
+        places = {job_id: place for place, job_id in enumerate(claims)}
+        for gang, name in placed.items():
+            found[tuple(sorted(gang, key=places.__getitem__))][name] = 1.0
+        return found
+
+    def _placed_alone(self, wanted: Wanted, placed: dict[Gang, GpuType]) -> list[Claim]:
+        """Place jobs in turn; return those behind the first without room."""
+        free, queue = dict(wanted.gpus), list(wanted.claims)
+        while queue and any(free.values()):
+            claim = queue.pop(0)
+            rooms = [name for name, gpus in free.items() if gpus and gpus >= claim.kind.gpus]
+            if not rooms:
+                break
+            rates = {name: wanted.rate(claim, name) for name in rooms}
+            best = max(rooms, key=rates.__getitem__)
+            if rates[best] > 0:
+                placed[claim.job_id,] = best
+                free[best] -= claim.kind.gpus
+        return queue
+
+
+def _together(wanted: Wanted, one: Claim, two: Claim, gpu_type: GpuType) -> float:
+    """Return what two jobs of equal gangs do together, each over its rate alone."""
+    if one.kind.gpus != two.kind.gpus:
+        return 0.0
+    rates = wanted.table.pair_rates(gpu_type, one.kind, two.kind) or (0.0, 0.0)
+    return _part(wanted, one, gpu_type, rates[0]) + _part(wanted, two, gpu_type, rates[1])
 
 
 def _part(wanted: Wanted, claim: Claim, gpu_type: GpuType, beside: float) -> float:

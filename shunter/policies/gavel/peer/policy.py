@@ -106,7 +106,7 @@ class PeerRoundsPolicy:
         return {JobSubmitted: submitted, TargetsSet: given, **dict.fromkeys(_ENDED, ended)}
 
     def advance(self, memory: PeerMemory, view: View) -> None:
-        """Play the round that is over, and begin the next one if no new fractions are due."""
+        """Play the round that is over; begin the next if no new fractions are due."""
         memory.asks = False
         if not memory.places:
             self._settle_in(memory, view)
@@ -241,7 +241,7 @@ def _fractions(targets: tuple[Target, ...]) -> Fractions:
 
 
 def _changes(view: View, wanted: dict[JobId, tuple[Allocation, Because]]) -> list[Change]:
-    """Return what leads from where jobs are to where they shall be: who leaves comes first."""
+    """Return what leads from where jobs are to where they shall be: leavers first."""
     leaving: list[Change] = []
     staying: list[Change] = []
     for job in view.jobs.values():

@@ -23,7 +23,7 @@ from shunter.policies.gavel.objectives import (
     ThroughputSum,
     WaterFilling,
 )
-from shunter.policies.gavel.objectives.pairing import RandomPairs
+from shunter.policies.gavel.objectives.pairing import PackedFifo, RandomPairs
 
 __all__ = ["REPERTOIRE", "Play"]
 
@@ -33,7 +33,7 @@ Prices = dict[GpuType, float]
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """One policy: its objective, of a seed and the prices of GPU types, and how it is played."""
+    """One policy: its objective, by seed and prices, and how it is played."""
 
     make: Callable[[int, Prices], Targets]
     shuffles: bool = False
@@ -51,27 +51,42 @@ REPERTOIRE: Final[dict[str, Play]] = {
     "fifo": Play(
         lambda seed, _prices: StaleFifo(Twister.seeded(seed)), shuffles=True, needs_claim=True
     ),
+    "fifo_packed": Play(_plain(PackedFifo()), needs_claim=True, pairs_too=True),
     "fifo_perf": Play(_plain(FastestFirst()), needs_claim=True),
     "finish_time_fairness": Play(
         lambda _seed, _prices: FinishTimes(literal=True, everywhere=V100), shuffles=True
+    ),
+    "finish_time_fairness_packed": Play(
+        lambda _seed, _prices: FinishTimes(literal=True, packed=True), pairs_too=True
     ),
     "finish_time_fairness_perf": Play(lambda _seed, _prices: FinishTimes(literal=True)),
     "gandiva": Play(lambda seed, _prices: RandomPairs(Twister.seeded(seed)), pairs_too=True),
     "isolated": Play(_plain(Isolated()), shuffles=True),
     "max_min_fairness": Play(_plain(MaxMinFairness(agnostic=True, literal=True)), shuffles=True),
+    "max_min_fairness_packed": Play(
+        _plain(MaxMinFairness(literal=True, packed=True)), pairs_too=True
+    ),
     "max_min_fairness_perf": Play(_plain(MaxMinFairness(literal=True))),
     "max_min_fairness_water_filling": Play(
         _plain(WaterFilling(agnostic=True, literal=True)), shuffles=True
+    ),
+    "max_min_fairness_water_filling_packed": Play(
+        _plain(WaterFilling(literal=True, packed=True)), pairs_too=True
     ),
     "max_min_fairness_water_filling_perf": Play(_plain(WaterFilling(literal=True))),
     "max_sum_throughput_perf": Play(_plain(ThroughputSum(literal=True))),
     "max_sum_throughput_normalized_by_cost_perf": Play(
         lambda _seed, prices: ThroughputSum(prices, literal=True)
     ),
+    "max_sum_throughput_normalized_by_cost_packed_SLOs": Play(
+        lambda _seed, prices: ThroughputSum(prices, deadlines=True, literal=True, packed=True),
+        pairs_too=True,
+    ),
     "max_sum_throughput_normalized_by_cost_perf_SLOs": Play(
         lambda _seed, prices: ThroughputSum(prices, deadlines=True, literal=True)
     ),
     "min_total_duration": Play(_plain(Makespan(literal=True, everywhere=V100)), shuffles=True),
+    "min_total_duration_packed": Play(_plain(Makespan(literal=True, packed=True)), pairs_too=True),
     "min_total_duration_perf": Play(_plain(Makespan(literal=True))),
     "proportional": Play(_plain(Proportional()), shuffles=True),
 }

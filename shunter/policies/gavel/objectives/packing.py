@@ -1,0 +1,143 @@
+"""Space sharing: pairs of groups into the program, fractions of pairs of jobs out of it.
+
+A fraction of a pair of groups is of every two jobs of them alike (OSDI 2020, section 3.1), and two
+groups of a hundred have ten thousand pairs of jobs. What a job gets depends on the sums alone, so
+the sums are handed to few pairs instead, which then stay together for long: the jobs of both groups
+are laid side by side, each as long as the time it is to share, and whoever lies beside whom is a
+pair (the north-west corner of a transportation problem).
+
+This imports numpy, so objectives import it when they are first asked.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from shunter.events.values.ids import GpuType
+from shunter.policies.gavel.mechanism.targets import Claim, Fractions, Wanted
+from shunter.policies.gavel.solving.couples import Places
+from shunter.policies.gavel.solving.groups import Groups, Pairs, Shares
+from shunter.policies.gavel.solving.interior import Floats
+
+__all__ = ["every_pair", "few_pairs", "kind_numbers", "pairs_among"]
+
+Part = tuple[int, int, float]
+
+_LEAST = 1e-6  # of a job's time: what is less is not worth a change of partners
+
+
+def kind_numbers(wanted: Wanted) -> Floats:
+    """Return a number for each claim, equal for equal kinds: shape (claims,)."""
+    numbers: dict[object, int] = {}
+    found = [numbers.setdefault(claim.kind, len(numbers)) for claim in wanted.claims]
+    return np.array(found, np.float64)
+
+
+def pairs_among(
+    claims: Sequence[Claim], groups: Groups, types: Sequence[GpuType], wanted: Wanted
+) -> Pairs:
+    """Return the pairs of groups whose jobs may share GPUs.
+
+    Beside another, a job keeps the part of its rate that the table says; where it says nothing,
+    the two do not share. With `Groups.idle`, pairs that cannot run count as well.
+
+    Args:
+        claims: one of each group.
+        groups: the same, without pairs.
+        types: the GPU types, in the order of the columns.
+        wanted: with the table.
+    """
+    first, second, factors = [], [], []
+    for one, this in enumerate(claims):
+        for two in range(one, len(claims)):
+            other = claims[two]
+            if this.kind.gpus != other.kind.gpus:
+                continue
+            row = [_factors(wanted, name, this, other) for name in types]
+            if groups.idle or any(part > 0 for part, _ in row):
+                first.append(one)
+                second.append(two)
+                factors.append(row)
+    if not first:
+        return Pairs.none(groups)
+    at, to = np.array(first, np.intp), np.array(second, np.intp)
+    parts = np.array(factors, np.float64)
+    return Pairs(at, to, groups.rates[at] * parts[:, :, 0], groups.rates[to] * parts[:, :, 1])
+
+
+def _factors(wanted: Wanted, gpu_type: GpuType, one: Claim, two: Claim) -> tuple[float, float]:
+    """Return which part of their rates alone two jobs have together; 0: none at all."""
+    table = wanted.table
+    rates = table.pair_rates(gpu_type, one.kind, two.kind)
+    alone, other = table.rate(gpu_type, one.kind), table.rate(gpu_type, two.kind)
+    if rates is None or not alone or not other or min(rates) <= 0:
+        return 0.0, 0.0
+    return rates[0] / alone, rates[1] / other
+
+
+def every_pair(
+    wanted: Wanted, group: Places, pairs: Pairs, shares: Shares, types: Sequence[GpuType]
+) -> Fractions:
+    """Return the fractions of every two jobs of equal gangs, as the public code does."""
+    places = {
+        (one, two): place
+        for place, (one, two) in enumerate(
+            zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)
+        )
+    }
+    rows = shares.pair_fractions.tolist()
+    found: Fractions = {}
+    for place, one in enumerate(wanted.claims):
+        for after, two in enumerate(wanted.claims[place + 1 :], place + 1):
+            groups = int(group[place]), int(group[after])
+            at = places.get((min(groups), max(groups)))
+            if at is not None:
+                found[one.job_id, two.job_id] = dict(zip(types, rows[at], strict=True))
+    return found
+
+
+def few_pairs(
+    wanted: Wanted, group: Places, pairs: Pairs, shares: Shares, types: Sequence[GpuType]
+) -> Fractions:
+    """Return fractions of few pairs of jobs, with the sums of each job as they were."""
+    members: list[list[int]] = [[] for _ in range(len(shares.fractions))]
+    for place, at in enumerate(group.tolist()):
+        members[at].append(place)
+    found: Fractions = {}
+    claims = wanted.claims
+    for place, at in np.argwhere(shares.pair_fractions > 0).tolist():
+        one, two = members[pairs.first[place]], members[pairs.second[place]]
+        fraction = float(shares.pair_fractions[place, at])
+        inside = one is two
+        parts = _inside(one, fraction) if inside else _between(one, two, fraction)
+        for this, other, part in parts:
+            if part >= _LEAST:
+                gang = claims[min(this, other)].job_id, claims[max(this, other)].job_id
+                row = found.setdefault(gang, {})
+                row[types[at]] = row.get(types[at], 0.0) + part
+    return found
+
+
+def _between(one: Sequence[int], two: Sequence[int], fraction: float) -> Iterator[Part]:
+    """Lay two groups side by side; yield who lies beside whom, and how long."""
+    here, there = len(two) * fraction, len(one) * fraction
+    first, second, left, right = 0, 0, here, there
+    while first < len(one) and second < len(two):
+        part = min(left, right)
+        yield one[first], two[second], part
+        left, right = left - part, right - part
+        if left <= right:
+            first, left = first + 1, here
+        else:
+            second, right = second + 1, there
+
+
+def _inside(members: Sequence[int], fraction: float) -> Iterator[Part]:
+    """Pair the jobs of one group, three of an odd number in a ring."""
+    whole = (len(members) - 1) * fraction
+    start = 3 if len(members) % 2 else 0
+    if start:
+        one, two, three = members[:3]
+        yield from ((one, two, whole / 2), (two, three, whole / 2), (one, three, whole / 2))
+    for place in range(start, len(members), 2):
+        yield members[place], members[place + 1], whole
