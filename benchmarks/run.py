@@ -74,6 +74,15 @@ BENCHMARKS = (
     ),
     Benchmark("live_append", ("--seconds", "2"), (Measure("p99_s", "budget_p99_s", "s, p99"),)),
     Benchmark(
+        "live_jobs",
+        ("--jobs", "6", "--seconds", "2", "--best-of", "2"),
+        (
+            Measure("launch_s", "budget_launch_s", "s to user code"),
+            Measure("release_s", "budget_release_s", "s to free GPUs"),
+            Measure("idle_percent", "budget_idle_percent", "% of a core, 50 jobs"),
+        ),
+    ),
+    Benchmark(
         "sdk_step",
         ("--steps", "2000", "--best-of", "2"),
         (

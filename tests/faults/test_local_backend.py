@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -92,10 +91,6 @@ async def rest(backend: LocalBackend) -> Sequence[Input]:
     return (await backend.observe(backend.now_us() + 1_200_000))[1]
 
 
-def started_ns(root: Path) -> int:
-    return int((root / "jobs" / "j0" / "1" / "stdout.0").read_text().split()[0])
-
-
 async def test_job_sees_its_gpus_and_cpus(tmp_path: Path) -> None:
     async with machine(tmp_path) as backend:
         look = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'], os.sched_getaffinity(0))"
@@ -110,21 +105,6 @@ async def test_launch_on_gpus_that_are_not_there_fails_for_good(tmp_path: Path) 
         failed = (await seen_until(backend, LaunchFailed))[-1]
         assert isinstance(failed, LaunchFailed)
         assert not failed.retryable
-
-
-async def test_user_code_runs_soon_after_the_order(tmp_path: Path) -> None:
-    """Goal: 0.15 s on an idle machine. Method: the best of five, so that a busy one passes."""
-    latencies_s = []
-    program = "import time; print(time.monotonic_ns())"
-    for number in range(5):
-        root = tmp_path / str(number)
-        async with machine(root) as backend:
-            ordered_ns = time.monotonic_ns()
-            await order(backend, launching(program))
-            await seen_until(backend, AttemptExited)
-        latencies_s.append((started_ns(root) - ordered_ns) / 1e9)
-    print("from order to user code, seconds:", [round(one, 3) for one in latencies_s])
-    assert min(latencies_s) <= 0.15
 
 
 async def test_daemon_that_comes_back_finds_and_ends_what_runs(tmp_path: Path) -> None:
