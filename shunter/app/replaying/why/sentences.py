@@ -55,6 +55,8 @@ def details(found: Explanation) -> list[str]:
     if now is None:
         return _placed(found)
     lines = [_because(found, now)]
+    if found.state is not None and found.state.targets_status:
+        lines.append(f"shares are the last that could be computed: {found.state.targets_status}")
     place = found.planned.place
     if place is not None:
         ahead = f", behind {', '.join(place.ahead)}" if place.ahead else ", nobody is ahead of it"
@@ -234,13 +236,7 @@ def _shared(found: Explanation, evidence: Wait) -> str:
     parts = evidence.detail.split(":")
     if len(parts) == 4 and parts[0] == "share":
         before = share_in_words(parts[1], float(parts[2]), float(parts[3]))
-    return f"{before}; {_free_and_needed(evidence)}{_problem(found)}"
-
-
-def _problem(found: Explanation) -> str:
-    """Say so where the shares are older than they should be."""
-    status = "" if found.state is None else found.state.targets_status
-    return f"; its share is the last one that could be computed: {status}" if status else ""
+    return f"{before}; {_free_and_needed(evidence)}"
 
 
 _WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
