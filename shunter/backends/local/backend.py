@@ -32,6 +32,7 @@ from shunter.backends.local.samples import Samples
 from shunter.backends.local.settings import LocalSettings
 from shunter.backends.local.watch import Watch
 from shunter.backends.node import attempts
+from shunter.backends.node.crashes import crash_point
 from shunter.backends.node.output import piece_of
 from shunter.backends.node.records import folder_of, get
 from shunter.backends.node.verbs import command
@@ -167,6 +168,7 @@ class LocalBackend:
         waiting = self._orders[job_id]
         while waiting:
             effect = waiting.popleft()
+            crash_point(f"to {type(effect).__name__}")
             try:
                 if isinstance(effect, Launch | Resume):
                     await self._launch(effect)
@@ -177,6 +179,7 @@ class LocalBackend:
             except OSError as error:
                 what = f"{type(effect).__name__} of {job_id}.{effect.attempt}"
                 raise BackendError(f"{what} was not recorded: {error}", retryable=True) from error
+            crash_point(f"done {type(effect).__name__}")
         del self._orders[job_id]
 
     async def _launch(self, effect: Launch | Resume) -> None:
@@ -200,6 +203,7 @@ class LocalBackend:
         """Start an attempt, or prove that it never will."""
         job_id, attempt = effect.job_id, effect.attempt
         cause = await self._start(order)
+        crash_point("supervisor answered")
         folder = folder_of(self._settings.root, job_id, attempt)
         known = await to_thread.run_sync(attempts.probe, folder)
         if known["state"] == "absent" or (cause and known["started"] is None):

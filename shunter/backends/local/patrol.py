@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 from shunter.backends.inbox import Inbox
 from shunter.backends.local.watch import Watch
 from shunter.backends.node import attempts
+from shunter.backends.node.crashes import crash_point
 from shunter.events.values.ids import JobId
 
 __all__ = ["Patrol"]
@@ -75,6 +76,7 @@ class Patrol:
     def _take_in(self, watch: Watch, known: dict[str, Any], notes: list[dict[str, Any]]) -> None:
         for stamped in watch.tell(known, notes, self._inbox):
             self._inbox.put(stamped)
+        crash_point(f"seen {known['state']}")
         if watch.is_over:
             if self.watches.get(watch.job_id) is watch:
                 del self.watches[watch.job_id]

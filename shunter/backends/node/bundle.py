@@ -12,6 +12,7 @@ from pathlib import Path
 __all__ = ["bundle", "digest"]
 
 MODULES = (
+    "crashes",
     "records",
     "cgroups",
     "output",

@@ -14,6 +14,8 @@ import os
 import time
 from typing import Any
 
+from shunter.backends.node.crashes import crash_point
+
 LINE_BYTES_MAX = 4096
 
 
@@ -25,6 +27,7 @@ def put(path: str, record: dict[str, Any]) -> None:
             json.dump(record, file)
             file.flush()
             os.fsync(file.fileno())
+        crash_point(f"put {path.rsplit('/', 1)[1]}")
         os.replace(temporary, path)
     except OSError:
         if os.path.exists(temporary):

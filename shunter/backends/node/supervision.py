@@ -16,6 +16,7 @@ import time
 from typing import Any
 
 from shunter.backends.node.cgroups import close_group, kills, members
+from shunter.backends.node.crashes import crash_point
 from shunter.backends.node.output import bound
 from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code
 from shunter.backends.node.records import fifo, get, kill, processes, put, tell
@@ -65,6 +66,9 @@ class Supervision:
                 self._look()
             if self.stages and time.monotonic() >= self.due_s:
                 self._escalate()
+        crash_point("attempt over")
+        for said in _lines(self.inputs[1]):
+            self._hear(said)  # its last words, said after we listened last
         stragglers = self._bury()
         self._bound_output()
         self._write_status(stragglers)
@@ -100,6 +104,7 @@ class Supervision:
                 os.close(journal)
         except OSError:
             return  # a full disk costs the note, never the job
+        crash_point(f"attempt noted {what}")
         self.announce()
 
     def announce(self) -> None:
@@ -126,6 +131,7 @@ class Supervision:
         if self.why == "suspend" and not os.path.exists(f"{self.folder}/suspend"):
             with open(f"{self.folder}/suspend", "w", encoding="utf-8"):
                 pass
+        crash_point(f"attempt at stage {self.stage}")
         if self.stage == "signal":
             for pid in self.living:
                 kill(pid, self.order["suspend"]["signal"])
@@ -179,6 +185,7 @@ class Supervision:
         term = get(f"{self.root}/term") or {}
         if order.get("term", 0) < term.get("term", 0):
             return  # from a scheduler that has been replaced
+        crash_point(f"attempt told to {order.get('do')}")
         if order.get("do") == "suspend":
             self.suspend(str(order.get("mode", self.order["suspend"]["mode"])))
         elif order.get("do") == "terminate":
@@ -258,6 +265,7 @@ class Supervision:
                 break
             except OSError:  # a full disk: nobody may think this attempt over, or its end lost
                 time.sleep(POLL_S)
+        crash_point("attempt ended")
         if group:
             close_group(group)
         self.announce()
@@ -275,7 +283,11 @@ class Supervision:
 def _lines(fifo: int) -> list[dict[str, Any]]:
     """Return the records that lie in a FIFO; what is none is dropped."""
     found = []
-    for line in os.read(fifo, 1 << 16).splitlines():
+    try:
+        lines = os.read(fifo, 1 << 16).splitlines()
+    except BlockingIOError:
+        return []
+    for line in lines:
         try:
             said = json.loads(line)
         except ValueError:

@@ -35,6 +35,7 @@ import time
 from typing import Any
 
 from shunter.backends.node.cgroups import open_group
+from shunter.backends.node.crashes import crash_point
 from shunter.backends.node.ranks import adopt_orphans, spawn
 from shunter.backends.node.records import LINE_BYTES_MAX, boot_id, folder_of, get, hold, put
 from shunter.backends.node.supervision import Supervision
@@ -61,6 +62,7 @@ def _begin(root: str, order: dict[str, Any]) -> dict[str, Any]:
         time.sleep(0.002)
     if lock is None or get(f"{folder}/started") is not None:
         return {"answer": "known"}
+    crash_point("attempt locked")
     reader, writer = os.pipe()
     if os.fork() == 0:
         os.close(reader)
@@ -90,6 +92,7 @@ def _become_supervisor(root: str, folder: str, order: dict[str, Any], answer: in
     if cause:
         _reply(answer, {"answer": "refused", "cause": cause})
         return
+    crash_point("attempt let in")
     try:
         supervision, lock = _prepare(root, folder, order)
     except OSError as error:  # a full disk, say: nothing was begun
@@ -100,9 +103,11 @@ def _become_supervisor(root: str, folder: str, order: dict[str, Any], answer: in
             os.close(held)
     for number in range(len(order["ranks"])):
         supervision.living[spawn(folder, order, number, lock)] = number
+    crash_point("attempt spawned")
     os.close(lock)
     _reply(answer, {"answer": "started"})
     os.close(answer)
+    crash_point("attempt replied")
     supervision.announce()
     supervision.run()
 
@@ -120,6 +125,7 @@ def _prepare(root: str, folder: str, order: dict[str, Any]) -> tuple[Supervision
     told.update(port=order.get("port"), gpus=order.get("gpus", []), cgroup=order.get("cgroup"))
     told.update(pid=os.getpid(), boot=boot_id(), started_ns=time.monotonic_ns())
     put(f"{folder}/started", told)
+    crash_point("attempt started")
     return supervision, lock
 
 
