@@ -1,8 +1,10 @@
 """The backends that really run jobs, as the daemon needs them, made from a config."""
 
+import fcntl
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from signal import Signals
 from typing import Any, Protocol
 
@@ -10,7 +12,7 @@ from shunter.app.config.cluster import ClusterSection
 from shunter.app.config.live import LocalSection
 from shunter.app.config.loading import LoadedConfig
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
-from shunter.backends.node.records import get, put
+from shunter.backends.node.records import get, hold, put
 from shunter.core.intake.inputs import Input
 from shunter.core.ports import Backend
 from shunter.errors import BackendError, ConfigError
@@ -77,33 +79,51 @@ def live_backend(
     section = loaded.config.backend
     if section.kind == "local" and section.local is not None:
         settings = local_settings(section.local, loaded.config.cluster, term)
-        claim(settings.root, cluster_id)
-        return LocalBackend(settings, start_us)
+        return _local(settings, cluster_id, start_us)
     raise ConfigError(
         f"backend.kind = {section.kind!r}: expected a kind that runs jobs, as 'local'"
     )
 
 
-def claim(root: str, cluster_id: str) -> None:
-    """Take a folder for a cluster; ids of jobs name folders, and two clusters use the same.
-
-    Raises:
-        ConfigError: it holds the attempts of another cluster.
-        BackendError: it cannot be written.
-    """
-    path = f"{root}/cluster"
+@asynccontextmanager
+async def _local(
+    settings: LocalSettings, cluster_id: str, start_us: int
+) -> AsyncIterator[LocalBackend]:
+    root = settings.root
     try:
         os.makedirs(root, exist_ok=True)  # noqa: PTH103 a text, as in all records of attempts
-        owner = (get(path) or {}).get("cluster_id")
-        if owner is None:
-            put(path, {"cluster_id": cluster_id})
+        lock = hold(f"{root}/cluster.lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if lock is None:
+            raise BackendError(f"another scheduler runs jobs below {root}; stop it first")
+        try:
+            claim(root, cluster_id)
+            async with LocalBackend(settings, start_us) as backend:
+                yield backend
+        finally:
+            os.close(lock)
     except OSError as error:
-        raise BackendError(f"{root} cannot be written: {error.strerror}", retryable=True) from error
-    if owner not in (None, cluster_id):
+        raise BackendError(f"{root} cannot be written: {error}", retryable=True) from error
+
+
+def claim(root: str, cluster_id: str) -> None:
+    """Take a folder for a cluster: ids of jobs name folders, and all clusters have a j1.
+
+    Raises:
+        ConfigError: it holds attempts of another cluster.
+        OSError: it cannot be written.
+    """
+    path = f"{root}/cluster"
+    owner = (get(path) or {}).get("cluster_id")
+    jobs = Path(root, "jobs")
+    if owner == cluster_id:
+        return
+    # A scheduler that died before its first commit has left its name here, and nothing else.
+    if jobs.is_dir() and any(jobs.iterdir()):
         raise ConfigError(
-            f"backend.local.root: {root} holds the attempts of cluster {owner}, and the log is that "
+            f"backend.local.root: {root} holds attempts of cluster {owner}, and the log is that "
             f"of {cluster_id}: give each log a folder of its own"
         )
+    put(path, {"cluster_id": cluster_id})
 
 
 def local_settings(section: LocalSection, cluster: ClusterSection, term: int) -> LocalSettings:

@@ -14,13 +14,14 @@ from shunter.app.live.backends import LiveBackend
 from shunter.app.live.feed import Feed
 from shunter.app.live.keeping import Keeper
 from shunter.app.live.requests import Receipt
+from shunter.backends.node.crashes import crash_point, is_armed
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Command, Input
 from shunter.errors import ShunterError, UnreachableError
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter
 
-__all__ = ["Desk", "Stopped"]
+__all__ = ["Desk", "Stopped", "mark"]
 
 
 class Stopped(Exception):  # noqa: N818 it is no error: the loop was asked to end
@@ -97,13 +98,16 @@ class Desk:
 
     async def commit(self) -> None:
         """Make a step durable, then tell followers."""
-        await self._log.commit()
         events = self._events
+        mark("append", events)
+        await self._log.commit()
+        mark("durable", events)
         self._feed.publish(self._log.seq - len(events) + 1, events)
         self._keeper.look()
 
     async def perform(self, effects: Sequence[Effect], now_us: int) -> None:
         """Hand a step's effects out."""
+        mark("order", effects)
         await self._backend.perform(effects, now_us)
 
     def stop(self) -> None:
@@ -126,6 +130,7 @@ class Desk:
             assert asked.command is not None, "a command in a step was stamped"
             about = tuple(event for event in self._events if _is_about(event, asked.command))
             asked.receipt = Receipt(self._log.seq, self._at_us, about)
+            crash_point(f"answer {type(asked.command).__name__}")
             self._settle(asked)
         self._in_step = []
         self._events = []
@@ -133,6 +138,13 @@ class Desk:
     def _settle(self, asked: _Asked) -> None:
         del self._open[asked]
         asked.answered.set()
+
+
+def mark(what: str, records: Sequence[object]) -> None:
+    """Mark a crash point for each kind of record that a step has."""
+    if is_armed():
+        for record in records:
+            crash_point(f"{what} {type(record).__name__}")
 
 
 def _is_about(event: Event, command: Command) -> bool:

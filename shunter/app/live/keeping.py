@@ -13,6 +13,7 @@ import anyio.lowlevel
 from shunter.app.config.model import LogSection
 from shunter.app.live.backends import LiveBackend
 from shunter.app.runs.recorder import snapshot_of
+from shunter.backends.node.crashes import crash_point
 from shunter.core.scheduler import Scheduler
 from shunter.events.facts.run import SegmentSealed
 from shunter.events.log import LogWriter, Segment, Snapshot
@@ -63,9 +64,12 @@ class Keeper:
                 await self._keep(taken)
 
     async def _keep(self, taken: Snapshot) -> None:
+        crash_point("snapshot taken")
         await self._log.save_snapshot(taken)
+        crash_point("snapshot kept")
         await self._log.thin_snapshots(superseded)
         while segment := await self._log.seal(max(0, taken.seq - self._seal_after)):
+            crash_point("segment sealed")
             self._tell(segment)
             await anyio.lowlevel.checkpoint()  # commits that wait go first
 

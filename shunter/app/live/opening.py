@@ -15,10 +15,12 @@ from shunter import __version__
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.resolved import Decider, decider_of, record_of
 from shunter.app.live.backends import live_backend
+from shunter.app.live.desk import mark
 from shunter.app.live.history import History, Identity, read_history
 from shunter.app.live.recovery import recovery_of
 from shunter.app.live.site import Site
 from shunter.app.live.unwrapping import the_one
+from shunter.backends.node.crashes import crash_point
 from shunter.core.cluster import Health
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
@@ -54,8 +56,10 @@ async def open_site(loaded: LoadedConfig) -> AsyncIterator[Site]:
         begins_us = start_us(history)
         decider = decider_of(loaded, instant=False)
         cluster_id = history.identity.cluster_id
+        crash_point("term taken")
         try:
             async with live_backend(loaded, cluster_id, log.term, begins_us) as backend:
+                crash_point("backend taken over")
                 recovery = recovery_of(history.state, await backend.inventory())
                 core = Scheduler(decider.policy, decider.rules, history.state)
                 core.view.open()
@@ -64,10 +68,14 @@ async def open_site(loaded: LoadedConfig) -> AsyncIterator[Site]:
                 core.view.close()
                 events, effects = core.step(begins_us, ())
                 log.append(events)
+                mark("append", events)
                 await log.commit()
+                mark("durable", events)
                 backend.recall(_unreachable(history.state))
                 recovery.adopt(backend)
+                crash_point("adopted")
                 await recovery.settle(backend, begins_us)
+                crash_point("settled")
                 await backend.perform(effects, begins_us)
                 yield Site(config, history.identity, core, backend, log)
         except BaseExceptionGroup as errors:

@@ -18,6 +18,7 @@ from shunter.app.live.keeping import Keeper
 from shunter.app.live.requests import Caller, Receipt, Submission
 from shunter.app.live.unwrapping import the_one
 from shunter.app.runs.recorder import snapshot_of
+from shunter.backends.node.crashes import crash_point
 from shunter.core.intake.inputs import Command
 from shunter.core.rounds import run_rounds
 from shunter.core.scheduler import Scheduler
@@ -117,6 +118,7 @@ class Site:
         job_id = commands.next_id()
         stamped = commands.submit(job_id, request, by)
         await self._backend.equip(job_id, request.environment)
+        crash_point("equipped")
         receipt = await self.tell(stamped)
         # Somebody else may have used the key meanwhile: then it was the other job that was taken.
         taken = commands.known(request, by) or job_id

@@ -27,9 +27,14 @@ PATIENCE_S = 60.0
 class Daemon:
     """A running scheduler process."""
 
-    def __init__(self, loaded: LoadedConfig, deed: Deed) -> None:
+    def __init__(
+        self, loaded: LoadedConfig, deed: Deed, prepared: Callable[[], None] = lambda: None
+    ) -> None:
+        self.code: int | None = None
+        self._begun_s = time.monotonic()
         self.pid = os.fork()
         if self.pid == 0:
+            prepared()
             os._exit(_serve(loaded, deed))
 
     def kill(self) -> None:
@@ -39,16 +44,23 @@ class Daemon:
         self.wait()
 
     def wait(self) -> int:
-        """Wait for its end; return its exit code, minus the signal that killed it."""
-        until_s = time.monotonic() + PATIENCE_S
-        while time.monotonic() < until_s:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                return os.waitstatus_to_exitcode(status)
+        """Wait for its end; return its exit code, or minus the signal that killed it."""
+        while not self.has_ended():
             time.sleep(0.005)
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
-        raise AssertionError("the daemon did not come to its end")
+        assert self.code is not None, "a process that has ended has a code"
+        return self.code
+
+    def has_ended(self) -> bool:
+        """Look whether it has ended; kill it and fail if that takes too long."""
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if pid:
+            self.code = os.waitstatus_to_exitcode(status)
+            return True
+        if time.monotonic() - self._begun_s > PATIENCE_S:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            raise AssertionError("the daemon did not come to its end")
+        return False
 
 
 def _serve(loaded: LoadedConfig, deed: Deed) -> int:

@@ -1,0 +1,237 @@
+"""Every marked point, with a real SIGKILL of whoever comes to it: nothing is lost or run twice.
+
+Goal: wherever scheduler or supervisor die during launch, suspension, resumption, termination and
+end, the next start brings every job to the end it would have had. Method: one run writes down all
+the points it comes to. Then each is tried in a cluster of its own: whoever comes to it is killed, a
+scheduler that is gone is started again, and the jobs are driven on to their ends. What jobs leave
+behind tells whether one ran twice or two shared a GPU: they hold a lock for each.
+"""
+
+import os
+import shutil
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from shunter.app.config.loading import LoadedConfig
+from shunter.app.live import Site, Submission
+from shunter.backends.node.crashes import arm_crash
+from shunter.core.state import Job, JobPhase, Outcome
+from shunter.events.log import read_log
+from shunter.events.values.ids import JobId
+from tests.contracts.local_backends import empty
+from tests.live.site.daemons import Daemon
+from tests.live.site.sites import NOBODY, config, program, verified
+
+pytestmark = pytest.mark.live
+
+POINTS_LEAST = 40
+TOGETHER = 6
+JOB = """
+import fcntl, os, sys, time
+root, works_s, code = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+name, gpus = os.environ["SHUNTER_JOB"], os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+def mark(what):
+    with open(root + "/marks", "a") as file:
+        file.write(name + "." + os.environ["SHUNTER_ATTEMPT"] + " " + what + "\\n")
+def say(what):
+    try:
+        channel = os.open(os.environ["SHUNTER_CHANNEL"], os.O_WRONLY | os.O_NONBLOCK)
+        os.write(channel, b'{"what": "' + what.encode() + b'"}\\n')
+    except OSError:
+        mark("alone")
+held = []
+for what in [name, *("gpu" + gpu for gpu in gpus)]:
+    held.append(open(root + "/held." + what, "w"))
+    try:
+        fcntl.flock(held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        mark("shares " + what)
+mark("began")
+path = os.environ["SHUNTER_CHECKPOINT_DIR"] + "/done"
+done_s = float(open(path).read()) if os.path.exists(path) else 0.0
+while done_s < works_s:
+    if os.path.exists(os.environ["SHUNTER_SUSPEND"]):
+        say("acknowledged")
+        with open(path + ".new", "w") as file:
+            file.write(str(done_s))
+        os.replace(path + ".new", path)
+        say("saved")
+        mark("left")
+        os._exit(75)
+    time.sleep(0.01)
+    done_s += 0.01
+mark("worked")
+os._exit(code)
+"""
+ENDS = {
+    "suspended": Outcome.finished,
+    "cancelled": Outcome.cancelled,
+    "finished": Outcome.finished,
+    "failed": Outcome.failed,
+    "overdue": Outcome.timeout,
+}
+STARTS = (
+    "term taken",
+    "backend taken over",
+    "append SchedulerStarted",
+    "durable SchedulerStarted",
+    "adopted",
+    "settled",
+)
+BEFORE = ("durable AllocationChanged", "order Suspend", "order Terminate", "durable AttemptEnded")
+
+
+def cluster(root: Path) -> LoadedConfig:
+    """Return a cluster of two GPUs, so that jobs wait for each other."""
+    nodes = [{"name": "n0", "gpus": 2}]
+    short = {"snapshot_every": 15, "seal_after": 20}
+    return config(root, cluster={"nodes": nodes}, log=short)
+
+
+def job(root: Path, key: str, works_s: float, code: int = 0, **fields: object) -> Submission:
+    request = program(JOB, key=key)
+    command = (*request.command, str(root), str(works_s), str(code))
+    return replace(request, command=command, **fields)  # type: ignore[arg-type]  # by name
+
+
+def jobs(root: Path) -> list[Submission]:
+    return [
+        job(root, "suspended", 0.25),
+        job(root, "cancelled", 60),
+        job(root, "finished", 0.05, environment={"SECRET": "value"}),
+        job(root, "failed", 0.0, code=3),
+        job(root, "overdue", 60, time_limit_us=150_000),
+    ]
+
+
+async def drive(site: Site, root: Path) -> None:
+    """Submit the jobs, suspend and resume one, cancel another, until all have ended."""
+    ids = [await site.submit(request, NOBODY) for request in jobs(root)]
+    state = site.state
+    while any(job_id in state.jobs for job_id in ids):
+        one, other = state.jobs.get(ids[0]), state.jobs.get(ids[1])
+        if one is not None and not one.preemptions and works(one) and not one.is_on_hold:
+            await site.suspend(ids[0], NOBODY)
+        elif one is not None and one.held_by == "" and one.is_on_hold and one.since_us is None:
+            await site.resume(ids[0], NOBODY)
+        if other is not None and works(other) and not other.end_cause:
+            await site.cancel(ids[1], NOBODY)
+        await anyio.sleep(0.01)
+
+
+def works(one: Job) -> bool:
+    return one.phase is JobPhase.running
+
+
+@dataclass
+class Case:
+    """One cluster, and the points at which it is to be struck, one after the other."""
+
+    root: Path
+    points: Sequence[str]
+    struck: list[str] = field(default_factory=list)
+    codes: list[int | None] = field(default_factory=list)
+
+    def run(self) -> Iterator[Daemon]:
+        """Yield one scheduler process after the other, each to be waited for."""
+        self.root.mkdir()
+        self.codes.clear()
+        for number, point in enumerate((*self.points, "")):
+            marker = self.root / f"struck.{number}"
+            daemon = self.start(f"{point}:{marker}" if point else "")
+            yield daemon
+            self.codes.append(daemon.code)
+            if point and marker.exists():
+                self.struck.append(point)
+
+    def start(self, setting: str) -> Daemon:
+        """Start a scheduler process under a setting of SHUNTER_CRASH."""
+        root = self.root
+
+        async def deed(site: Site) -> None:
+            await drive(site, root)
+
+        def armed() -> None:
+            os.environ["SHUNTER_CRASH"] = setting
+            arm_crash(setting)
+
+        return Daemon(cluster(root), deed, armed)
+
+    def faults(self) -> list[str]:
+        """Return what is wrong with what came of it."""
+        if self.codes and (self.codes[-1] or set(self.codes) - {0, -signal.SIGKILL}):
+            return [f"{' then '.join(self.points)}: schedulers ended with {self.codes}"]
+        marks = (self.root / "marks").read_text().splitlines()
+        faults = [mark for mark in marks if " shares " in mark]
+        began = Counter(mark for mark in marks if mark.endswith(" began"))
+        faults += [f"{mark} {times} times" for mark, times in began.items() if times > 1]
+        outcomes, divergence = anyio.run(self._told)
+        if outcomes != list(ENDS.values()):
+            faults.append(f"jobs ended otherwise: {outcomes}")
+        if divergence is not None:
+            faults.append(f"decided again otherwise: {divergence}")
+        if self.struck != list(self.points):
+            faults.append(f"only {self.struck} were come to")
+        return [f"{' then '.join(self.points)}: {fault}" for fault in faults]
+
+    async def _told(self) -> tuple[list[Outcome | None], object]:
+        verdict = await verified(self.root)
+        async with read_log(str(self.root / "log.db")) as reader:
+            await reader.verify()
+        names = [JobId(name) for name in verdict.state.keys.values()]
+        return [verdict.state.ended.get(name) for name in names], verdict.divergence
+
+
+def together(cases: Sequence[Case]) -> None:
+    """Carry cases out, some at a time."""
+    waiting, busy = list(cases), list[tuple[Iterator[Daemon], Daemon]]()
+    while waiting or busy:
+        while waiting and len(busy) < TOGETHER:
+            steps = waiting.pop(0).run()
+            busy.append((steps, next(steps)))
+        for entry in list(busy):
+            steps, daemon = entry
+            if daemon.has_ended():
+                busy.remove(entry)
+                following = next(steps, None)
+                if following is not None:
+                    busy.append((steps, following))
+        time.sleep(0.005)
+
+
+def all_points(root: Path) -> list[str]:
+    """Return the points that a run comes to which nobody disturbs."""
+    traced = root / "points"
+    case = Case(root / "undisturbed", ())
+    case.root.mkdir()
+    daemon = case.start(f":{traced}")
+    assert daemon.wait() == 0
+    assert case.faults() == []
+    return list(dict.fromkeys(traced.read_text().splitlines()))
+
+
+def test_every_crash_point_is_survived(tmp_path: Path) -> None:
+    points = all_points(tmp_path)
+    pairs = [(before, start) for before in BEFORE for start in STARTS]
+    lists: list[tuple[str, ...]] = [*((point,) for point in points), *pairs]
+    cases = [Case(tmp_path / f"case{number}", each) for number, each in enumerate(lists)]
+    begun_s = time.monotonic()
+    try:
+        together(cases)
+    finally:
+        for case in cases:
+            empty(str(case.root / "attempts"))
+    faults = [fault for case in cases for fault in case.faults()]
+    passed = len(cases) - len({fault.partition(": ")[0] for fault in faults})
+    took_s = time.monotonic() - begun_s
+    print(f"crash points: {len(points)}, with pairs {len(cases)}; passed: {passed}; {took_s:.0f} s")
+    assert faults == []
+    assert len(points) >= POINTS_LEAST
+    shutil.rmtree(tmp_path)
