@@ -27,6 +27,10 @@ Stamped = Callable[[int], Input]
 class LiveBackend(Backend, Protocol):
     """A backend that outlives schedulers: the next one must find out what is true."""
 
+    @property
+    def unreachable(self) -> frozenset[NodeName]:
+        """The servers that do not answer, of whose attempts nothing is known."""
+
     def post(self, stamped: Stamped) -> None:
         """Put an input into the inbox; it is made once its instant is known."""
 

@@ -60,7 +60,8 @@ async def open_site(loaded: LoadedConfig) -> AsyncIterator[Site]:
         try:
             async with live_backend(loaded, cluster_id, log.term, begins_us) as backend:
                 crash_point("backend taken over")
-                recovery = recovery_of(history.state, await backend.inventory())
+                found = await backend.inventory()
+                recovery = recovery_of(history.state, found, backend.unreachable)
                 core = Scheduler(decider.policy, decider.rules, history.state)
                 core.view.open()
                 for fact in _opening(loaded, decider, history, log.term, begins_us):

@@ -15,7 +15,7 @@ A fenced attempt never begins, and the backend says so; one that began just then
 What runs and belongs to no attempt that holds GPUs is fenced.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,7 @@ from shunter.app.live.backends import LiveBackend
 from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, SUSPENDING, Job, State
 from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import JobId
+from shunter.events.values.ids import JobId, NodeName
 
 __all__ = ["Recovery", "recovery_of"]
 
@@ -59,13 +59,20 @@ class Recovery:
         await backend.perform(self.orders, now_us)
 
 
-def recovery_of(state: State, inventory: Sequence[Mapping[str, Any]]) -> Recovery:
-    """Return what is to be done, given all that is true."""
+def recovery_of(
+    state: State, inventory: Sequence[Mapping[str, Any]], silent: Collection[NodeName] = ()
+) -> Recovery:
+    """Return what is to be done, given all that is true.
+
+    Of the attempts of a server that is `silent` nothing is known, so they may run.
+    """
     found: dict[Key, str] = {(one["job"], one["attempt"]): one["state"] for one in inventory}
     recovery = Recovery()
     for job in state.jobs.values():
         if job.since_us is not None:
-            _settle(recovery, job, found.pop((job.job_id, job.attempt), "absent"))
+            is_hidden = any(share.node in silent for share in job.held.shares)
+            unseen = "running" if is_hidden else "absent"
+            _settle(recovery, job, found.pop((job.job_id, job.attempt), unseen))
     for (job_id, attempt), standing in found.items():
         if standing in ("starting", "running"):
             recovery.orders.append(Fence(JobId(job_id), attempt))

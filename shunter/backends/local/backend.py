@@ -101,6 +101,11 @@ class LocalBackend:
         """Real processes take time."""
         return False
 
+    @property
+    def unreachable(self) -> frozenset[NodeName]:
+        """The nodes that do not answer: none of this machine."""
+        return frozenset()
+
     def post(self, stamped: Stamped) -> None:
         """Put a command of somebody into the inbox; it gets its instant there."""
         self._inbox.put(stamped)

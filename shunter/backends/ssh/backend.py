@@ -163,20 +163,19 @@ class SshBackend:
         await to_thread.run_sync(environments.keep, self._settings.root, job_id, environment)
 
     async def read_output(
-        self, job_id: JobId, attempt: int, name: str, offset: int, size_max: int
+        self, job_id: JobId, attempt: int, rank: int, stream: str, offset: int, size: int
     ) -> tuple[bytes, int | None]:
-        """Return a part of what a rank printed, read where it lies, and how much that is.
+        """Return a piece of what a rank printed, read where it lies, and how much there is.
 
         Raises:
             BackendError: its host does not answer.
         """
-        stream, _, rank = name.partition(".")
-        node = await self._places.of_rank(job_id, attempt, int(rank))
+        node = await self._places.of_rank(job_id, attempt, rank)
         if node is None:
             return b"", None
         name = f"{stream}.0"  # each host has one rank
         answer = await self._links[node].ask(
-            "read", job=job_id, attempt=attempt, name=name, offset=offset, bytes=size_max
+            "read", job=job_id, attempt=attempt, name=name, offset=offset, bytes=size
         )
         return answer["data"].encode("latin-1"), answer["size"]
 

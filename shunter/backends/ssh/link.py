@@ -109,7 +109,8 @@ class Link:
                 if was_up:
                     self._talk, self._connection = None, None
                     self._down_s = time.monotonic()
-                self._back = anyio.Event()
+                if self._back.is_set():  # who waits for one that is not set goes on waiting for it
+                    self._back = anyio.Event()
                 self._gone.set()
                 self.tried.set()
                 if not was_up:
@@ -262,7 +263,8 @@ class Link:
         self.taken = None
 
     async def _came_up(self) -> None:
-        self._gone = anyio.Event()
+        if self._gone.is_set():
+            self._gone = anyio.Event()
         self._listener.came_up(self)
         self.is_lost = False
         self._back.set()

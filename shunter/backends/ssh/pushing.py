@@ -8,6 +8,7 @@ whose shell prints something break SFTP; there the file goes through a command i
 import json
 import secrets
 import shlex
+from functools import cache
 from typing import TYPE_CHECKING
 
 import anyio
@@ -39,7 +40,7 @@ async def pushed(connection: "SSHClientConnection", host: SshHost, limit_s: floa
     """
     import asyncssh
 
-    content = bundle()
+    content = _content()
     name = f"shunter-{digest(content)}.py"
     try:
         with anyio.fail_after(min(SFTP_S, limit_s)):
@@ -49,6 +50,12 @@ async def pushed(connection: "SSHClientConnection", host: SshHost, limit_s: floa
         raise UnreachedError(f"host {host.name}: cannot write to {host.base}: {error}") from error
     except (asyncssh.Error, OSError, TimeoutError):
         return await _by_command(connection, host, name, content, limit_s)
+
+
+@cache
+def _content() -> bytes:
+    """Return the file: one for as long as this process lives, whatever becomes of its sources."""
+    return bundle()
 
 
 async def _by_sftp(sftp: "SFTPClient", base: str, name: str, content: bytes) -> str:
