@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shunter.app.config.policies import completed
 from shunter.app.replaying.verification import Verifier
 from shunter.core.digest import state_digest
 from shunter.core.placement import PLACEMENTS
+from shunter.core.ports import Policy
 from shunter.core.state import Job
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events import PlanRejected, SchedulerStarted, encode_record
@@ -18,6 +20,7 @@ from shunter.policies.gavel.corrected import GavelPolicy
 from shunter.policies.gavel.corrected.catalogue import OBJECTIVES, Chosen
 from shunter.policies.gavel.corrected.choosing import Candidate, Room, choose
 from shunter.policies.gavel.corrected.policy import Timing
+from shunter.policies.gavel.corrected.two_level import TwoLevelPolicy
 from shunter.policies.gavel.mechanism import Claim, Fractions, Ledger, Wanted, carried
 from tests.commanded import Commanded
 from tests.factories import Outcome, job_spec, run
@@ -34,7 +37,13 @@ def gavel(objective: str, placement: str = "consolidated", **chosen: Any) -> Gav
     return GavelPolicy(made, PLACEMENTS[placement](), Timing(20, 200))
 
 
-def played(scene: Scene, by: GavelPolicy) -> tuple[Outcome, Recorded]:
+def two_level(inside: str, placement: str) -> Policy[Any]:
+    """Return the policy around an index policy, with turns of 20 microseconds."""
+    where = PLACEMENTS[placement]()
+    return completed(TwoLevelPolicy(inside, {}, "user", {}, 20, where), where)
+
+
+def played(scene: Scene, by: Policy[Any]) -> tuple[Outcome, Recorded]:
     outcome = run(scene.world, by, wrapped=lambda backend: Commanded(backend, scene.commands))
     rules = scene.world.rules(instant=scene.world.backend().instant)
     start = outcome.events[0]
@@ -55,6 +64,19 @@ def test_any_run_is_decided_again_without_solving(name: str, scene: Scene) -> No
 
     assert divergence is None, "\n".join(divergence.lines())
     assert state_digest(verifier.state) == state_digest(outcome.state)
+    assert encode_record(verifier.memory) == encode_record(outcome.core.memory)
+
+
+@pytest.mark.parametrize("inside", ["srtf", "las", "fifo"])
+@settings(max_examples=40, deadline=None)
+@given(scene=scenes())
+def test_any_run_of_two_levels_is_decided_again(inside: str, scene: Scene) -> None:
+    outcome, recorded = played(scene, two_level(inside, scene.placement))
+    verifier = Verifier(recorded.rebuild)
+
+    divergence = verifier.take(recorded.events)
+
+    assert divergence is None, "\n".join(divergence.lines())
     assert encode_record(verifier.memory) == encode_record(outcome.core.memory)
 
 

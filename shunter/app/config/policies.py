@@ -1,16 +1,29 @@
 """Policies by name: the entry points of the group `shunter.policies`, loaded one at a time."""
 
+import json
+from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, runtime_checkable
 
+from pydantic import ValidationError
+
 from shunter.core.placement import Placement
 from shunter.core.ports import Policy
+from shunter.core.ranking import RankedPolicy
 from shunter.core.throughputs import ThroughputTable
 from shunter.errors import ConfigError, NotFoundError
 from shunter.policies.params import PolicyParams
 
-__all__ = ["NeedsThroughputs", "PolicyPlugin", "find_policy", "informed", "policy_names"]
+__all__ = [
+    "NeedsPolicy",
+    "NeedsThroughputs",
+    "PolicyPlugin",
+    "completed",
+    "find_policy",
+    "informed",
+    "policy_names",
+]
 
 GROUP = "shunter.policies"
 
@@ -32,6 +45,43 @@ class NeedsThroughputs(Protocol):
 
     def knowing(self, table: ThroughputTable) -> Policy[Any]:
         """Return the policy with a table."""
+
+
+@runtime_checkable
+class NeedsPolicy(Protocol):
+    """A policy that is put around an index policy."""
+
+    inside_name: str
+    inside_params: Mapping[str, Any]
+
+    def around(self, inside: RankedPolicy) -> Policy[Any]:
+        """Return the policy with the one inside."""
+
+
+def completed(policy: Policy[Any], placement: Placement) -> Policy[Any]:
+    """Return the policy with the one inside it, if it is to have one.
+
+    Raises:
+        ConfigError: that one is not installed, has no index, or its parameters are wrong.
+    """
+    if not isinstance(policy, NeedsPolicy):
+        return policy
+    key, name = f"policy.params.{policy.name}", policy.inside_name
+    try:
+        plugin = find_policy(name)
+        params = plugin.Params.model_validate_json(json.dumps(dict(policy.inside_params)))
+    except NotFoundError as error:
+        raise ConfigError(f"{key}.inside: {error}") from error
+    except ValidationError as error:
+        faults = [
+            f"{key}.inside_params.{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+            for fault in error.errors()
+        ]
+        raise ConfigError("\n".join(faults)) from error
+    inside = plugin.build(params, placement)
+    if not isinstance(inside, RankedPolicy):
+        raise ConfigError(f"{key}.inside: policy {name!r} has no index to order jobs by")
+    return policy.around(inside)
 
 
 def informed(policy: Policy[Any], table: ThroughputTable | None) -> Policy[Any]:

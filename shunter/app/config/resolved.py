@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shunter.app.config.loading import LoadedConfig
-from shunter.app.config.policies import find_policy, informed
+from shunter.app.config.policies import completed, find_policy, informed
 from shunter.app.config.policy import PolicySection
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ports import Policy
@@ -81,7 +81,7 @@ def decider_of(loaded: LoadedConfig, *, instant: bool) -> Decider:
     plugin = find_policy(section.name)
     placement = section.placement_strategy(loaded.skews)
     policy = section.aged(plugin.build(loaded.chosen_params, placement))
-    policy = informed(policy, loaded.throughputs)
+    policy = informed(completed(policy, placement), loaded.throughputs)
     rules = RoundRules(
         round_us=section.round_us,
         seed=config.seed,
@@ -118,6 +118,7 @@ def recorded_decider(record: str) -> Decider:
     # The record holds the whole table, whatever was read then.
     placement = section.placement_strategy(section.skew.models)
     policy = section.aged(plugin.build(params, placement))
+    policy = completed(policy, placement)
     return Decider(informed(policy, recorded_throughputs(record)), rules)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from shunter.core.planning.plan import Change, Move, Start, Suspend
 from shunter.core.state import Job
@@ -14,11 +14,21 @@ from shunter.policies.gavel.corrected.choosing import Candidate, Choice
 from shunter.policies.gavel.corrected.seats import Seats
 from shunter.policies.gavel.mechanism import Ledger
 
-__all__ = ["SHARE", "SPARE", "Told", "changes_of", "waits_of"]
+__all__ = ["SHARE", "SPARE", "Teller", "Told", "changes_of", "waits_of"]
 
 SHARE: Final = "target_share"
 SPARE: Final = "spare_gpus"
 _BENEFICIARIES: Final = 4
+
+
+class Teller(Protocol):
+    """Says why jobs run where they do, and why they left."""
+
+    def placed(self, job: Job, gpu_type: GpuType) -> Because:
+        """Return why a job gets GPUs of a type."""
+
+    def left(self, job: Job, gpu_type: GpuType, gainers: tuple[JobId, ...]) -> Because:
+        """Return why a job loses its GPUs, and who gets some of their type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +39,16 @@ class Told:
     choice: Choice
     ledger: Ledger
 
-    def because(self, rule: str, job: Job, gpu_type: GpuType) -> Because:
-        """Return why, with the target share of a type and the share received there."""
+    def placed(self, job: Job, gpu_type: GpuType) -> Because:
+        """Return the target share of a type, and the one received there."""
+        rule = SPARE if job.job_id in self.choice.spare else SHARE
         return Because(rule, self.numbers(job.job_id, gpu_type), detail=gpu_type)
+
+    def left(self, job: Job, gpu_type: GpuType, gainers: tuple[JobId, ...]) -> Because:
+        """Return the same, and whether it got its share."""
+        target, received = self.numbers(job.job_id, gpu_type)
+        rule = Reason.share_met if received >= target else Reason.time_sliced
+        return Because(str(rule), (target, received), gainers, gpu_type)
 
     def numbers(self, job_id: JobId, gpu_type: GpuType) -> tuple[float, float]:
         """Return a job's target share of a type and the one it got, to a millionth."""
@@ -41,9 +58,11 @@ class Told:
         return round(target, 6), round(received, 6)
 
 
-def changes_of(told: Told, candidates: Sequence[Candidate], view: View) -> tuple[Change, ...]:
+def changes_of(
+    seats: Seats, tell: Teller, candidates: Sequence[Candidate], view: View
+) -> tuple[Change, ...]:
     """Return suspensions, moves and starts; gangs that move in a circle do both."""
-    places = told.seats.places
+    places = seats.places
     suspended: list[Change] = []
     placed: list[Change] = []
     moves: dict[JobId, Move] = {}
@@ -55,27 +74,17 @@ def changes_of(told: Told, candidates: Sequence[Candidate], view: View) -> tuple
     for candidate in candidates:
         job, place = candidate.job, places.get(candidate.job.job_id)
         if place is None and candidate.on is not None:
-            suspended.append(_suspend(told, job, candidate.on, gainers))
+            who = tuple(gainers.get(candidate.on, [])[:_BENEFICIARIES])
+            suspended.append(Suspend(job.job_id, tell.left(job, candidate.on, who)))
         elif place is not None and place[1] != job.allocation:
             gpu_type, allocation = place
-            rule = SPARE if job.job_id in told.choice.spare else SHARE
-            because = told.because(rule, job, gpu_type)
+            because = tell.placed(job, gpu_type)
             if candidate.on is None:
                 placed.append(Start(job.job_id, allocation, because))
             else:
                 moves[job.job_id] = Move(job.job_id, allocation, because)
     circles, straight = _untangled(moves, view)
     return (*suspended, *circles, *straight, *placed)
-
-
-def _suspend(
-    told: Told, job: Job, gpu_type: GpuType, gainers: Mapping[GpuType, list[JobId]]
-) -> Suspend:
-    target, received = told.numbers(job.job_id, gpu_type)
-    rule = Reason.share_met if received >= target else Reason.time_sliced
-    beneficiaries = tuple(gainers.get(gpu_type, [])[:_BENEFICIARIES])
-    because = Because(str(rule), (target, received), beneficiaries, gpu_type)
-    return Suspend(job.job_id, because)
 
 
 def _untangled(moves: dict[JobId, Move], view: View) -> tuple[list[Change], list[Change]]:

@@ -5,14 +5,12 @@ a turn, what is free goes to those that wait. Targets are computed at the first 
 came or left, or anything was measured anew, and now and then if so configured.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shunter.core.placement import Placement
 from shunter.core.planning.plan import EMPTY_PLAN, Plan
 from shunter.core.ports import Observer, Observers, Rng
-from shunter.core.state import ENDING, Job
 from shunter.core.throughputs import ThroughputTable
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError
@@ -34,13 +32,13 @@ from shunter.events.facts.jobs import (
     JobSubmitted,
 )
 from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.ids import GpuType
 from shunter.events.values.reasons import Reason
 from shunter.policies.gavel.corrected.changes import Told, changes_of, waits_of
-from shunter.policies.gavel.corrected.choosing import Candidate, Room, choose, is_starved
+from shunter.policies.gavel.corrected.choosing import Candidate, choose, is_starved
 from shunter.policies.gavel.corrected.claims import EntityBy, room_of, wanted_of, wants
 from shunter.policies.gavel.corrected.cpu_jobs import cpu_starts
 from shunter.policies.gavel.corrected.memory import GavelMemory, fractions_of, gpu_type_of, seconds
+from shunter.policies.gavel.corrected.movable import may_leave, room_among
 from shunter.policies.gavel.corrected.rates import Rates
 from shunter.policies.gavel.corrected.seats import seat
 from shunter.policies.gavel.mechanism import Fractions, Ledger, Targets, Wanted, carried
@@ -100,6 +98,7 @@ class GavelPolicy:
             memory.post(job, view, view.now_us)
         if view.targets:
             self._learn_who(memory, view)
+            memory.know_pairs(fractions_of(view.targets))
             memory.ledger.reset(fractions_of(view.targets), seconds(view.now_us))
             memory.changed = memory.ledger.is_dirty = True
         return memory
@@ -160,10 +159,10 @@ class GavelPolicy:
     def plan(self, memory: GavelMemory, view: View, rng: Rng) -> Plan:
         """Choose and seat; say why."""
         candidates = self._candidates(memory, view)
-        choice = choose(memory.ledger, candidates, _room(candidates, view))
+        choice = choose(memory.ledger, candidates, room_among(candidates, view))
         seats = seat(choice, candidates, self.placement, view)
         told = Told(seats, choice, memory.ledger)
-        changes = (*changes_of(told, candidates, view), *cpu_starts(self.placement, view))
+        changes = (*changes_of(seats, told, candidates, view), *cpu_starts(self.placement, view))
         waiting = [each for each in candidates if each.on is None]
         waits = tuple(waits_of(told, waiting, memory.told, every=view.all_reasons))
         return Plan(changes, (), waits) if changes or waits else EMPTY_PLAN
@@ -201,8 +200,9 @@ class GavelPolicy:
             for job in view.jobs.values()
             if wants(job) and any(rates.of(job).values())
         }
-        for gang in [gang for gang in ledger.received_s if gang[0] not in wanting]:
-            ledger.remove(gang[0])
+        for job_id in [gang[0] for gang in ledger.received_s if len(gang) == 1]:
+            if job_id not in wanting:
+                ledger.remove(job_id)
         for job_id in wanting:
             if (job_id,) not in ledger.received_s:
                 ledger.add((job_id,))
@@ -229,7 +229,7 @@ class GavelPolicy:
                 if job.is_eligible:
                     starves = is_starved(job, view)
                     found.append(Candidate(job, rates.of(job), None, starves))
-            elif memory.turns and _may_leave(job, view):
+            elif memory.turns and may_leave(job, view):
                 found.append(Candidate(job, rates.of(job), gpu_type_of(job, view)))
         return found
 
@@ -248,40 +248,17 @@ def is_contended(memory: GavelMemory) -> bool:
     """Say whether anybody is not where it is to stay."""
     ledger, posts = memory.ledger, memory.posts
     for gang in ledger.received_s:
+        if len(gang) > 1:
+            continue  # its jobs are looked at one by one, wherever they are
         post = posts.get(gang[0])
-        if post is None or ledger.target(gang, post.gpu_type) < _WHOLE:
+        if post is None or ledger.target(post.gang, post.gpu_type) < _WHOLE:
             return True
     return False
 
 
-def _room(candidates: Sequence[Candidate], view: View) -> Room:
-    """Return what candidates share: what is free, and what they hold."""
-    gpus = {GpuType(name): pool.gpus_free for name, pool in view.pools.items()}
-    quotas = {
-        name: view.quota_free(name)
-        for name, queue in view.queues.items()
-        if queue.quota_gpus is not None
-    }
-    for candidate in candidates:
-        if candidate.on is not None:
-            held, queue = candidate.job.allocation.gpus, candidate.job.spec.queue
-            gpus[candidate.on] += held
-            if queue in quotas:
-                quotas[queue] += held
-    return Room(gpus, quotas)
-
-
-def _may_leave(job: Job, view: View) -> bool:
-    """Say whether a job that has GPUs could lose them in this turn."""
-    if job.end_cause or job.phase is ENDING or view.guards.pinned_by(job, view.now_us):
-        return False
-    servers = view.cluster.servers
-    return all(servers[share.node].is_up for share in job.allocation.shares)
-
-
 def _ended(memory: GavelMemory) -> Observer:
     def ended(event: Any, view: View) -> None:
-        memory.forget(event.job_id, event.at_us)
+        memory.forget(event.job_id, view, event.at_us)
         memory.stale = memory.changed = True
 
     return ended

@@ -1,0 +1,54 @@
+"""Who could lose its GPUs in a turn, and what there is then to divide."""
+
+from collections.abc import Container, Sequence
+
+from shunter.core.cluster import Gpu, gpus_of
+from shunter.core.state import ENDING, Job
+from shunter.core.view import View
+from shunter.events.values.allocation import Sharing
+from shunter.events.values.ids import GpuType, JobId
+from shunter.policies.gavel.corrected.choosing import Candidate, Room
+
+__all__ = ["left_by", "may_leave", "room_among"]
+
+
+def room_among(candidates: Sequence[Candidate], view: View) -> Room:
+    """Return what candidates share: what is free, and what they hold."""
+    gpus = {GpuType(name): pool.gpus_free for name, pool in view.pools.items()}
+    quotas = {
+        name: view.quota_free(name)
+        for name, queue in view.queues.items()
+        if queue.quota_gpus is not None
+    }
+    movable = {candidate.job.job_id for candidate in candidates}
+    for candidate in candidates:
+        if candidate.on is not None:
+            held, queue = candidate.job.allocation.gpus, candidate.job.spec.queue
+            gpus[candidate.on] += len(left_by(candidate.job, movable, view))
+            if queue in quotas:
+                quotas[queue] += held
+    return Room(gpus, quotas)
+
+
+def left_by(job: Job, movable: Container[JobId], view: View) -> list[Gpu]:
+    """Return the GPUs that are free once all that may leave have left, a shared one once.
+
+    It counts with the tenant that was submitted first.
+    """
+    found = [gpu for share in job.allocation.shares for gpu in gpus_of(share)]
+    if job.allocation.sharing is not Sharing.packed:
+        return found
+    deciding = view.cluster.deciding
+    return [
+        gpu
+        for gpu in found
+        if deciding.of(gpu)[0] == job.job_id and all(who in movable for who in deciding.of(gpu))
+    ]
+
+
+def may_leave(job: Job, view: View) -> bool:
+    """Say whether a job that has GPUs could lose them in this turn."""
+    if job.end_cause or job.phase is ENDING or view.guards.pinned_by(job, view.now_us):
+        return False
+    servers = view.cluster.servers
+    return all(servers[share.node].is_up for share in job.allocation.shares)
