@@ -19,7 +19,7 @@ __all__ = ["AsyncClient"]
 
 
 class AsyncClient:
-    """Talks to a daemon over its socket or TCP; use it as an async context, or close it.
+    """Talks to a daemon over its socket or TCP; an async context.
 
     Errors are those of shunter.errors: NotFoundError, RefusedError, UsageError, and
     UnreachableError where no daemon answers.

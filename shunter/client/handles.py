@@ -94,7 +94,7 @@ class JobHandle:
         return True
 
     def wait(self, timeout: float | None = None) -> Answer:
-        """Return everything about it once it has ended; daemons may come and go meanwhile.
+        """Return everything about it once it has ended, whatever daemon sees that.
 
         Raises:
             TimeoutError: it has not ended in so many seconds.
@@ -177,8 +177,11 @@ class AsyncJobHandle:
             raise
         return True
 
-    async def wait(self, timeout: float | None = None) -> Answer:  # noqa: ASYNC109 as in asyncio.wait
-        """Return everything about it once it has ended; daemons may come and go meanwhile.
+    async def wait(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 as futures have it
+    ) -> Answer:
+        """Return everything about it once it has ended, whatever daemon sees that.
 
         Raises:
             TimeoutError: it has not ended in so many seconds.
@@ -201,7 +204,10 @@ class AsyncJobHandle:
             if document["is_over"]:
                 return document
 
-    async def result(self, timeout: float | None = None) -> int:  # noqa: ASYNC109 as in asyncio.wait
+    async def result(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 as futures have it
+    ) -> int:
         """Return its exit code, 0, once it has ended well.
 
         Raises:
@@ -211,7 +217,10 @@ class AsyncJobHandle:
         """
         return worth_of(await self.wait(timeout))
 
-    async def exception(self, timeout: float | None = None) -> JobFailedError | None:  # noqa: ASYNC109 as in asyncio.wait
+    async def exception(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 as futures have it
+    ) -> JobFailedError | None:
         """Return how it failed, None if it ended well.
 
         Raises:

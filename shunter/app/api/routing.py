@@ -101,14 +101,12 @@ def endpoint(route: Route, served: Served) -> Callable[[Request], Awaitable[Resp
     """Return what Starlette calls for a route."""
 
     async def answer(request: Request) -> Response:
-        began = perf_counter()
+        began, status = perf_counter(), "error"
         try:
             response = await _answer(route, served, request)
-        except BaseException:
-            served.metrics.answered(route.name, "error", perf_counter() - began)
-            raise
-        status = f"{response.status_code // 100}xx"
-        served.metrics.answered(route.name, status, perf_counter() - began)
+            status = f"{response.status_code // 100}xx"
+        finally:
+            served.metrics.answered(route.name, status, perf_counter() - began)
         return response
 
     return answer

@@ -1,4 +1,4 @@
-"""What all handlers share: the site, who may call, the stream to followers, metrics, log readers."""
+"""What all handlers share: the site, who may call, the stream, metrics, readers of the past."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ PAST_AT_ONCE = 2
 
 
 class Past:
-    """Reads the log beside the scheduler: in a thread, with a loop and a connection of its own.
+    """Reads the log beside the scheduler, in a thread with a loop of its own.
 
     Folding a long log takes seconds. On the scheduler's loop, nothing would be decided meanwhile.
     """

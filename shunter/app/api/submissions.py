@@ -57,7 +57,7 @@ def submission_of(body: SubmitBody, key: str) -> Submission:
 
 
 def array_of(request: Submission, array: ArrayBody) -> list[Submission]:
-    """Return the submission of each task, with its index in its name, variable and key."""
+    """Return the submission of each task, its index in name, variable and key."""
     return [
         replace(
             request,

@@ -23,10 +23,11 @@ from shunter.app.cli import (
     trace,
     why,
 )
-from shunter.app.cli.live import serve
+from shunter.app.cli.live import control, logs, nodes, queue, serve, show, submit
 from shunter.errors import ShunterError
 
-COMMANDS = (demo, simulate, compare, reproduce, replay, why, log, trace, policy, config, serve)
+COMMANDS = (demo, simulate, compare, reproduce, replay, why, log, trace, policy, config)
+LIVE = (serve, submit, queue, show, logs, control, nodes)
 
 
 class Commands(TyperGroup):
@@ -78,5 +79,5 @@ def shunter(
     output.use_color(not no_color)
 
 
-for _module in COMMANDS:
+for _module in (*COMMANDS, *LIVE):
     _module.register(app)

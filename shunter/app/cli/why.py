@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shunter.app.cli import output
+from shunter.app.cli.live.connecting import Url, connect
 from shunter.app.cli.options import Json
 
 if TYPE_CHECKING:
@@ -22,7 +23,12 @@ def register(app: typer.Typer) -> None:
 
 def why(
     job: Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")],
-    log: Annotated[str, typer.Option(metavar="LOG", help="A log: its path or address.")],
+    log: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOG", help="A log: its path or address. Left out: the running daemon."
+        ),
+    ] = None,
     at: Annotated[
         str | None,
         typer.Option(
@@ -30,17 +36,27 @@ def why(
         ),
     ] = None,
     as_json: Json = False,
+    url: Url = None,
 ) -> None:
     """Explain where a job is and why: reason, evidence, and decision."""
+    found = _by_daemon(job, at, url) if log is None else _by_log(job, log, at)
+    if as_json:
+        output.print_json(found)
+    else:
+        _print(found)
+
+
+def _by_daemon(job: str, at: str | None, url: str | None) -> dict[str, Any]:
+    with connect(url) as client:
+        return client.why(job, at)
+
+
+def _by_log(job: str, log: str, at: str | None) -> dict[str, Any]:
     import asyncio
 
     from shunter.app.replaying.why.document import document
 
-    found = asyncio.run(_explain(job, log, at))
-    if as_json:
-        output.print_json(document(found))
-    else:
-        _print(document(found))
+    return document(asyncio.run(_explain(job, log, at)))
 
 
 async def _explain(job: str, address: str, at: str | None) -> "Explanation":
@@ -106,7 +122,8 @@ def _blocker(blocker: dict[str, Any]) -> str:
 
     if blocker.get("where", "nothing") == "nothing":
         return f"{blocker['id']}: {blocker['phase']}"
-    since, gpus = clock(blocker["since_us"]), gpus_in_words(blocker["gpus"])
+    since = blocker.get("since") or clock(blocker["since_us"])
+    gpus = gpus_in_words(blocker["gpus"])
     return f"{blocker['id']}: {blocker['phase']} on {gpus}, {_where(blocker)}, since {since}"
 
 
@@ -147,5 +164,6 @@ def _print_life(document: dict[str, Any]) -> None:
             text = ", ".join(dict.fromkeys(each["reason"] for each in part["reasons"]))
         if hidden and len(rows) == FIRST_ROWS:
             rows.append(["…", "", "", f"{hidden} more"])
-        rows.append([clock(part["from_us"]), part["what"], span(to_us - part["from_us"]), text])
+        began = part.get("from") or clock(part["from_us"])
+        rows.append([began, part["what"], span(to_us - part["from_us"]), text])
     output.print_table(["from", "", output.Column("for", is_number=True), ""], rows)

@@ -45,7 +45,7 @@ def queues_of(state: State) -> list[dict[str, Any]]:
 
 
 def state_document(state: State, dated: Dated, classing: Classing | None = None) -> dict[str, Any]:
-    """Return what is true after the last event of a state; nothing in it depends on now."""
+    """Return what is true after the last event of a state, whatever time it is."""
     ended = Counter(state.ended.values())
     return {
         "schema_version": 1,
@@ -105,7 +105,7 @@ def _node(
 def _gpu_state(
     server: Server, index: int, decided: dict[int, list[JobId]], held: dict[int, list[JobId]]
 ) -> str:
-    """Return what a GPU is doing; its next owner may be decided before the last one has left."""
+    """Return what a GPU does; its next owner is decided before the last one leaves."""
     if held.get(index):
         stays = any(job_id in decided.get(index, ()) for job_id in held[index])
         return "used" if stays else "leaving"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
+from shunter.app.api.documents.dates import with_dates
 from shunter.app.api.documents.jobs import Dated
 from shunter.app.replaying.wording import fact_in_words
 from shunter.errors import NotFoundError
@@ -81,7 +82,7 @@ def decision_document(facts: Found, policy: str, dated: Dated) -> dict[str, Any]
         "changes": _named(parts, (AllocationChanged, ReservationSet)),
         "refused": _named(parts, (PlanRejected,)),
         "waits": [*waits, *_named(parts, (WaitReasonChanged,))],
-        "words": [fact_in_words(event) for _, event in facts],
+        "words": with_dates([fact_in_words(event) for _, event in facts], dated),
         "digest": blake2b(
             encode_payload([event for _, event in facts]), digest_size=16
         ).hexdigest(),

@@ -35,7 +35,7 @@ def job_state(job: Job) -> str:
 
 
 def wait_of(job: Job, state: State, classing: Classing | None = None) -> Wait | None:
-    """Return what holds a job back: its own reason, or that of its class; None if nothing."""
+    """Return what holds a job back, itself or its class; None if nothing does."""
     if job.phase is not WAITING:
         return None
     if job.is_on_hold:
@@ -91,7 +91,7 @@ def reason_part(wait: Wait) -> dict[str, Any]:
 
 
 def in_order(jobs: Iterable[Job]) -> list[Job]:
-    """Return jobs as people look at them: what holds GPUs, then what waits, by arrival."""
+    """Return jobs as people want them: who holds GPUs, then who waits, by arrival."""
     return sorted(jobs, key=lambda job: (job.phase is WAITING, job.ordinal))
 
 

@@ -183,7 +183,7 @@ _EXECUTION = (
 
 
 def life_of(events: Iterable[Event]) -> Life | None:
-    """Return the life that the events about a job tell; None if it was never submitted."""
+    """Return the life that a job's events tell; None if it was never submitted."""
     life: Life | None = None
     for event in events:
         if isinstance(event, JobSubmitted):

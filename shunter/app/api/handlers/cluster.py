@@ -20,7 +20,7 @@ __all__ = ["daemon", "health", "metrics", "nodes", "ready", "state"]
 
 
 async def state(call: Call[AtQuery, NoBody]) -> Response:
-    """Answer with the whole state; its ETag is the event number and a digest of the answer."""
+    """Answer with the whole state; its ETag is event number and digest."""
     served = call.served
     if call.query.at is None:
         seq = served.site.state.seq

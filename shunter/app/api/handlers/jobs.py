@@ -1,12 +1,11 @@
 """Reading jobs: the queue, history, one job, and why it is where it is."""
 
-import re
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
 from starlette.responses import Response
 
+from shunter.app.api.documents.dates import with_dates
 from shunter.app.api.documents.jobs import job_row, job_state, queue_document
 from shunter.app.api.documents.lives import Life, life_of
 from shunter.app.api.handlers.queries import AtQuery, HistoryQuery, JobQuery, QueueQuery
@@ -25,7 +24,6 @@ from shunter.events.values.ids import JobId
 __all__ = ["history", "job", "queue", "why"]
 
 ME = "me"
-_CLOCK = re.compile(r"T\+(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 
 
 async def queue(call: Call[QueueQuery, NoBody]) -> Response:
@@ -102,7 +100,12 @@ async def why(call: Call[AtQuery, NoBody]) -> Response:
 
     document = await served.past.read(read)
     del document["log"]
-    return json_answer({"schema_version": 1, **_with_dates(document, origin)})
+    for part in document["timeline"]:
+        part["from"] = served.dated(part["from_us"])
+    for blocker in (document["evidence"] or {}).get("blockers", ()):
+        if blocker.get("since_us") is not None:
+            blocker["since"] = served.dated(blocker["since_us"])
+    return json_answer({"schema_version": 1, **with_dates(document, served.dated)})
 
 
 def known(served: Served, job_id: JobId) -> None:
@@ -147,25 +150,3 @@ def _job_document(served: Served, job_id: JobId, life: Life) -> dict[str, Any]:
         "attempts": [attempt.document(dated) for attempt in life.attempts],
         "profile": None if life.sample is None else to_object(life.sample),
     }
-
-
-def _with_dates(value: Any, origin: datetime) -> Any:
-    """Return a document in which instants since time zero are dates, in UTC."""
-    if isinstance(value, dict):
-        return {name: _with_dates(inner, origin) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_with_dates(inner, origin) for inner in value]
-    if isinstance(value, str):
-        return _CLOCK.sub(lambda found: _date(found, origin), value)
-    return value
-
-
-def _date(found: "re.Match[str]", origin: datetime) -> str:
-    hours, minutes, seconds, rest = found.groups()
-    since = timedelta(
-        hours=int(hours),
-        minutes=int(minutes),
-        seconds=int(seconds),
-        microseconds=int((rest or "").ljust(6, "0")),
-    )
-    return (origin + since).astimezone(UTC).isoformat(timespec="seconds")

@@ -29,7 +29,7 @@ TOGETHER = 100
 
 
 async def submit(call: Call[NoQuery, SubmitBody]) -> Response:
-    """Submit a job, or one for each task of an array; once, however often a key is sent."""
+    """Submit a job or each task of an array; once, however often a key is sent."""
     served, body, by = call.served, call.body, call.caller
     key = call.header("idempotency-key")
     if len(key) > KEY_MOST or not key.isprintable():
@@ -98,7 +98,7 @@ def _told(call: Call[NoQuery, NoBody] | Call[NoQuery, PriorityBody], subject: st
 async def _submit_tasks(
     call: Call[NoQuery, SubmitBody], tasks: list[Submission], at_once: int | None
 ) -> list[JobId]:
-    """Submit the tasks of an array; each but the first N waits for the N-th before it to end."""
+    """Submit an array; each task but the first N waits for the N-th before it."""
     ids: list[JobId] = []
     block = min(at_once or TOGETHER, TOGETHER)
     while len(ids) < len(tasks):
@@ -117,7 +117,7 @@ async def _submit_tasks(
 
 
 async def gathered(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
-    """Return what calls return that are made together, in their order; the first error ends it."""
+    """Return what calls return that are made together; the first error ends it."""
     found: dict[int, T] = {}
 
     async def one(number: int) -> None:

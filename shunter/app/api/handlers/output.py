@@ -94,7 +94,7 @@ class _Output:
                 return
 
     async def follow(self, attempt: int, *, is_fixed: bool) -> AsyncIterator[bytes]:
-        """Yield an attempt's output as it comes, then that of the next, until the job ends."""
+        """Yield output as it comes, attempt after attempt, until the job ends."""
         offset, is_last_look = 0, False
         while True:
             piece, size = await self._read(attempt, offset) if attempt else (b"", None)

@@ -77,7 +77,7 @@ class StateDocument(Document):
 
 
 class EventPage(Document):
-    """Events in order, each with its number and date, as the log's schema names its fields."""
+    """Events in order, each with its number, its date, and its fields by name."""
 
     events: tuple[dict[str, Any], ...]
     next: int = Field(description="ask for more with after=next")
@@ -85,7 +85,7 @@ class EventPage(Document):
 
 
 class DecisionDocument(Document):
-    """One decision: what the policy saw, what it changed and why, and what it left waiting."""
+    """One decision: what the policy saw, changed and why, and left waiting."""
 
     seq: int
     at: Instant

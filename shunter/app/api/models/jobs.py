@@ -53,7 +53,7 @@ class JobRow(Model):
 
 
 class QueueDocument(Document):
-    """The jobs that have not ended: those that hold GPUs first, then in order of arrival."""
+    """The jobs that have not ended: who holds GPUs first, then by arrival."""
 
     seq: int = Field(description="the event up to which this is true")
     now: Instant

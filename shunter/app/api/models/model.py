@@ -27,7 +27,7 @@ class Document(Model):
 
 
 def _printable(text: str) -> str:
-    """Refuse what would move the cursor of whoever prints it, or turn the text around."""
+    """Refuse what would move a terminal's cursor, or turn the text around."""
     if _CONTROL.search(text):
         raise ValueError("expected no control characters")
     return text

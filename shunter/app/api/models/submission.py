@@ -63,9 +63,6 @@ class SubmitBody(Model):
     cpus: float = Field(default=0, ge=0, le=1_000_000, description="of the whole job")
     memory_mb: int = Field(default=0, ge=0, le=2**40, description="of the whole job")
     gpu_types: tuple[Name, ...] = Field(default=(), max_length=64)
-    shapes: tuple[tuple[int, ...], ...] = Field(
-        default=(), max_length=64, description="accepted numbers of GPUs on each server"
-    )
     max_level: Level | None = Field(default=None, description="how far apart its GPUs may be")
     model: Name = ""
     batch_size: int | None = Field(default=None, ge=1)

@@ -39,7 +39,7 @@ class Listening:
 
 @contextmanager
 def listening(server: ServerSection) -> Iterator[Sequence[Listening]]:
-    """Bind all addresses of a daemon; they take connections once they are listened to.
+    """Bind all addresses of a daemon; they take no connections yet.
 
     Raises:
         RefusedError: another daemon has one of them.

@@ -16,7 +16,7 @@ BODY_BYTES_MOST = 1_048_576
 
 
 def _as_tuple(value: Any) -> Any:
-    """Let one stand for a list of one; strict models want a tuple of what Python hands them."""
+    """Let one stand for a list of one; strict models want tuples from Python."""
     if isinstance(value, str):
         return (value,)
     return tuple(value) if isinstance(value, list) else value

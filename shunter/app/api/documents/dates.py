@@ -1,0 +1,25 @@
+"""Instants since time zero in a document of sentences, as the dates they are on a live cluster.
+
+The sentences are made for any log, and a simulation has no dates: there an instant is T+03:12:40.
+"""
+
+import re
+from typing import Any
+
+from shunter.app.api.documents.jobs import Dated
+from shunter.app.replaying.instants import instant_us
+
+__all__ = ["with_dates"]
+
+_CLOCK = re.compile(r"T\+\d+:\d\d:\d\d(?:\.\d{1,6})?")
+
+
+def with_dates(value: Any, dated: Dated) -> Any:
+    """Return a JSON-able value in which instants are dates, in UTC."""
+    if isinstance(value, dict):
+        return {name: with_dates(inner, dated) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [with_dates(inner, dated) for inner in value]
+    if isinstance(value, str):
+        return _CLOCK.sub(lambda found: dated(instant_us(found.group(), None)), value)
+    return value

@@ -1,0 +1,80 @@
+"""`shunter cancel`, `suspend`, `resume`, `priority`: what their owner or an admin does to jobs."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shunter.app.cli import output
+from shunter.app.cli.live.connecting import JobArgument, Url, connect
+from shunter.app.cli.options import Json
+from shunter.errors import ShunterError
+
+if TYPE_CHECKING:
+    from shunter.client import Client
+    from shunter.client.asks import Answer
+
+Jobs = Annotated[list[str], typer.Argument(metavar="JOB…", help="Ids of jobs.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(cancel)
+    app.command()(suspend)
+    app.command()(resume)
+    app.command()(priority)
+
+
+def cancel(jobs: Jobs, as_json: Json = False, url: Url = None) -> None:
+    """End jobs, or keep them from starting."""
+    _each(jobs, url, "asked to end", lambda client, job: client.cancel(job), as_json=as_json)
+
+
+def suspend(jobs: Jobs, as_json: Json = False, url: Url = None) -> None:
+    """Save jobs, take them off their GPUs, and hold them until they are resumed."""
+    _each(jobs, url, "asked to suspend", lambda client, job: client.suspend(job), as_json=as_json)
+
+
+def resume(jobs: Jobs, as_json: Json = False, url: Url = None) -> None:
+    """Let held jobs start again."""
+    _each(jobs, url, "may start again", lambda client, job: client.resume(job), as_json=as_json)
+
+
+def priority(
+    job: JobArgument,
+    value: Annotated[int, typer.Argument(metavar="N", help="The higher goes first.")],
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Give a job another priority; a negative one stands after `--`."""
+
+    def change(client: "Client", job_id: str) -> "Answer":
+        return client.set_priority(job_id, value)
+
+    _each([job], url, f"has priority {value}", change, as_json=as_json)
+
+
+def _each(
+    jobs: list[str],
+    url: str | None,
+    told: str,
+    do: Callable[["Client", str], "Answer"],
+    *,
+    as_json: bool,
+) -> None:
+    """Do something to every job; the first that refuses decides the exit code."""
+    first: ShunterError | None = None
+    with connect(url) as client:
+        for job in jobs:
+            try:
+                answer = do(client, job)
+            except ShunterError as error:
+                if first is not None or len(jobs) > 1:
+                    output.print_error(error)
+                first = first or error
+                continue
+            output.print_json_line(answer) if as_json else output.print_line(f"{job} {told}")
+    if first is not None:
+        if len(jobs) == 1:
+            raise first
+        raise typer.Exit(first.exit_code)

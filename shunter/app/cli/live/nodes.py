@@ -1,0 +1,81 @@
+"""`shunter nodes`: the servers with who is on them, and taking them out and putting them back."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shunter.app.cli import output
+from shunter.app.cli.live.connecting import Url, connect
+from shunter.app.cli.live.tables import print_rows
+from shunter.app.cli.options import Json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Node = Annotated[str, typer.Argument(metavar="NODE", help="The server's name.")]
+COLUMNS = (
+    *("NODE", "STATE", "TYPE", output.Column("GPUS", is_number=True)),
+    *(output.Column("FREE", is_number=True), output.Column("CPUS", is_number=True)),
+    *(output.Column("MEMORY MB", is_number=True), "JOBS"),
+)
+JOBS_NAMED = 6
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
+    group.callback()(nodes)
+    group.command()(drain)
+    group.command()(restore)
+    app.add_typer(group, name="nodes")
+
+
+def nodes(ctx: typer.Context, as_json: Json = False, url: Url = None) -> None:
+    """List the servers, or take one out and put it back."""
+    if ctx.invoked_subcommand is not None:
+        return
+    with connect(url) as client:
+        found = client.nodes()
+    if as_json:
+        output.print_json(found)
+        return
+    print_rows(COLUMNS, [_row(node) for node in found["nodes"]])
+
+
+def drain(node: Node, as_json: Json = False, url: Url = None) -> None:
+    """Start nothing new on a server; what runs there may end."""
+    with connect(url) as client:
+        answer = client.drain(node)
+    output.print_json(answer) if as_json else output.print_line(f"{node} takes no new jobs")
+
+
+def restore(node: Node, as_json: Json = False, url: Url = None) -> None:
+    """Put a drained server back to work."""
+    with connect(url) as client:
+        answer = client.restore(node)
+    output.print_json(answer) if as_json else output.print_line(f"{node} takes jobs again")
+
+
+def _row(node: dict[str, Any]) -> tuple[str, ...]:
+    gpus = node["gpus"]
+    free = sum(gpu["state"] == "free" for gpu in gpus)
+    return (
+        node["name"],
+        node["state"],
+        node["gpu_type"],
+        str(len(gpus)),
+        str(free if node["state"] == "up" else 0),
+        _part(node["cpus_free"], node["cpus"]),
+        _part(node["memory_mb_free"], node["memory_mb"]),
+        _named(node["jobs"]),
+    )
+
+
+def _part(free: float, of: float) -> str:
+    """Return how much is free of how much; nothing where a server's size is not said."""
+    return f"{free:g}/{of:g}" if of else ""
+
+
+def _named(jobs: "Sequence[str]") -> str:
+    hidden = len(jobs) - JOBS_NAMED
+    return " ".join(jobs[:JOBS_NAMED]) + (f" and {hidden} more" if hidden > 0 else "")

@@ -1,0 +1,100 @@
+"""`shunter queue`: what waits and runs, and why; one request, whatever the length."""
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shunter.app.cli import output
+from shunter.app.cli.live.connecting import Url, connect
+from shunter.app.cli.live.reasons import clause
+from shunter.app.cli.live.tables import age, print_rows, printable, rows_shown
+from shunter.app.cli.options import Json
+
+if TYPE_CHECKING:
+    from shunter.client.asks import Answer
+
+EVERY_S = 1.0
+CLEAR = "\x1b[H\x1b[2J"
+COLUMNS = (
+    *("JOB", "NAME", "USER", output.Column("GPUS", is_number=True)),
+    *("STATE", "RUN/WAIT", "WHERE", "WHY"),
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(queue)
+
+
+def queue(
+    watch: Annotated[
+        bool, typer.Option("-w", "--watch", help="Print it anew every second, until Ctrl-C.")
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say in a sentence why each job waits.")
+    ] = False,
+    all_users: Annotated[
+        bool, typer.Option("-a", "--all-users", help="Everybody's jobs, not only yours.")
+    ] = False,
+    state: Annotated[
+        str | None, typer.Option("--state", help="Only jobs in this state, as waiting or running.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("-q", "--queue", metavar="QUEUE", help="Only jobs of this queue.")
+    ] = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """List the jobs that have not ended.
+
+    On a terminal the first 200, and how many there are.
+    """
+    limit = None if as_json else rows_shown()
+    with connect(url) as client:
+        while True:
+            user = None if all_users else "me"
+            found = client.queue(user=user, state=state, queue=name, limit=limit)
+            if watch and sys.stdout.isatty():
+                sys.stdout.write(CLEAR)
+            if as_json:
+                output.print_json_line(found) if watch else output.print_json(found)
+            else:
+                _print(found, explain=explain)
+            if not watch:
+                return
+            sys.stdout.flush()
+            time.sleep(EVERY_S)
+
+
+def _print(found: "Answer", *, explain: bool) -> None:
+    jobs = found["jobs"]
+    print_rows(COLUMNS, [_row(job, found["now"]) for job in jobs])
+    if explain:
+        for job in jobs:
+            if job["reason"] is not None:
+                output.print_line(f"{job['id']}: {printable_clause(job)}")
+    hidden = found["total"] - len(jobs)
+    counts = ", ".join(f"{count:,} {state}" for state, count in found["states"].items())
+    more = f"; {hidden:,} more are not shown" if hidden else ""
+    output.note(f"{found['total']:,} jobs{': ' + counts if counts else ''}{more}")
+
+
+def printable_clause(job: dict[str, Any]) -> str:
+    """Return why a job waits; what others wrote in it moves no cursor."""
+    return " ".join(printable(word) for word in clause(job["reason"]).split())
+
+
+def _row(job: dict[str, Any], now: str) -> tuple[str, ...]:
+    reason = job["reason"]
+    return (
+        job["id"],
+        job["name"],
+        job["user"],
+        str(job["gpus"]),
+        job["state"],
+        age(job["since_at"], now),
+        job["where"],
+        "" if reason is None else reason["name"],
+    )

@@ -1,0 +1,43 @@
+"""Why a job waits, in a clause: the reasons of the log with their evidence."""
+
+from typing import Any
+
+__all__ = ["CLAUSES", "clause"]
+
+CLAUSES = {
+    "no_capacity": "too few GPUs are free",
+    "fragmented": "enough GPUs are free, but not together",
+    "outranked": "others come first",
+    "gpu_type_unavailable": "no GPU of the type is free",
+    "cpu_or_memory_short": "too few CPUs or too little memory beside the GPUs",
+    "locality_not_met": "free GPUs are too far apart",
+    "quota": "its queue has reached its quota",
+    "share_met": "it has had its share of time",
+    "time_sliced": "it takes turns with others",
+    "guard_min_runtime": "who holds the GPUs may not be preempted yet",
+    "guard_preemption_limit": "who holds the GPUs was preempted too often already",
+    "waiting_for_round": "the next round decides",
+    "dependency": "it waits for other jobs to end",
+    "held": "held: `shunter resume` lets it start",
+    "node_lost": "its server was lost",
+    "backing_off": "its last launch failed; it is tried again",
+    "infeasible": "it can never run here",
+    "refused": "the approver refused the change",
+}
+BLOCKERS_NAMED = 4
+
+
+def clause(reason: dict[str, Any]) -> str:
+    """Return why a job waits, with the numbers and ids behind it."""
+    words = CLAUSES.get(reason["name"], reason["name"].replace("_", " "))
+    parts = [words]
+    if reason["needed"]:
+        parts.append(f"needs {reason['needed']}, {reason['free']} free")
+    blockers = reason["blockers"]
+    if blockers:
+        hidden = len(blockers) - BLOCKERS_NAMED
+        named = ", ".join(blockers[:BLOCKERS_NAMED]) + (f" and {hidden} more" if hidden > 0 else "")
+        parts.append(f"held back by {named}")
+    if reason["detail"]:
+        parts.append(reason["detail"])
+    return "; ".join(parts)

@@ -1,0 +1,158 @@
+"""`shunter show` and `shunter history`: one job with its attempts, and jobs that have ended."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shunter.app.cli import output
+from shunter.app.cli.live.connecting import JobArgument, Url, connect
+from shunter.app.cli.live.reasons import clause
+from shunter.app.cli.live.tables import age, local_time, print_rows, printable
+from shunter.app.cli.options import Json
+from shunter.app.cli.units import duration
+
+if TYPE_CHECKING:
+    from shunter.client.asks import Answer
+
+ATTEMPTS = ("ATTEMPT", "WHERE", "STARTED", "ENDED", "HOW", "CODE", "STEP", "SUSPENDED IN")
+ENDED = (
+    *("JOB", "NAME", "USER", output.Column("GPUS", is_number=True), "STATE", "CODE"),
+    *("STARTED", "ENDED", output.Column("RAN", is_number=True)),
+    *(output.Column("ATTEMPTS", is_number=True), "CAUSE"),
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(show)
+    app.command()(history)
+
+
+def show(job: JobArgument, as_json: Json = False, url: Url = None) -> None:
+    """Show one job: what it asked for, where it is, and every attempt."""
+    with connect(url) as client:
+        found = client.job(job)
+    if as_json:
+        output.print_json(found)
+        return
+    output.print_pairs(_pairs(found))
+    if found["attempts"]:
+        output.print_line()
+        print_rows(ATTEMPTS, [_attempt(one) for one in found["attempts"]])
+
+
+def history(
+    limit: Annotated[
+        int, typer.Option("-n", "--limit", min=1, max=1000, help="How many, the last first.")
+    ] = 50,
+    all_users: Annotated[
+        bool, typer.Option("-a", "--all-users", help="Everybody's jobs, not only yours.")
+    ] = False,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """List jobs that have ended, the last one first."""
+    with connect(url) as client:
+        found = client.history(user=None if all_users else "me", limit=limit)
+    if as_json:
+        output.print_json(found)
+        return
+    print_rows(ENDED, [_ended(row) for row in found["jobs"]])
+    output.note(f"{len(found['jobs']):,} of {found['total']:,} jobs that have ended")
+
+
+def _pairs(found: "Answer") -> list[tuple[str, str]]:
+    spec, row = found["spec"], found["row"]
+    pairs = [
+        ("job", found["id"]),
+        ("name", spec.get("name", "")),
+        ("user", spec.get("user", "")),
+        ("queue", spec.get("queue", "default")),
+        ("state", found["state"]),
+    ]
+    if row is not None:
+        pairs.append(
+            ("since", f"{local_time(row['since_at'])}, {age(row['since_at'], found['now'])}")
+        )
+        pairs.append(("where", row["where"]))
+        pairs.append(("service", f"{row['service_gpu_s'] / 3600:.2f} GPU-hours"))
+        if row["reason"] is not None:
+            pairs.append(("why", clause(row["reason"])))
+    else:
+        code = "" if found["exit_code"] is None else f"exit code {found['exit_code']}"
+        pairs.append(("ended", " ".join((local_time(found["ended_at"]), found["cause"], code))))
+    pairs += [
+        ("asks for", _demand(spec)),
+        ("command", " ".join(spec.get("command", ()))),
+        ("directory", spec.get("directory", "")),
+        ("submitted", local_time(found["submitted_at"])),
+        ("started", local_time(found["started_at"])),
+    ]
+    sample = found["profile"]
+    if sample is not None:
+        pairs.append(("profile", _sample(sample)))
+    # A command may be long, and is shown whole; what would move the cursor is not.
+    return [
+        (name, "".join(letter if letter.isprintable() else "?" for letter in text.strip()))
+        for name, text in pairs
+        if text.strip()
+    ]
+
+
+def _demand(spec: dict[str, Any]) -> str:
+    parts = [f"{spec.get('gpus', 1)} GPUs"]
+    if spec.get("gpu_types"):
+        parts.append(f"of type {' or '.join(spec['gpu_types'])}")
+    if spec.get("cpus_milli"):
+        parts.append(f"{spec['cpus_milli'] / 1000:g} CPUs")
+    if spec.get("memory_mb"):
+        parts.append(f"{spec['memory_mb']:,} MB")
+    if spec.get("time_limit_us"):
+        parts.append(f"for {duration(spec['time_limit_us'] / 1e6)} at most")
+    return ", ".join(parts)
+
+
+def _sample(sample: dict[str, Any]) -> str:
+    parts = []
+    if sample.get("step") is not None:
+        parts.append(f"step {sample['step']:,}")
+    if sample.get("batch_s") is not None:
+        parts.append(f"{sample['batch_s']:.3g} s a mini-batch")
+    if sample.get("gpu_utilisation") is not None:
+        parts.append(f"GPU {sample['gpu_utilisation']:.0%}")
+    if sample.get("cpus") is not None:
+        parts.append(f"{sample['cpus']:.1f} CPUs")
+    if sample.get("memory_mb") is not None:
+        parts.append(f"{sample['memory_mb']:,} MB")
+    return ", ".join(parts)
+
+
+def _attempt(one: dict[str, Any]) -> tuple[str, ...]:
+    modes = "".join(f", by {mode}" for mode in one["escalated_to"])
+    leaves = one["suspend_asked_at"] is not None and one["ended_at"] is None
+    return (
+        str(one["attempt"]),
+        one["where"],
+        local_time(one["started_at"]),
+        local_time(one["ended_at"]),
+        ("asked to leave" if leaves else one["ended_by"]) + modes,
+        "" if one["exit_code"] is None else str(one["exit_code"]),
+        "" if one["step"] is None else str(one["step"]),
+        "" if one["suspend_s"] is None else f"{one['suspend_s']:.2f} s",
+    )
+
+
+def _ended(row: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        row["id"],
+        printable(row["name"]),
+        row["user"],
+        str(row["gpus"]),
+        row["state"],
+        "" if row["exit_code"] is None else str(row["exit_code"]),
+        local_time(row["started_at"]),
+        local_time(row["ended_at"]),
+        duration(row["run_s"]),
+        str(row["attempts"]),
+        row["cause"],
+    )

@@ -1,0 +1,176 @@
+"""`shunter submit`: hand a command or a script to the cluster."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperCommand
+
+from shunter.app.cli import output
+from shunter.app.cli.live.connecting import connect
+from shunter.app.cli.live.submitting.options import SubmitOptions, takes_options
+from shunter.app.cli.live.submitting.quantities import (
+    array_of,
+    dependency_of,
+    memory_mb,
+    seconds,
+)
+from shunter.app.cli.live.submitting.script import command_of, read_script
+from shunter.errors import UsageError
+
+if TYPE_CHECKING:
+    from shunter.client import Client
+    from shunter.client.asks import Answer, JobOptions
+
+NAME_MOST = 40
+SIGNALLED = 128
+NOT_PASSED_ON = frozenset(("_", "OLDPWD", "PWD", "SHLVL", "TERM", "XDG_RUNTIME_DIR"))
+"""Variables of the shell one sits at, which mean nothing to a job."""
+
+
+class SubmitCommand(TyperCommand):
+    """Reads the options of a script before those of the command line, which win.
+
+    What follows `--` reaches the function with that mark, for it is a command and no script.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put a script's options first."""
+        found, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        words = list(found.get("words") or ())
+        options = args[: len(args) - len(words)]
+        if words and options and options[-1] == "--":
+            return super().parse_args(ctx, [*options, "--", *words])
+        if words and Path(words[0]).is_file():
+            options = [*read_script(Path(words[0])).words, *options]
+        return super().parse_args(ctx, [*options, "--", *words] if words else options)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    settings = {"allow_interspersed_args": False}
+    app.command("submit", cls=SubmitCommand, context_settings=settings)(takes_options(submit))
+
+
+def submit(options: SubmitOptions) -> None:
+    """Submit a command, or a script with #SHUNTER lines, as a job.
+
+    Prints the job's id. A lost answer is asked for again under the same key, so nothing is
+    submitted twice. With --wait it exits with the job's own code (128 + N for signal N, 1 where
+    there is none).
+    """
+    command, said = described(options)
+    with connect(options.url) as client:
+        made = client.submit_many(command, **said)
+        if made["is_dry_run"]:
+            output.print_json(made) if options.as_json else output.print_line(made["would"])
+            return
+        _print_made(made, options)
+        if options.wait:
+            raise typer.Exit(_wait(client, made))
+
+
+def described(options: SubmitOptions) -> tuple[list[str], "JobOptions"]:
+    """Return the command that is to run, and what is said of the job.
+
+    Raises:
+        UsageError: something of it cannot be read.
+        NotFoundError: there is nothing to run by that name.
+    """
+    words = list(options.words or ())
+    if words[:1] == ["--"]:
+        command, script = words[1:], None
+    else:
+        command, script = command_of(words)
+    if not command:
+        raise UsageError("nothing to run: shunter submit [OPTIONS] -- CMD…, or a script")
+    name = options.name or Path(script.path if script else command[0]).name[:NAME_MOST]
+    said: JobOptions = {
+        "name": name,
+        "queue": options.queue,
+        "gpus": options.gpus,
+        "priority": options.priority,
+        "suspend_mode": options.suspend_mode,
+        "directory": os.path.abspath(options.chdir or "."),  # noqa: PTH100 links stay as they are
+        "environment": environment_of(options),
+        "secrets": [text.partition("=")[0] for text in options.secret or ()],
+        "dry_run": options.dry_run,
+    }
+    cpus = options.cpus if options.cpus is not None else (0.0 if options.gpus else 1.0)
+    said["cpus"] = cpus
+    if options.memory is not None:
+        said["memory_mb"] = memory_mb(options.memory)
+    if options.types:
+        said["gpu_types"] = [part for text in options.types for part in text.split(",") if part]
+    if options.time is not None:
+        said["time_limit_s"] = seconds(options.time)
+    if options.after:
+        said["after"] = [dependency_of(part) for text in options.after for part in text.split(",")]
+    if options.array is not None:
+        said["array"] = array_of(options.array)
+    if options.model is not None:
+        said["model"] = options.model
+    if options.steps is not None:
+        said["total_steps"] = options.steps
+    if options.dedupe_key is not None:
+        said["key"] = options.dedupe_key
+    return command, said
+
+
+def environment_of(options: SubmitOptions) -> dict[str, str]:
+    """Return the variables a job gets: all of ours if asked for, and those named.
+
+    Raises:
+        UsageError: one is to be taken from here and is not set here.
+    """
+    if options.export not in ("none", "all"):
+        raise UsageError(f"--export {options.export}: expected none or all")
+    given: dict[str, str] = {}
+    if options.export == "all":
+        given = {
+            name: value
+            for name, value in os.environ.items()
+            if name.isidentifier() and name not in NOT_PASSED_ON and not _is_ours(name)
+        }
+    for option, texts in (("--env", options.env), ("--secret", options.secret)):
+        for text in texts or ():
+            name, equals, value = text.partition("=")
+            if not equals and name not in os.environ:
+                raise UsageError(f"{option} {name}: it is not set here; write {name}=VALUE")
+            given[name] = value if equals else os.environ[name]
+    return given
+
+
+def _is_ours(name: str) -> bool:
+    """Say whether a variable is one of ours: a job inside a job is told its own."""
+    return name.startswith("SHUNTER_")
+
+
+def _print_made(made: "Answer", options: SubmitOptions) -> None:
+    if options.as_json:
+        output.print_json(made)
+    elif options.parsable:
+        for job_id in made["ids"]:
+            output.print_line(job_id)
+    elif len(made["ids"]) == 1:
+        output.print_line(f"submitted {made['id']}")
+    else:
+        output.print_line(f"submitted {made['id']} to {made['ids'][-1]}: {len(made['ids'])} jobs")
+
+
+def _wait(client: "Client", made: "Answer") -> int:
+    """Wait for all jobs of a submission; return the first code that is not 0."""
+    codes = [_code(client.handle(job_id).wait()) for job_id in made["ids"]]
+    return next((code for code in codes if code), 0)
+
+
+def _code(document: "Answer") -> int:
+    if document["state"] == "finished":
+        return 0
+    cause = f": {document['cause']}" if document["cause"] else ""
+    output.note(f"{document['id']} {document['state']}{cause}")
+    code = document["exit_code"]
+    if code is None or code == 0:
+        return 1
+    return int(code) if code > 0 else SIGNALLED - int(code)

@@ -1,0 +1,121 @@
+"""The options of `shunter submit`, once, as a table: the command line and scripts read the same.
+
+Typer reads a command's options from the signature of its function; this one is made from the table,
+for a function with twenty-five parameters would be no easier to read.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from inspect import Parameter, Signature
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from shunter.app.cli.live.connecting import Url
+from shunter.app.cli.options import Json
+
+__all__ = ["SubmitOptions", "takes_options"]
+
+MODES = "cooperative, signal, restart, stop or never"
+
+
+@dataclass(frozen=True)
+class SubmitOptions:
+    """What was said on the command line, and in the script before it."""
+
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- CMD… | SCRIPT …]", help="A command, or a script to run."),
+    ] = None
+    gpus: Annotated[int, typer.Option("-g", "--gpus", min=0, help="GPUs of the whole job.")] = 1
+    cpus: Annotated[
+        float | None,
+        typer.Option("-c", "--cpus", min=0, help="CPUs of the whole job; at least 1 without GPUs."),
+    ] = None
+    memory: Annotated[
+        str | None, typer.Option("-m", "--memory", metavar="SIZE", help="Such as 16G.")
+    ] = None
+    name: Annotated[
+        str | None, typer.Option("-J", "--name", help="Left out: the first word of the command.")
+    ] = None
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--type", metavar="TYPE", help="GPU type that will do; may be repeated."),
+    ] = None
+    queue: Annotated[str, typer.Option("-q", "--queue", help="The queue.")] = "default"
+    priority: Annotated[int, typer.Option("--priority", help="The higher goes first.")] = 0
+    time: Annotated[
+        str | None,
+        typer.Option("-t", "--time", metavar="DURATION", help="It is ended after so long on GPUs."),
+    ] = None
+    suspend_mode: Annotated[
+        str, typer.Option("--suspend-mode", metavar="MODE", help=f"How it is suspended: {MODES}.")
+    ] = "cooperative"
+    after: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--after", metavar="JOB[:ok|any]", help="Starts when that has ended; may be repeated."
+        ),
+    ] = None
+    array: Annotated[
+        str | None,
+        typer.Option("--array", metavar="0-99[:STEP][%N]", help="A job for each index, N at once."),
+    ] = None
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-e", "--env", metavar="K[=V]", help="A variable; without =V your own; may be repeated."
+        ),
+    ] = None
+    export: Annotated[
+        str, typer.Option("--export", metavar="none|all", help="Whether it gets all of yours.")
+    ] = "all"
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--secret",
+            metavar="K[=V]",
+            help="As --env, and its value is kept out of the recorded command too.",
+        ),
+    ] = None
+    chdir: Annotated[
+        str | None, typer.Option("-D", "--chdir", metavar="DIR", help="Left out: where you are.")
+    ] = None
+    model: Annotated[
+        str | None, typer.Option("--model", help="What it trains, as tables name it.")
+    ] = None
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=1, help="Mini-batches in all, if known.")
+    ] = None
+    dedupe_key: Annotated[
+        str | None,
+        typer.Option("--dedupe-key", metavar="KEY", help="Submits once, however often it is run."),
+    ] = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check it, and submit nothing.")] = (
+        False
+    )
+    wait: Annotated[
+        bool, typer.Option("-W", "--wait", help="Wait for its end; exit with its code.")
+    ] = False
+    parsable: Annotated[bool, typer.Option("--parsable", help="Print the id and no more.")] = False
+    as_json: Json = False
+    url: Url = None
+
+
+def takes_options(command: Callable[[SubmitOptions], None]) -> Callable[..., None]:
+    """Return a function with every option as a parameter, for Typer to read."""
+    hints = get_type_hints(SubmitOptions, include_extras=True)
+
+    def run(**said: Any) -> None:
+        command(SubmitOptions(**said))
+
+    parameters = [
+        Parameter(
+            field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        )
+        for field in fields(SubmitOptions)
+    ]
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # inspect looks there
+    run.__annotations__ = {name: hints[name] for name in hints}
+    run.__doc__, run.__name__ = command.__doc__, command.__name__
+    return run

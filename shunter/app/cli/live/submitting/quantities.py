@@ -1,0 +1,84 @@
+"""Durations, sizes, arrays and dependencies as people type them, read without pydantic."""
+
+import re
+
+from shunter.errors import UsageError
+
+__all__ = ["array_of", "dependency_of", "memory_mb", "seconds", "since_s"]
+
+_UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_CLOCK = re.compile(r"(?:(\d+)-)?(\d{1,3}):([0-5]?\d):([0-5]?\d)")
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT])(?:i?B)?", re.IGNORECASE)
+_UNITS_MB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
+_ARRAY = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?(?:%(\d+))?")
+_DEPENDENCY = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._-]*?)(?::(ok|any))?")
+
+
+def seconds(text: str) -> float:
+    """Return the seconds in `90s`, `1h30m`, `2d`, `12:00:00` or `1-12:00:00`.
+
+    A bare number is refused: Slurm takes it for minutes, and others for seconds.
+
+    Raises:
+        UsageError: it is no duration.
+    """
+    said = text.strip()
+    clock = _CLOCK.fullmatch(said)
+    if clock:
+        days, hours, minutes, rest = (int(part or 0) for part in clock.groups())
+        return float(((days * 24 + hours) * 60 + minutes) * 60 + rest)
+    parts = _PARTS.findall(said)
+    if not parts or "".join(number + unit for number, unit in parts) != said:
+        raise UsageError(
+            f"{text!r} is no duration: write 90s, 5m, 1h30m, 2d, or days-hours:minutes:seconds"
+        )
+    return sum(float(number) * _UNITS_S[unit] for number, unit in parts)
+
+
+def memory_mb(text: str) -> int:
+    """Return the megabytes in `512M`, `16G` or `1.5T`, rounded up; 1G is 1,024M.
+
+    Raises:
+        UsageError: it is no size.
+    """
+    found = _MEMORY.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"{text!r} is no size: write 512M, 16G or 1T")
+    number, unit = found.groups()
+    return -int(-float(number) * _UNITS_MB[unit.lower()] // 1)
+
+
+def array_of(text: str) -> tuple[int, int, int, int | None]:
+    """Return (first, last, step, at once or None) of `0-99`, `0-99:2`, `0-99%8`.
+
+    Raises:
+        UsageError: it is no array.
+    """
+    found = _ARRAY.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"{text!r} is no array: write 0-99, 0-99:2 (every second), or 0-99%8")
+    first, last, step, at_once = found.groups()
+    if (last is not None and int(last) < int(first)) or step == "0" or at_once == "0":
+        raise UsageError(f"{text!r} is no array: it has no task")
+    return int(first), int(last or first), int(step or 1), None if at_once is None else int(at_once)
+
+
+def dependency_of(text: str) -> tuple[str, str]:
+    """Return (job, "ok" or "any") of `j12`, `j12:ok` or `j12:any`.
+
+    Raises:
+        UsageError: it is no dependency.
+    """
+    found = _DEPENDENCY.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"{text!r} is no dependency: write JOB, JOB:ok or JOB:any")
+    return found.group(1), found.group(2) or "ok"
+
+
+def since_s(text: str) -> float | None:
+    """Return the seconds of a duration; None: it is an instant or an event."""
+    try:
+        return seconds(text)
+    except UsageError:
+        return None

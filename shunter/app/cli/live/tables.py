@@ -1,0 +1,68 @@
+"""Lists of any length for people, on a terminal or in a file; rich would take seconds for 10,000.
+
+Cells come from others: control characters in them are shown as `?`, so that no name moves the
+cursor. Every list says how much of it is not shown.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from shunter.app.cli import output
+
+__all__ = ["ROWS_ON_A_SCREEN", "age", "local_time", "print_rows", "printable", "rows_shown"]
+
+ROWS_ON_A_SCREEN = 200
+CELL_MOST = 60
+EMPTY = "–"
+
+
+def print_rows(
+    columns: Sequence[output.Column | str], rows: Sequence[Sequence[str]], indent: str = ""
+) -> None:
+    """Print rows under a head, each column as wide as it must be."""
+    shown = [one if isinstance(one, output.Column) else output.Column(one) for one in columns]
+    cells = [[printable(cell) or EMPTY for cell in row] for row in rows]
+    heads = [column.title for column in shown]
+    widths = [
+        max([len(head), *(len(row[place]) for row in cells)]) for place, head in enumerate(heads)
+    ]
+    for row in (heads, *cells):
+        parts = [
+            cell.rjust(width) if column.is_number else cell.ljust(width)
+            for cell, width, column in zip(row, widths, shown, strict=True)
+        ]
+        output.print_line(indent + "  ".join(parts).rstrip())
+
+
+def printable(text: str) -> str:
+    """Return a text that takes one line and moves no cursor."""
+    if not text.isprintable():
+        text = "".join(letter if letter.isprintable() else "?" for letter in text)
+    return text if len(text) <= CELL_MOST else text[: CELL_MOST - 1] + "…"
+
+
+def rows_shown() -> int | None:
+    """Return how many rows a list has at most: a screen holds so many, a file all."""
+    import sys
+
+    return ROWS_ON_A_SCREEN if sys.stdout.isatty() else None
+
+
+def age(since: str | None, now: str) -> str:
+    """Return how long ago a date was: 02:11:09, or 3d 02:11."""
+    if since is None:
+        return ""
+    span = datetime.fromisoformat(now) - datetime.fromisoformat(since)
+    seconds = max(0, int(span.total_seconds()))
+    days, seconds = divmod(seconds, 86_400)
+    hours, minutes = seconds // 3600, seconds // 60 % 60
+    if days:
+        return f"{days}d {hours:02d}:{minutes:02d}"
+    return f"{hours:02d}:{minutes:02d}:{seconds % 60:02d}"
+
+
+def local_time(date: str | None) -> str:
+    """Return a date in the reader's time zone, to the second, with its offset."""
+    if date is None:
+        return ""
+    return datetime.fromisoformat(date).astimezone().isoformat(sep=" ", timespec="seconds")
