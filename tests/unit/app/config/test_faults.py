@@ -167,7 +167,7 @@ def test_an_unknown_policy_lists_the_known_ones(config_file: Path) -> None:
 
     assert "no policy 'lass'; did you mean 'las'?" in refusal
     assert "known: " in refusal
-    assert "fifo, fifo_backfill, fifo_easy, ftf, gavel_peer, gittins, las, " in refusal
+    assert "fifo, fifo_backfill, fifo_easy, finish_time_fairness, ftf, " in refusal
 
 
 def test_tables_of_policies_not_chosen_are_checked_too(config_file: Path) -> None:
