@@ -6,15 +6,17 @@ read, never in the log. What is promised here wins over it. docs/reference/envir
 
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId
 
-__all__ = ["given_to", "keep", "path_of", "rank_environment"]
+__all__ = ["filled", "given_to", "keep", "path_of", "rank_environment"]
 
 LOOPBACK = "127.0.0.1"
+_SECRET = re.compile(r"\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def path_of(root: str, job_id: JobId) -> Path:
@@ -69,6 +71,11 @@ def keep(root: str, job_id: JobId, given: Mapping[str, str]) -> None:
     except OSError as error:
         what = f"the environment of job {job_id} cannot be kept in {path}: {error.strerror}"
         raise BackendError(what, retryable=True) from error
+
+
+def filled(command: Iterable[str], given: Mapping[str, str]) -> list[str]:
+    """Return a command with values where it says `{secret:NAME}`, as the log does."""
+    return [_SECRET.sub(lambda found: given.get(found[1], found[0]), word) for word in command]
 
 
 def rank_environment(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from signal import Signals
 from typing import Any
 
-from shunter.backends.local.environment import LOOPBACK, given_to, rank_environment
+from shunter.backends.local.environment import LOOPBACK, filled, given_to, rank_environment
 from shunter.backends.local.settings import LocalNode, LocalSettings
 from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError
@@ -102,7 +102,7 @@ def _rank(
     count = -(-share.cpus_milli // 1000)
     cpus = quietest(node.cpus, count, tenants) if count else node.cpus
     return {
-        "argv": list(effect.spec.command),
+        "argv": filled(effect.spec.command, environment),
         "env": dict(environment),
         "cpus": list(cpus),
         "pinned": bool(count),
