@@ -11,7 +11,7 @@ from shunter.events.facts.cluster import NodeLost
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JobCancelled, JobRejected
 from shunter.events.values.allocation import NOTHING
-from shunter.events.values.reasons import Because
+from shunter.events.values.reasons import Because, Reason
 
 DEPENDENCY = "dependency"
 NODE_LOST = Because("node_lost", (), ())
@@ -28,6 +28,10 @@ def to_submission(
         return JobRejected(
             at_us, job.job_id, refusal.reason, refusal.needed, refusal.most, refusal.detail
         )
+    deadline_us = job.spec.deadline_us
+    if deadline_us is not None and deadline_us <= at_us:
+        detail = "its deadline is not after its submission"
+        return JobRejected(at_us, job.job_id, Reason.infeasible, 0, 0, detail)
     if job.blocked_by:
         pending = sum(1 for other in job.spec.depends_on if other.job_id in state.jobs)
         if job.blocked_by > pending:

@@ -8,17 +8,22 @@ from shunter.core.fold import apply, replay
 from shunter.core.intake.admission import Admission, Refusal
 from shunter.core.state import State
 from shunter.events.facts.cluster import GpuQuarantined, NodeDrained, NodeLost, NodeRemoved
+from shunter.events.facts.jobs import JobRejected
 from shunter.events.kinds import Event
 from shunter.events.values.job_spec import Level
 from shunter.events.values.reasons import Reason
 from tests.factories import (
+    World,
     granted,
     job_id,
     job_submitted,
     node_added,
     node_name,
+    policy,
     quota,
+    run,
     servers,
+    trace_job,
 )
 
 
@@ -111,3 +116,16 @@ def test_answers_are_forgotten_when_the_cluster_changes() -> None:
     assert asked(state, admission) is None
     apply(state, NodeRemoved(0, node_name(1)))
     assert asked(state, admission) is not None
+
+
+def test_job_whose_deadline_is_over_when_it_comes_is_rejected() -> None:
+    world = World(
+        servers=servers(1),
+        jobs=(trace_job(0, at=50, deadline_us=50), trace_job(1, at=50, deadline_us=51)),
+    )
+
+    outcome = run(world, policy("fifo"))
+
+    (rejected,) = outcome.of(JobRejected)
+    assert (rejected.job_id, rejected.reason) == ("j0", Reason.infeasible)
+    assert rejected.detail == "its deadline is not after its submission"
