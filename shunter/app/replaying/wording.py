@@ -68,6 +68,8 @@ def because_in_words(because: Because) -> str:
     if because.detail and len(because.scores) == 2:
         target, received = because.scores
         rule = because.rule.replace("_", " ")
+        if because.rule.endswith("_beside"):
+            rule = f"{rule} {', '.join(because.beneficiaries)}"
         return f"{rule}, {share_in_words(because.detail, target, received)}"
     scores = ", ".join(f"{score:g}" for score in because.scores)
     gain = f", for {', '.join(because.beneficiaries)}" if because.beneficiaries else ""

@@ -19,7 +19,7 @@ from shunter.policies.gavel.objectives import (
     WaterFilling,
 )
 
-__all__ = ["OBJECTIVES", "Chosen", "ObjectiveName"]
+__all__ = ["OBJECTIVES", "UNSHARED", "Chosen", "ObjectiveName"]
 
 ObjectiveName = Literal[
     "allox",
@@ -46,6 +46,7 @@ class Chosen:
     prices: dict[GpuType, float] = field(default_factory=dict)
     entity_weights: dict[str, float] = field(default_factory=dict)
     inside: Literal["fairness", "fifo"] = "fairness"
+    packed: bool = False
 
     @property
     def agnostic(self) -> bool:
@@ -56,20 +57,27 @@ class Chosen:
 OBJECTIVES: Final[dict[str, Callable[[Chosen], Targets]]] = {
     "allox": lambda chosen: QueueAssignment(chosen.agnostic),
     "fifo": lambda chosen: FastestFirst(agnostic=chosen.agnostic),
-    "finish_time_fairness": lambda chosen: FinishTimes(chosen.agnostic),
+    "finish_time_fairness": lambda chosen: FinishTimes(chosen.agnostic, packed=chosen.packed),
     "hierarchical": lambda chosen: Hierarchical(
-        chosen.entity_weights, chosen.inside, chosen.agnostic
+        chosen.entity_weights, chosen.inside, chosen.agnostic, chosen.packed
     ),
     "isolated": lambda _chosen: Isolated(),
-    "makespan": lambda chosen: Makespan(chosen.agnostic),
-    "max_min_fairness": lambda chosen: MaxMinFairness(chosen.agnostic),
-    "max_sum_throughput": lambda chosen: ThroughputSum(agnostic=chosen.agnostic),
-    "min_cost": lambda chosen: ThroughputSum(chosen.prices, agnostic=chosen.agnostic),
+    "makespan": lambda chosen: Makespan(chosen.agnostic, packed=chosen.packed),
+    "max_min_fairness": lambda chosen: MaxMinFairness(chosen.agnostic, packed=chosen.packed),
+    "max_sum_throughput": lambda chosen: ThroughputSum(
+        agnostic=chosen.agnostic, packed=chosen.packed
+    ),
+    "min_cost": lambda chosen: ThroughputSum(
+        chosen.prices, agnostic=chosen.agnostic, packed=chosen.packed
+    ),
     "min_cost_slo": lambda chosen: ThroughputSum(
-        chosen.prices, deadlines=True, agnostic=chosen.agnostic
+        chosen.prices, deadlines=True, agnostic=chosen.agnostic, packed=chosen.packed
     ),
     "proportional": lambda _chosen: Proportional(),
     "shortest_job_first": lambda chosen: FastestFirst(shortest=True, agnostic=chosen.agnostic),
-    "water_filling": lambda chosen: WaterFilling(chosen.agnostic),
+    "water_filling": lambda chosen: WaterFilling(chosen.agnostic, packed=chosen.packed),
 }
+UNSHARED: Final = ("allox", "fifo", "isolated", "proportional", "shortest_job_first")
+"""Objectives that give whole GPUs to one job each, so that there is no room for another."""
+
 assert set(OBJECTIVES) == set(get_args(ObjectiveName))

@@ -1,10 +1,10 @@
 """From places to a plan: who leaves, moves and starts, why, and what holds back those that wait."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from shunter.core.planning.plan import Change, Move, Start, Suspend
+from shunter.core.planning.plan import Change, Move, Pack, Start, Suspend
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation
@@ -12,12 +12,13 @@ from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.reasons import Because, Reason, Wait
 from shunter.policies.gavel.corrected.choosing import Candidate, Choice
 from shunter.policies.gavel.corrected.seats import Seats
-from shunter.policies.gavel.mechanism import Ledger
+from shunter.policies.gavel.mechanism import Gang, Ledger
 
-__all__ = ["SHARE", "SPARE", "Teller", "Told", "changes_of", "waits_of"]
+__all__ = ["BESIDE", "SHARE", "SPARE", "Teller", "Told", "changes_of", "waits_of"]
 
 SHARE: Final = "target_share"
 SPARE: Final = "spare_gpus"
+BESIDE: Final = "target_share_beside"
 _BENEFICIARIES: Final = 4
 
 
@@ -33,14 +34,19 @@ class Teller(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a plan tells with: the seats, and what they were chosen by."""
+    """What a plan tells with: the seats, what they were chosen by, each job's `pairs`."""
 
     seats: Seats
     choice: Choice
     ledger: Ledger
+    pairs: Mapping[JobId, Sequence[Gang]] = field(default_factory=dict)
 
     def placed(self, job: Job, gpu_type: GpuType) -> Because:
         """Return the target share of a type, and the one received there."""
+        partner = self.choice.partners.get(job.job_id)
+        if partner is not None:
+            numbers = self.numbers(job.job_id, gpu_type, partner)
+            return Because(BESIDE, numbers, (partner,), gpu_type)
         rule = SPARE if job.job_id in self.choice.spare else SHARE
         return Because(rule, self.numbers(job.job_id, gpu_type), detail=gpu_type)
 
@@ -50,12 +56,33 @@ class Told:
         rule = Reason.share_met if received >= target else Reason.time_sliced
         return Because(str(rule), (target, received), gainers, gpu_type)
 
-    def numbers(self, job_id: JobId, gpu_type: GpuType) -> tuple[float, float]:
-        """Return a job's target share of a type and the one it got, to a millionth."""
-        gang = (job_id,)
+    def numbers(
+        self, job_id: JobId, gpu_type: GpuType, partner: JobId | None = None
+    ) -> tuple[float, float]:
+        """Return a job's target share of a type and the one it got, to a millionth.
+
+        With a partner, the share of the two on the same GPUs.
+        """
+        gang: Gang = (job_id,)
+        if partner is not None:
+            known = self.ledger.received_s
+            gang = (job_id, partner) if (job_id, partner) in known else (partner, job_id)
         target = self.ledger.target(gang, gpu_type)
         received = self.ledger.share(gang, gpu_type) if gang in self.ledger.received_s else 0.0
         return round(target, 6), round(received, 6)
+
+    def best_of(self, job_id: JobId) -> tuple[GpuType, JobId | None] | None:
+        """Return where a job is to have most time, and beside whom; None: nowhere."""
+        fractions = self.ledger.fractions
+        found = [
+            (part, len(gang) == 1, gpu_type, gang)
+            for gang in ((job_id,), *self.pairs.get(job_id, ()))
+            for gpu_type, part in fractions.get(gang, {}).items()
+        ]
+        if not found:
+            return None
+        _, _, gpu_type, gang = max(found, key=lambda each: each[:3])
+        return gpu_type, next((other for other in gang if other != job_id), None)
 
 
 def changes_of(
@@ -64,12 +91,13 @@ def changes_of(
     """Return suspensions, moves and starts; gangs that move in a circle do both."""
     places = seats.places
     suspended: list[Change] = []
+    opened: list[Change] = []
     placed: list[Change] = []
     moves: dict[JobId, Move] = {}
     gainers: dict[GpuType, list[JobId]] = {}
     for candidate in candidates:
         place = places.get(candidate.job.job_id)
-        if place is not None and place[1] != candidate.job.allocation:
+        if place is not None and place[1].shares != candidate.job.allocation.shares:
             gainers.setdefault(place[0], []).append(candidate.job.job_id)
     for candidate in candidates:
         job, place = candidate.job, places.get(candidate.job.job_id)
@@ -79,12 +107,14 @@ def changes_of(
         elif place is not None and place[1] != job.allocation:
             gpu_type, allocation = place
             because = tell.placed(job, gpu_type)
-            if candidate.on is None:
+            if allocation.shares == job.allocation.shares:
+                opened.append(Pack(job.job_id, allocation, because))
+            elif candidate.on is None:
                 placed.append(Start(job.job_id, allocation, because))
             else:
                 moves[job.job_id] = Move(job.job_id, allocation, because)
     circles, straight = _untangled(moves, view)
-    return (*suspended, *circles, *straight, *placed)
+    return (*suspended, *opened, *circles, *straight, *placed)
 
 
 def _untangled(moves: dict[JobId, Move], view: View) -> tuple[list[Change], list[Change]]:
@@ -148,10 +178,10 @@ def _wait(told: Told, candidate: Candidate) -> Wait:
     quota_free = told.choice.quota_free.get(job.spec.queue)
     if quota_free is not None and quota_free < gpus <= free:
         return Wait(Reason.quota, gpus, max(0, quota_free))
-    row = told.ledger.fractions.get((job.job_id,), {})
-    if not row:
+    best = told.best_of(job.job_id)
+    if best is None:
         return Wait(Reason.outranked, gpus, free)
-    gpu_type = max(row, key=lambda name: (row[name], name))
-    target, received = told.numbers(job.job_id, gpu_type)
+    gpu_type, partner = best
+    target, received = told.numbers(job.job_id, gpu_type, partner)
     reason = Reason.share_met if received >= target else Reason.time_sliced
     return Wait(reason, gpus, free, detail=f"share:{gpu_type}:{target:g}:{received:g}")

@@ -3,10 +3,10 @@
 That is the paper's loop (OSDI 2020, section 5, algorithm 1) over all types at once: the highest
 claim of all is served, and what conflicts with it is gone. Of equals, who runs there already
 stays. What is left over then goes to those with no claim left, on the fastest type with room, so
-that no GPU idles for which there is work.
+that no GPU idles for which there is work. Two jobs that are to share GPUs have a claim of their own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -24,12 +24,16 @@ _STARVED = Band.starved
 
 @fact
 class Candidate:
-    """A job that could get GPUs in this turn, its rates, and the type it is on."""
+    """A job that could get GPUs in this turn, its rates, the type it is on, and beside whom."""
 
     job: Job
     rates: Mapping[GpuType, float]
     on: GpuType | None = None
     starves: bool = False
+    beside: tuple[JobId, ...] = ()
+
+
+_Claim = tuple[bool, float, bool, float, tuple[int, ...], GpuType, tuple[Candidate, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +48,15 @@ class Room:
 class Choice:
     """Who is to run on which type, in order of choice; `spare` without claim.
 
-    `room` is what is left of each type, `quota_free` of each queue that has a quota.
+    `room` is what is left of each type, `quota_free` of each queue that has a quota. `partners`
+    are to share their GPUs.
     """
 
     room: dict[GpuType, int]
     quota_free: dict[QueueName, int]
     chosen: dict[JobId, tuple[Candidate, GpuType]] = field(default_factory=dict)
     spare: set[JobId] = field(default_factory=set)
+    partners: dict[JobId, JobId] = field(default_factory=dict)
 
     def take(self, candidate: Candidate, gpu_type: GpuType) -> bool:
         """Choose a job for a type if it fits; say whether it did."""
@@ -65,11 +71,27 @@ class Choice:
         self.chosen[candidate.job.job_id] = candidate, gpu_type
         return True
 
+    def take_all(self, together: Sequence[Candidate], gpu_type: GpuType) -> bool:
+        """Choose jobs that share GPUs for a type if they fit; say whether they did."""
+        if len(together) == 1:
+            return self.take(together[0], gpu_type)
+        one, two = together
+        room, quotas = dict(self.room), dict(self.quota_free)
+        if self.take(one, gpu_type):
+            self.room[gpu_type] += two.job.spec.gpus
+            if self.take(two, gpu_type):
+                self.partners[one.job.job_id] = two.job.job_id
+                self.partners[two.job.job_id] = one.job.job_id
+                return True
+            del self.chosen[one.job.job_id]
+        self.room, self.quota_free = room, quotas
+        return False
+
 
 def choose(ledger: Ledger, candidates: Sequence[Candidate], room: Room) -> Choice:
     """Return who runs where, of candidates in the order of submission."""
     choice = Choice(dict(room.gpus), dict(room.quotas))
-    claims = []
+    claims: list[_Claim] = []
     best: dict[JobId, float] = {}
     for candidate in candidates:
         job = candidate.job
@@ -81,11 +103,13 @@ def choose(ledger: Ledger, candidates: Sequence[Candidate], room: Room) -> Choic
                 best[job.job_id] = max(best.get(job.job_id, -inf), priority)
                 stays = candidate.on != gpu_type
                 head = not candidate.starves
-                claims.append((head, -priority, stays, -target, job.ordinal, gpu_type, candidate))
+                ordinals = (job.ordinal,)
+                claims.append((head, -priority, stays, -target, ordinals, gpu_type, (candidate,)))
+    claims += _claims_of_pairs(ledger, candidates, room)
     claims.sort(key=lambda claim: claim[:6])
-    for *_, gpu_type, candidate in claims:
-        if candidate.job.job_id not in choice.chosen:
-            choice.take(candidate, gpu_type)
+    for *_, gpu_type, together in claims:
+        if not any(candidate.job.job_id in choice.chosen for candidate in together):
+            choice.take_all(together, gpu_type)
     rest = [each for each in candidates if each.job.job_id not in choice.chosen]
     rest.sort(key=lambda each: (not each.starves, -best.get(each.job.job_id, -inf)))
     for candidate in rest:
@@ -94,6 +118,29 @@ def choose(ledger: Ledger, candidates: Sequence[Candidate], room: Room) -> Choic
                 choice.spare.add(candidate.job.job_id)
                 break
     return choice
+
+
+def _claims_of_pairs(
+    ledger: Ledger, candidates: Sequence[Candidate], room: Room
+) -> Iterator[_Claim]:
+    """Yield the claims of two candidates that have a target together."""
+    gangs = [gang for gang in ledger.fractions if len(gang) == 2]
+    if not gangs:
+        return
+    known = {candidate.job.job_id: candidate for candidate in candidates}
+    for gang in gangs:
+        one, two = known.get(gang[0]), known.get(gang[1])
+        if one is None or two is None or gang not in ledger.received_s:
+            continue
+        ordinals, head = (one.job.ordinal, two.job.ordinal), not (one.starves or two.starves)
+        for gpu_type, target in ledger.fractions[gang].items():
+            if not target or one.job.spec.gpus > room.gpus.get(gpu_type, 0):
+                continue
+            if one.rates.get(gpu_type, 0) <= 0 or two.rates.get(gpu_type, 0) <= 0:
+                continue
+            priority, _, _ = ledger.rank(gang, gpu_type)
+            stays = not (one.on == two.on == gpu_type and two.job.job_id in one.beside)
+            yield head, -priority, stays, -target, ordinals, gpu_type, (one, two)
 
 
 def _by_speed(candidate: Candidate) -> list[GpuType]:

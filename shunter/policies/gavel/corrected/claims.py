@@ -53,7 +53,7 @@ def _claims(view: View, rates: Rates, by: EntityBy) -> Iterator[Claim]:
         due_us = spec.deadline_us
         yield Claim(
             job.job_id,
-            JobKind(spec.model, spec.gpus),
+            rates.kind_of(job) or JobKind(spec.model, spec.gpus),
             max(1, round(_left(job, rates, own, now_us))),
             seconds(now_us - job.submitted_us),
             spec.weight,
@@ -61,6 +61,7 @@ def _claims(view: View, rates: Rates, by: EntityBy) -> Iterator[Claim]:
             getattr(spec, by),
             own,
             gpu_type_of(job, view),
+            spec.max_level is not None or bool(spec.shapes),
         )
 
 

@@ -7,25 +7,32 @@ from typing import Final
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.facts.decisions import Target, TargetsSet
+from shunter.events.values.allocation import Sharing
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Reason
 from shunter.policies.gavel.corrected.rates import Measured
-from shunter.policies.gavel.mechanism import Fractions, Ledger, carried
+from shunter.policies.gavel.mechanism import Fractions, Gang, Ledger, carried
 from shunter.policies.gavel.objectives import FinishTimes
 
-__all__ = ["SOLVED", "GavelMemory", "Post", "fractions_of", "gpu_type_of", "seconds"]
+__all__ = ["SOLVED", "GavelMemory", "Post", "fractions_of", "gang_of", "gpu_type_of", "seconds"]
 
 SOLVED: Final = "ok"
 """The status of targets that were computed; any other one says why they were not."""
 
+_PACKED = Sharing.packed
+
 
 @fact
 class Post:
-    """Where a job has its GPUs, and up to when its time there was counted."""
+    """Where a job has its GPUs and with whom, and up to when its time there was counted.
+
+    The time of a `gang` counts once, with its first job.
+    """
 
     gpu_type: GpuType
     counted_us: int
+    gang: Gang
 
 
 @dataclass(slots=True)
@@ -58,19 +65,30 @@ class GavelMemory:
         """Go by new targets; where there was no answer, by the last ones."""
         self.asked_us, self.problem = event.at_us, ""
         if event.status == SOLVED:
+            self.know_pairs(fractions_of(event.targets))
             self.ledger.reset(fractions_of(event.targets), seconds(event.at_us))
         else:
             self.problem, self.ledger.is_dirty = event.status, False
+
+    def know_pairs(self, fractions: Fractions) -> None:
+        """Count the time of the pairs of known jobs that have targets, and no others."""
+        ledger = self.ledger
+        for gang in [gang for gang in ledger.received_s if len(gang) > 1 and gang not in fractions]:
+            del ledger.received_s[gang], ledger.deficit_s[gang]
+        for gang in fractions:
+            known = all((job_id,) in ledger.received_s for job_id in gang)
+            if len(gang) > 1 and known and gang not in ledger.received_s:
+                ledger.add(gang)
 
     def settle(self, job_id: JobId, now_us: int) -> None:
         """Count the time of a job at its post up to now."""
         post = self.posts.get(job_id)
         if post is None:
             return
-        gang = (job_id,)
-        if gang in self.ledger.received_s and post.gpu_type in self.ledger.received_s[gang]:
+        gang, received_s = post.gang, self.ledger.received_s
+        if gang[0] == job_id and post.gpu_type in received_s.get(gang, ()):
             self.ledger.credit(gang, post.gpu_type, seconds(now_us - post.counted_us))
-        self.posts[job_id] = Post(post.gpu_type, now_us)
+        self.posts[job_id] = Post(post.gpu_type, now_us, gang)
 
     def settle_all(self, now_us: int) -> None:
         """Count everybody's time up to now."""
@@ -79,20 +97,44 @@ class GavelMemory:
         self.ledger.pass_time(seconds(now_us))
 
     def post(self, job: Job, view: View, now_us: int) -> None:
-        """Note where a job is from now on."""
-        self.settle(job.job_id, now_us)
+        """Note where a job is from now on, and with whom; the same for those concerned."""
+        concerned = dict.fromkeys((*self._gang_at(job.job_id), *gang_of(job, view)))
+        for other in concerned:
+            self.settle(other, now_us)
+        for other in concerned:
+            if other in view.jobs:
+                self._put(view.jobs[other], view, now_us)
+
+    def _gang_at(self, job_id: JobId) -> Gang:
+        post = self.posts.get(job_id)
+        return (job_id,) if post is None else post.gang
+
+    def _put(self, job: Job, view: View, now_us: int) -> None:
         gpu_type = gpu_type_of(job, view)
         if gpu_type is None:
             self.posts.pop(job.job_id, None)
         else:
-            self.posts[job.job_id] = Post(gpu_type, now_us)
+            self.posts[job.job_id] = Post(gpu_type, now_us, gang_of(job, view))
 
-    def forget(self, job_id: JobId, now_us: int) -> None:
+    def forget(self, job_id: JobId, view: View, now_us: int) -> None:
         """Drop a job that has ended."""
-        self.settle(job_id, now_us)
+        before = self._gang_at(job_id)
+        for other in before:
+            self.settle(other, now_us)
         self.posts.pop(job_id, None)
+        for other in before:
+            if other in view.jobs:
+                self._put(view.jobs[other], view, now_us)
         self.told.pop(job_id, None)
         self.measured.forget(job_id)
+
+
+def gang_of(job: Job, view: View) -> Gang:
+    """Return a job with those that share its GPUs, by submission."""
+    if job.allocation.sharing is not _PACKED:
+        return (job.job_id,)
+    jobs = view.jobs
+    return tuple(sorted((job.job_id, *view.partners(job)), key=lambda name: jobs[name].ordinal))
 
 
 def gpu_type_of(job: Job, view: View) -> GpuType | None:

@@ -47,7 +47,12 @@ def left_by(job: Job, movable: Container[JobId], view: View) -> list[Gpu]:
 
 
 def may_leave(job: Job, view: View) -> bool:
-    """Say whether a job that has GPUs could lose them in this turn."""
+    """Say whether a job that has GPUs could lose them in this turn, with those beside it."""
+    beside = view.partners(job) if job.allocation.sharing is Sharing.packed else ()
+    return all(_may_leave(view.jobs[name], view) for name in (job.job_id, *beside))
+
+
+def _may_leave(job: Job, view: View) -> bool:
     if job.end_cause or job.phase is ENDING or view.guards.pinned_by(job, view.now_us):
         return False
     servers = view.cluster.servers

@@ -20,7 +20,12 @@ from pydantic import Field, model_validator
 from shunter.core.placement import Placement
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
-from shunter.policies.gavel.corrected.catalogue import OBJECTIVES, Chosen, ObjectiveName
+from shunter.policies.gavel.corrected.catalogue import (
+    OBJECTIVES,
+    UNSHARED,
+    Chosen,
+    ObjectiveName,
+)
 from shunter.policies.gavel.corrected.claims import EntityBy
 from shunter.policies.gavel.corrected.policy import GavelPolicy, Timing
 from shunter.policies.params import Duration, PolicyParams
@@ -63,6 +68,11 @@ class GavelOptions(PolicyParams):
     inside: Literal["fairness", "fifo"] = Field(
         default="fairness", description="how an entity of `hierarchical` divides what it gets"
     )
+    space_sharing: bool = Field(
+        default=False,
+        description="let two jobs share GPUs where workload.throughputs knows that it pays (OSDI "
+        "2020, section 3.1)",
+    )
     prices: dict[str, Price] = Field(
         default={}, description="dollars an hour of a GPU by type, for `min_cost`"
     )
@@ -101,18 +111,24 @@ def gavel(
     """Return the policy of an objective, under a name.
 
     Raises:
-        ConfigError: the objective needs prices, and there are none.
+        ConfigError: the objective needs prices and there are none, or cannot share GPUs.
     """
     if objective in PRICED and not options.prices:
         raise ConfigError(
             f"policy.params.{name}.prices: expected dollars an hour for each GPU type of the "
             f"cluster; give them as [policy.params.{name}.prices]"
         )
+    if options.space_sharing and objective in UNSHARED:
+        raise ConfigError(
+            f"policy.params.{name}.space_sharing: objective {objective} gives each job whole GPUs; "
+            "expected false"
+        )
     chosen = Chosen(
         aware=options.aware,
         prices={GpuType(name): price for name, price in options.prices.items()},
         entity_weights=dict(options.entity_weights),
         inside=options.inside,
+        packed=options.space_sharing,
     )
     return GavelPolicy(
         OBJECTIVES[objective](chosen),
@@ -126,4 +142,5 @@ def gavel(
         options.entities,
         frozenset(options.prices) if objective in PRICED else None,
         name=name,
+        needs_table=options.space_sharing,
     )

@@ -32,6 +32,8 @@ from shunter.events.facts.jobs import (
     JobSubmitted,
 )
 from shunter.events.facts.profiles import ProfileSampled
+from shunter.events.values.allocation import Sharing
+from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason
 from shunter.policies.gavel.corrected.changes import Told, changes_of, waits_of
 from shunter.policies.gavel.corrected.choosing import Candidate, choose, is_starved
@@ -40,8 +42,15 @@ from shunter.policies.gavel.corrected.cpu_jobs import cpu_starts
 from shunter.policies.gavel.corrected.memory import GavelMemory, fractions_of, gpu_type_of, seconds
 from shunter.policies.gavel.corrected.movable import may_leave, room_among
 from shunter.policies.gavel.corrected.rates import Rates
-from shunter.policies.gavel.corrected.seats import seat
-from shunter.policies.gavel.mechanism import Fractions, Ledger, Targets, Wanted, carried
+from shunter.policies.gavel.corrected.together import seat_together
+from shunter.policies.gavel.mechanism import (
+    Fractions,
+    Gang,
+    Ledger,
+    Targets,
+    Wanted,
+    carried,
+)
 from shunter.policies.gavel.objectives import FinishTimes
 
 __all__ = ["GavelPolicy", "Timing"]
@@ -160,8 +169,8 @@ class GavelPolicy:
         """Choose and seat; say why."""
         candidates = self._candidates(memory, view)
         choice = choose(memory.ledger, candidates, room_among(candidates, view))
-        seats = seat(choice, candidates, self.placement, view)
-        told = Told(seats, choice, memory.ledger)
+        seats = seat_together(choice, candidates, self.placement, view)
+        told = Told(seats, choice, memory.ledger, _pairs_of(memory.ledger))
         changes = (*changes_of(seats, told, candidates, view), *cpu_starts(self.placement, view))
         waiting = [each for each in candidates if each.on is None]
         waits = tuple(waits_of(told, waiting, memory.told, every=view.all_reasons))
@@ -230,7 +239,9 @@ class GavelPolicy:
                     starves = is_starved(job, view)
                     found.append(Candidate(job, rates.of(job), None, starves))
             elif memory.turns and may_leave(job, view):
-                found.append(Candidate(job, rates.of(job), gpu_type_of(job, view)))
+                beside = view.partners(job) if job.allocation.sharing is Sharing.packed else ()
+                on = gpu_type_of(job, view)
+                found.append(Candidate(job, rates.of(job), on, beside=beside))
         return found
 
 
@@ -242,6 +253,16 @@ def targets_of(fractions: Fractions) -> tuple[Target, ...]:
         for name, part in row.items()
         if round(part, 9) > 0
     )
+
+
+def _pairs_of(ledger: Ledger) -> dict[JobId, list[Gang]]:
+    """Return the pairs of each job that have targets."""
+    found: dict[JobId, list[Gang]] = {}
+    for gang in ledger.fractions:
+        if len(gang) > 1:
+            for job_id in gang:
+                found.setdefault(job_id, []).append(gang)
+    return found
 
 
 def is_contended(memory: GavelMemory) -> bool:

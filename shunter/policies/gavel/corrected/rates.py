@@ -67,11 +67,14 @@ class Rates:
             for name, gpus in self.room.items()
             if gpus >= spec.gpus and (not spec.gpu_types or name in spec.gpu_types)
         ]
-        kind = None if self.table is None else self.table.kind_of(spec)
-        known = self._known(job.job_id, kind, fits)
+        known = self._known(job.job_id, self.kind_of(job), fits)
         tried = [rate for rate in known.values() if rate > 0]
         usual = sum(tried) / len(tried) if tried else 1.0
         return {name: known.get(name, usual) if name in fits else 0.0 for name in self.room}
+
+    def kind_of(self, job: Job) -> JobKind | None:
+        """Return what the table knows a job by, None if it does not."""
+        return None if self.table is None else self.table.kind_of(job.spec)
 
     def base_rate(self, job: Job) -> float | None:
         """Return the steps a second that count as speed 1, None where no table says."""

@@ -18,7 +18,7 @@ from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
 from shunter.policies.gavel.corrected.choosing import Candidate, Choice
 
-__all__ = ["Seats", "demand_of", "seat"]
+__all__ = ["Seats", "book", "demand_of", "fill_up", "seat", "stays_put"]
 
 
 @dataclass(slots=True)
@@ -52,10 +52,10 @@ def seat(
     for candidate in candidates:
         if candidate.job.job_id in seats.places:
             continue
-        if candidate.on is not None and _stays(candidate.job, candidate.on, scratch, view):
+        if candidate.on is not None and stays_put(candidate.job, candidate.on, scratch, view):
             seats.places[candidate.job.job_id] = candidate.on, candidate.job.allocation
     if seats.misfits:
-        _fill_up(seats, candidates, choice, (placement, scratch, view))
+        fill_up(seats, candidates, choice, (placement, scratch, view))
     return seats
 
 
@@ -80,7 +80,7 @@ def _place(seats: Seats, job: Job, gpu_type: GpuType, using: _With) -> None:
         seats.places[job.job_id] = gpu_type, Allocation(found)
 
 
-def _fill_up(seats: Seats, candidates: Sequence[Candidate], choice: Choice, using: _With) -> None:
+def fill_up(seats: Seats, candidates: Sequence[Candidate], choice: Choice, using: _With) -> None:
     """Give what misfits left to others that wait, as far as their queues may use it."""
     _, scratch, _ = using
     misfits = dict(seats.misfits)
@@ -107,11 +107,12 @@ def _after_leaving(leavers: Sequence[Job], view: View) -> dict[str, Pool]:
     scratch = {name: pool.copied() for name, pool in view.pools.items()}
     for job in leavers:
         for share in job.allocation.shares:
-            _book(share, scratch, view, 1)
+            book(share, scratch, view, 1)
     return scratch
 
 
-def _book(share: Share, scratch: dict[str, Pool], view: View, sign: int) -> None:
+def book(share: Share, scratch: dict[str, Pool], view: View, sign: int) -> None:
+    """Give GPUs, CPUs and memory back to scratch pools (1), or take them (-1)."""
     server = view.cluster.servers[share.node]
     if not server.is_up:
         return
@@ -122,7 +123,7 @@ def _book(share: Share, scratch: dict[str, Pool], view: View, sign: int) -> None
     pool.memory_free[position] += sign * share.memory_mb
 
 
-def _stays(job: Job, gpu_type: GpuType, scratch: dict[str, Pool], view: View) -> bool:
+def stays_put(job: Job, gpu_type: GpuType, scratch: dict[str, Pool], view: View) -> bool:
     """Let a job keep its GPUs if nobody took one; say whether it does."""
     servers, pool = view.cluster.servers, scratch[gpu_type]
     for share in job.allocation.shares:
@@ -135,5 +136,5 @@ def _stays(job: Job, gpu_type: GpuType, scratch: dict[str, Pool], view: View) ->
         if share.memory_mb > pool.memory_free[position]:
             return False
     for share in job.allocation.shares:
-        _book(share, scratch, view, -1)
+        book(share, scratch, view, -1)
     return True

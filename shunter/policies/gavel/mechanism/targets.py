@@ -24,6 +24,7 @@ class Claim:
 
     `deadline_s` is the time left until it should be done; `entity` is whose job it is. `rates` are
     what this very job does on each type, and go before the table; `on` is the type it has GPUs of.
+    One that is to be `alone` shares GPUs with nobody.
     """
 
     job_id: JobId
@@ -35,6 +36,7 @@ class Claim:
     entity: str = ""
     rates: Mapping[GpuType, float] | None = None
     on: GpuType | None = None
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ class Hierarchical:
     weights: dict[str, float] = field(default_factory=dict)
     inside: Literal["fairness", "fifo"] = "fairness"
     agnostic: bool = False
+    packed: bool = False
 
     def fractions(self, wanted: Wanted) -> Fractions:
         """Return the centre of all lexicographic optima."""
@@ -42,6 +43,7 @@ class Hierarchical:
             return hierarchical(groups, entity.astype(np.intp), weights, None)
 
         if self.inside == "fairness":
-            return divided(wanted, found, [entity, found.weights], fair)
+            return divided(wanted, found, [entity, found.weights], fair, packed=self.packed)
         # One job a group, in the order of arrival: of equal jobs the earlier one goes first.
-        return divided(wanted, found, [entity, np.arange(float(len(entity)))], first)
+        order = np.arange(float(len(entity)))
+        return divided(wanted, found, [entity, order], first, packed=self.packed)

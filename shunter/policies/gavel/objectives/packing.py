@@ -27,9 +27,9 @@ _LEAST = 1e-6  # of a job's time: what is less is not worth a change of partners
 
 
 def kind_numbers(wanted: Wanted) -> Floats:
-    """Return a number for each claim, equal for equal kinds: shape (claims,)."""
+    """Return numbers, equal for claims that equal partners suit: shape (claims,)."""
     numbers: dict[object, int] = {}
-    found = [numbers.setdefault(claim.kind, len(numbers)) for claim in wanted.claims]
+    found = [numbers.setdefault((claim.kind, claim.alone), len(numbers)) for claim in wanted.claims]
     return np.array(found, np.float64)
 
 
@@ -51,7 +51,7 @@ def pairs_among(
     for one, this in enumerate(claims):
         for two in range(one, len(claims)):
             other = claims[two]
-            if this.kind.gpus != other.kind.gpus:
+            if this.kind.gpus != other.kind.gpus or this.alone or other.alone:
                 continue
             row = [_factors(wanted, name, this, other) for name in types]
             if groups.idle or any(part > 0 for part, _ in row):

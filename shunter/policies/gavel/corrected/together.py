@@ -1,0 +1,183 @@
+"""Where jobs go that share GPUs, beside those that share with nobody.
+
+What runs in one place is a unit: a job, or two. A unit stays where one of its jobs is, if that is
+on the right type and nobody who stays is there; the other one joins it. Larger gangs choose first.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from shunter.core.cluster import Pool
+from shunter.core.placement import Placement, place
+from shunter.core.state import Job
+from shunter.core.view import View
+from shunter.events.values.allocation import Allocation, Share, Sharing
+from shunter.events.values.ids import GpuType, JobId, NodeName
+from shunter.events.values.job_spec import Demand
+from shunter.events.values.reasons import Reason
+from shunter.policies.gavel.corrected.choosing import Candidate, Choice
+from shunter.policies.gavel.corrected.movable import left_by
+from shunter.policies.gavel.corrected.seats import (
+    Seats,
+    book,
+    demand_of,
+    fill_up,
+    seat,
+    stays_put,
+)
+
+__all__ = ["seat_together"]
+
+_PACKED = Sharing.packed
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The jobs that are to run in one place, and on which type."""
+
+    members: tuple[Candidate, ...]
+    gpu_type: GpuType
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it takes."""
+        return self.members[0].job.spec.gpus
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """The cluster as it is once all candidates have left, and where they go from there."""
+
+    seats: Seats
+    pools: dict[str, Pool]
+    placement: Placement
+    view: View
+
+    def keeps(self, unit: Unit) -> bool:
+        """Seat a unit where one of its jobs is, if it can be there; say whether it is."""
+        for member in unit.members:
+            if member.on != unit.gpu_type:
+                continue
+            home = member.job.allocation
+            together = self._on(unit, _masks(home))
+            if self._has_room(together):
+                self._seat(unit, together, home.sharing)
+                return True
+        return False
+
+    def finds(self, unit: Unit) -> bool:
+        """Seat a unit where the placement says; say whether there is a place."""
+        wanted = [demand_of(member.job, self.placement, self.view) for member in unit.members]
+        demand = wanted[0]
+        if len(wanted) > 1:
+            demand = replace(
+                demand,
+                cpus_milli=sum(each.cpus_milli for each in wanted),
+                memory_mb=sum(each.memory_mb for each in wanted),
+                tight=any(each.tight for each in wanted),
+            )
+        found = place(self.placement, self.pools[unit.gpu_type], demand)
+        if isinstance(found, Reason):
+            for member in unit.members:
+                self.seats.misfits[member.job.job_id] = found
+            return False
+        for share in found:
+            book(share, self.pools, self.view, 1)  # each job is booked with its own part
+        masks = [(share.node, share.gpu_mask) for share in found]
+        self._seat(unit, self._on(unit, masks), Sharing.exclusive)
+        return True
+
+    def _on(self, unit: Unit, masks: list[tuple[NodeName, int]]) -> list[tuple[Share, ...]]:
+        """Return each member's shares there: those it has already, or new ones."""
+        return [
+            member.job.allocation.shares
+            if _masks(member.job.allocation) == masks
+            else tuple(_parts(member.job.demand, masks))
+            for member in unit.members
+        ]
+
+    def _has_room(self, together: list[tuple[Share, ...]]) -> bool:
+        for shares in zip(*together, strict=True):
+            server = self.view.cluster.servers[shares[0].node]
+            pool, position = self.pools[server.configuration.gpu_type], server.position
+            if not server.is_up or shares[0].gpu_mask & ~pool.free[position]:
+                return False
+            if sum(share.cpus_milli for share in shares) > pool.cpus_free[position]:
+                return False
+            if sum(share.memory_mb for share in shares) > pool.memory_free[position]:
+                return False
+        return True
+
+    def _seat(self, unit: Unit, together: list[tuple[Share, ...]], sharing: Sharing) -> None:
+        sharing = _PACKED if len(unit.members) > 1 else sharing
+        for member, shares in zip(unit.members, together, strict=True):
+            for share in shares:
+                book(share, self.pools, self.view, -1)
+            self.seats.places[member.job.job_id] = unit.gpu_type, Allocation(shares, sharing)
+
+
+def seat_together(
+    choice: Choice, candidates: Sequence[Candidate], placement: Placement, view: View
+) -> Seats:
+    """Return the places of all that run; `candidates` may all be moved."""
+    if not choice.partners and not any(_is_packed(each.job) for each in candidates):
+        return seat(choice, candidates, placement, view)
+    floor = Floor(Seats(), _emptied(candidates, view), placement, view)
+    new = [unit for unit in _units(choice) if not floor.keeps(unit)]
+    for unit in sorted(new, key=lambda unit: -unit.gpus):
+        floor.finds(unit)
+    for candidate in candidates:
+        job, on = candidate.job, candidate.on
+        if on is None or job.job_id in floor.seats.places:
+            continue
+        if stays_put(job, on, floor.pools, view):
+            floor.seats.places[job.job_id] = on, job.allocation
+    if floor.seats.misfits:
+        fill_up(floor.seats, candidates, choice, (placement, floor.pools, view))
+    return floor.seats
+
+
+def _masks(where: Allocation) -> list[tuple[NodeName, int]]:
+    return [(share.node, share.gpu_mask) for share in where.shares]
+
+
+def _is_packed(job: Job) -> bool:
+    return job.allocation.sharing is _PACKED
+
+
+def _units(choice: Choice) -> Iterator[Unit]:
+    """Yield what was chosen, in that order, partners once."""
+    done: set[JobId] = set()
+    for job_id, (candidate, gpu_type) in choice.chosen.items():
+        if job_id in done:
+            continue
+        other = choice.partners.get(job_id)
+        members = (candidate,) if other is None else (candidate, choice.chosen[other][0])
+        done.update(member.job.job_id for member in members)
+        yield Unit(members, gpu_type)
+
+
+def _emptied(candidates: Sequence[Candidate], view: View) -> dict[str, Pool]:
+    """Return copies of the pools in which all candidates have left."""
+    pools = {name: pool.copied() for name, pool in view.pools.items()}
+    movable = {candidate.job.job_id for candidate in candidates}
+    for candidate in candidates:
+        free: dict[NodeName, int] = {}
+        for node, gpu in left_by(candidate.job, movable, view):
+            free[node] = free.get(node, 0) | 1 << gpu
+        for share in candidate.job.allocation.shares:
+            mask = free.get(share.node, 0)
+            book(Share(share.node, mask, share.cpus_milli, share.memory_mb), pools, view, 1)
+    return pools
+
+
+def _parts(demand: Demand, masks: list[tuple[NodeName, int]]) -> Iterator[Share]:
+    """Yield the shares of a job on these GPUs, with its own CPUs and memory."""
+    done = cpus_done = memory_done = 0
+    for node, mask in masks:
+        done += mask.bit_count()
+        cpus, memory = (
+            whole * done // demand.gpus for whole in (demand.cpus_milli, demand.memory_mb)
+        )
+        yield Share(node, mask, cpus - cpus_done, memory - memory_done)
+        cpus_done, memory_done = cpus, memory
