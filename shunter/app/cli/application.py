@@ -23,11 +23,11 @@ from shunter.app.cli import (
     trace,
     why,
 )
-from shunter.app.cli.live import control, logs, nodes, queue, serve, show, submit
+from shunter.app.cli.live import control, doctor, init, logs, nodes, queue, serve, show, submit
 from shunter.errors import ShunterError
 
 COMMANDS = (demo, simulate, compare, reproduce, replay, why, log, trace, policy, config)
-LIVE = (serve, submit, queue, show, logs, control, nodes)
+LIVE = (init, doctor, serve, submit, queue, show, logs, control, nodes)
 
 
 class Commands(TyperGroup):

@@ -1,6 +1,7 @@
 """Durations, sizes, arrays and dependencies as people type them, read without pydantic."""
 
 import re
+from math import ceil
 
 from shunter.errors import UsageError
 
@@ -9,8 +10,8 @@ __all__ = ["array_of", "dependency_of", "memory_mb", "seconds", "since_s"]
 _UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d{1,3}):([0-5]?\d):([0-5]?\d)")
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT])(?:i?B)?", re.IGNORECASE)
-_UNITS_MB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([MGT])(i?)B?", re.IGNORECASE)
+_POWERS = {"m": 0.0, "g": 1.0, "t": 2.0}
 _ARRAY = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?(?:%(\d+))?")
 _DEPENDENCY = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._-]*?)(?::(ok|any))?")
 
@@ -37,7 +38,9 @@ def seconds(text: str) -> float:
 
 
 def memory_mb(text: str) -> int:
-    """Return the megabytes in `512M`, `16G` or `1.5T`, rounded up; 1G is 1,024M.
+    """Return the megabytes in `512M`, `16G` or `1.5T`, rounded up.
+
+    1G is 1,000M, as in configs; 1Gi is 1,024.
 
     Raises:
         UsageError: it is no size.
@@ -45,8 +48,9 @@ def memory_mb(text: str) -> int:
     found = _MEMORY.fullmatch(text.strip())
     if found is None:
         raise UsageError(f"{text!r} is no size: write 512M, 16G or 1T")
-    number, unit = found.groups()
-    return -int(-float(number) * _UNITS_MB[unit.lower()] // 1)
+    number, unit, is_binary = found.groups()
+    thousand = 1024.0 if is_binary else 1000.0
+    return ceil(float(number) * pow(thousand, _POWERS[unit.lower()]))
 
 
 def array_of(text: str) -> tuple[int, int, int, int | None]:

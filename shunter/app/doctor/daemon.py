@@ -1,0 +1,53 @@
+"""Checks of the daemon: its sockets and tokens, and whether one answers there already."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from shunter.app.api.access.tokens import read_tokens
+from shunter.app.doctor.findings import Finding, Looked
+from shunter.client.addresses import TcpAddress, UnixAddress, parse_address
+from shunter.errors import ShunterError, UnreachableError
+
+__all__ = ["sockets", "tokens"]
+
+
+def sockets(looked: Looked) -> Iterator[Finding]:
+    """Check each address of the config, or the usual one."""
+    if looked.loaded is None:
+        addresses: tuple[UnixAddress | TcpAddress, ...] = (parse_address("unix:"),)
+    else:
+        addresses = looked.loaded.config.server.addresses
+    for address in addresses:
+        if isinstance(address, UnixAddress):
+            yield _socket(address)
+
+
+def tokens(looked: Looked) -> Iterator[Finding]:
+    """Check the file of tokens, if there is to be one."""
+    if looked.loaded is None or looked.loaded.config.server.token_file is None:
+        return
+    path = looked.loaded.config.server.token_file
+    try:
+        found = read_tokens(path)
+    except ShunterError as error:
+        yield Finding("tokens", "bad", str(error), f"`shunter serve --make-token` makes {path}")
+    else:
+        yield Finding("tokens", "good", f"{path}, for {', '.join(found.users)}")
+
+
+def _socket(address: UnixAddress) -> Finding:
+    from shunter.client import Client
+
+    path = Path(address.path)
+    if not path.exists():
+        return Finding("socket", "good", f"{address} is free")
+    try:
+        with Client(str(address)) as client:
+            found = client.daemon()
+    except UnreachableError:
+        what = f"{address} is left from a daemon that is gone"
+        return Finding("socket", "good", f"{what}; the next one takes its place")
+    except ShunterError as error:
+        return Finding("socket", "bad", str(error), "ask its owner, or take another server.listen")
+    what = f"a daemon answers on {address}: term {found['term']}, policy {found['policy']}"
+    return Finding("daemon", "good", f"{what}, serving {found['serves']}")

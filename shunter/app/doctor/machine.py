@@ -1,0 +1,166 @@
+"""Checks of this machine: Python, SQLite, GPUs, memory limits, whom it serves, disks, clock."""
+
+import os
+import shutil
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from shunter.app.api.access.callers import user_name
+from shunter.app.doctor.findings import Finding, Looked
+from shunter.backends.local.memory import memory_control
+from shunter.backends.profiles import GpuReader, NoGpus
+
+__all__ = ["boot", "disks", "gpus", "memory", "python", "sqlite", "users"]
+
+PYTHON = (3, 11)
+SQLITE = (3, 38, 0)
+"""The first with JSON functions built in, which the view `events` uses."""
+
+DISK_LEAST_MB = 1_000
+_MB = 1 << 20
+
+
+def python(looked: Looked) -> Iterator[Finding]:
+    """Check the interpreter."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < PYTHON:
+        yield Finding("python", "bad", f"Python {version}", "install Python 3.11 or later")
+    else:
+        yield Finding("python", "good", f"Python {version}")
+
+
+def sqlite(looked: Looked) -> Iterator[Finding]:
+    """Check the library, and that logs can be kept where they are to be."""
+    version = sqlite3.sqlite_version
+    if sqlite3.sqlite_version_info < SQLITE:
+        mend = "use a Python that was built with SQLite 3.38 or later"
+        yield Finding("sqlite", "bad", f"SQLite {version}", mend)
+        return
+    folder = _log_folder(looked)
+    if folder is None:
+        yield Finding("sqlite", "good", f"SQLite {version}")
+        return
+    try:
+        mode = _journal_mode(folder)
+    except (OSError, sqlite3.Error) as error:
+        mend = "let the daemon's user write there, or set log.url to another folder"
+        yield Finding("sqlite", "bad", f"no log can be kept in {folder}: {error}", mend)
+        return
+    if mode == "wal":
+        yield Finding("sqlite", "good", f"SQLite {version}, with a write-ahead log in {folder}")
+    else:
+        mend = "put the log on a local disk: network file systems have no shared memory"
+        yield Finding("sqlite", "bad", f"no write-ahead log in {folder} (mode {mode})", mend)
+
+
+def gpus(looked: Looked) -> Iterator[Finding]:
+    """Check what NVML tells, and whether it is what the config says."""
+    configured = None if looked.loaded is None else looked.loaded.config.cluster.gpus
+    found = GpuReader().read()
+    if isinstance(found, NoGpus):
+        mend = found.explanation
+        if configured:
+            mend = f"the config's {configured} GPUs are given out unseen; {mend}"
+        yield Finding("gpus", "poor", f"NVML cannot be read ({found.fault})", mend)
+        return
+    lost = [str(gpu.index) for gpu in found if gpu.is_lost]
+    if lost:
+        yield Finding(
+            *("gpus", "bad", f"GPU {', '.join(lost)} is lost"),
+            "drain the node, and restart the machine",
+        )
+    if configured is not None and configured > len(found):
+        yield Finding(
+            *("gpus", "bad", f"{configured} GPUs in the config, {len(found)} in the machine"),
+            "correct cluster.nodes",
+        )
+    elif not lost:
+        yield Finding("gpus", "good", f"{len(found)} GPUs, read by NVML")
+
+
+def memory(looked: Looked) -> Iterator[Finding]:
+    """Check whether the memory of jobs can be limited."""
+    control = memory_control(prepare=False)
+    if control.group:
+        yield Finding("memory", "good", f"jobs are held to their memory below {control.group}")
+    else:
+        yield Finding("memory", "poor", "jobs are not held to their memory", control.why_not)
+
+
+def users(looked: Looked) -> Iterator[Finding]:
+    """Check whose jobs a daemon of ours can start."""
+    uid = os.geteuid()
+    if uid == 0:
+        what = "a daemon run as root starts everybody's jobs, each as who submitted it"
+        yield Finding("users", "good", what)
+        return
+    yield Finding(
+        *("users", "poor", f"a daemon of {user_name(uid)} (uid {uid}) serves nobody else"),
+        "run `shunter serve` as root to serve others; for yourself all is well",
+    )
+
+
+def disks(looked: Looked) -> Iterator[Finding]:
+    """Check that there is room for logs and output, and that folders can be written."""
+    for name, folder in _folders(looked):
+        there = _nearest(folder)
+        if not os.access(there, os.W_OK):
+            mend = f"let {user_name(os.geteuid())} write there, or change {name}"
+            yield Finding("disk", "bad", f"{there} cannot be written", mend)
+            continue
+        free_mb = shutil.disk_usage(there).free // _MB
+        if free_mb < DISK_LEAST_MB:
+            mend = "make room: a scheduler whose disk is full stops"
+            yield Finding("disk", "poor", f"{free_mb:,} MB free in {there}", mend)
+        else:
+            yield Finding("disk", "good", f"{free_mb:,} MB free in {there}")
+
+
+def boot(looked: Looked) -> Iterator[Finding]:
+    """Check what tells one boot of the machine from the next, and its clock."""
+    if not Path("/proc/sys/kernel/random/boot_id").exists():
+        mend = "run on Linux with /proc: attempts of an earlier boot could not be told"
+        yield Finding("boot", "bad", "this kernel names no boot", mend)
+        return
+    year = time.gmtime().tm_year
+    if year < 2024:
+        yield Finding("clock", "poor", f"the clock says {year}", "set it; dates are shown by it")
+    yield Finding("boot", "good", "boots can be told apart")
+
+
+def _journal_mode(folder: Path) -> str:
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".shunter-doctor-") as made:
+        connection = sqlite3.connect(Path(made) / "probe.db")
+        try:
+            found = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        finally:
+            connection.close()
+    return str(found[0])
+
+
+def _log_folder(looked: Looked) -> Path | None:
+    if looked.loaded is None or not looked.loaded.config.backend.is_live:
+        return None
+    from shunter.events.log.opening import path_of
+
+    return path_of(looked.loaded.config.log.url).absolute().parent
+
+
+def _folders(looked: Looked) -> Iterator[tuple[str, Path]]:
+    log = _log_folder(looked)
+    if looked.loaded is None or log is None:
+        yield "the folder", Path.cwd()
+        return
+    yield "log.url", log
+    local = looked.loaded.config.backend.local
+    if local is not None:
+        yield "backend.local.root", Path(local.root).absolute()
+
+
+def _nearest(folder: Path) -> Path:
+    """Return a folder, or the nearest above it that is there already."""
+    return next(one for one in (folder, *folder.parents) if one.exists())

@@ -1,0 +1,71 @@
+"""A config to begin with, for what is found on this machine."""
+
+import os
+import re
+import socket
+from pathlib import Path
+
+from shunter.backends.profiles import GpuReader, NoGpus
+
+__all__ = ["local_config"]
+
+TEMPLATE = """\
+# A live cluster of this machine. `shunter config validate FILE` checks it, docs/reference/config.md
+# lists every key.
+
+[[cluster.nodes]]
+name = "{name}"
+gpus = {gpus}
+type = "{gpu_type}"
+cpus = {cpus}
+memory_gb = {memory_gb}
+
+[policy]
+name = "tiresias"                 # or fifo, las, srtf, gavel: `shunter policy list`
+trigger = "event"                 # decide at once; "round" decides every policy.round
+[policy.guards]
+min_runtime = "1m"                # nobody is preempted before that
+
+[backend]
+kind = "local"
+[backend.local]
+root = "shunter-attempts"         # beside this file: output, checkpoints, supervisors' records
+
+[server]
+listen = "unix:"                  # the usual socket; clients find it by themselves
+# admins = ["ana"]                # besides root and whoever runs the daemon
+
+[log]
+url = "shunter.db"                # everything that happens, for ever
+"""
+_NO_NAME = re.compile(r"[^A-Za-z0-9._-]")
+
+
+def local_config(gpus: int | None) -> tuple[str, list[str]]:
+    """Return a config of this machine, and what is to be said about it.
+
+    Args:
+        gpus: how many it has; None: as many as NVML sees.
+    """
+    notes = []
+    found = GpuReader().read()
+    seen = 0 if isinstance(found, NoGpus) else len(found)
+    if isinstance(found, NoGpus) and gpus is None:
+        notes.append(f"no GPU is seen: {found.explanation}; --gpus says how many there are")
+    name = _NO_NAME.sub("-", socket.gethostname().partition(".")[0]).strip("-._") or "node"
+    text = TEMPLATE.format(
+        name=name,
+        gpus=seen if gpus is None else gpus,
+        gpu_type="gpu",
+        cpus=len(os.sched_getaffinity(0)),
+        memory_gb=_memory_gb(),
+    )
+    return text, notes
+
+
+def _memory_gb() -> int:
+    """Return the memory of this machine, in whole GB of 1,000 MB."""
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1]) * 1024 // 1_000_000_000
+    return 0
