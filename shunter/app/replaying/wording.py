@@ -63,12 +63,17 @@ def share_in_words(gpu_type: str, target: float, received: float) -> str:
     return f"got {received:.2f} of its {target:.2f} share{kind}"
 
 
+def names_partners(because: Because) -> bool:
+    """Say whether those named gain nothing, but share the job's GPUs."""
+    return because.rule.endswith("_beside")
+
+
 def because_in_words(because: Because) -> str:
     """Return the rule with its scores, and who gains."""
     if because.detail and len(because.scores) == 2:
         target, received = because.scores
         rule = because.rule.replace("_", " ")
-        if because.rule.endswith("_beside"):
+        if names_partners(because):
             rule = f"{rule} {', '.join(because.beneficiaries)}"
         return f"{rule}, {share_in_words(because.detail, target, received)}"
     scores = ", ".join(f"{score:g}" for score in because.scores)

@@ -13,6 +13,7 @@ import orjson
 from shunter.app.replaying.classing import classed, classing_of, last_start
 from shunter.app.replaying.statistics import rows_of
 from shunter.app.replaying.terms import Rebuild
+from shunter.app.replaying.wording import names_partners
 from shunter.core.fold.profiles import note_messages
 from shunter.core.placement import Classing
 from shunter.events.codec import decode_event, row_fields
@@ -215,8 +216,10 @@ class _Scan:
             if isinstance(event, JobSubmitted):
                 self._begin(event)
             self.over = type(event).__name__ in _ENDS
-        elif isinstance(event, AllocationChanged) and (story.job_id in event.because.beneficiaries):
-            story.victims.append(Own(seq, event, self._round))
+        elif isinstance(event, AllocationChanged):
+            because = event.because
+            if story.job_id in because.beneficiaries and not names_partners(because):
+                story.victims.append(Own(seq, event, self._round))
 
     def _begin(self, event: JobSubmitted) -> None:
         """From here on, follow the job's class of equal jobs."""
