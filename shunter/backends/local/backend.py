@@ -11,7 +11,7 @@ import os
 import subprocess
 import time
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -120,9 +120,19 @@ class LocalBackend:
         """Wait for inputs; a live world gathers nothing, it hands over what it sees."""
         return await self._inbox.observe(until_us)
 
-    async def inventory(self) -> list[dict[str, Any]]:
-        """Return the records of every attempt on this machine, in one probe; complete."""
-        return await to_thread.run_sync(attempts.inventory, self._settings.root)
+    async def inventory(
+        self, wanted: Collection[tuple[JobId, int]] | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the records of every attempt on this machine, in one probe; complete.
+
+        With some that are wanted, only of those and of all that still run: years of attempts that
+        have ended cost nothing then.
+        """
+        root = self._settings.root
+        if wanted is None:
+            return await to_thread.run_sync(attempts.inventory, root)
+        keys = [(str(job_id), attempt) for job_id, attempt in wanted]
+        return await to_thread.run_sync(attempts.running, root, keys)
 
     async def equip(self, job_id: JobId, environment: Mapping[str, str]) -> None:
         """Keep what only the job's processes may see; what was kept before is gone.
@@ -245,6 +255,10 @@ class LocalBackend:
         watch = self._watches.get(job_id)
         if watch is not None and watch.attempt <= attempt:
             await self._tell(watch, {"do": "fence"})
+        elif watch is None:  # one that nobody knows of any more may still run
+            folder = folder_of(self._settings.root, job_id, attempt)
+            order = {"do": "fence", "term": self._settings.term}
+            await to_thread.run_sync(attempts.send, folder, order)
 
     async def _raise_fence(self, job_id: JobId, attempt: int) -> None:
         """Record a fence; while the disk is full, nothing else can be done for this job."""

@@ -76,6 +76,30 @@ def inventory(root: str) -> list[dict[str, Any]]:
     return found
 
 
+def running(root: str, wanted: list[tuple[str, int]]) -> list[dict[str, Any]]:
+    """Return the state of some attempts, and of all others that still run.
+
+    However many there have been below a root, it costs no more than those and a look at the
+    processes of this machine.
+    """
+    keys = sorted({*wanted, *_strays(root)})
+    probes = ((job, attempt, probe(folder_of(root, job, attempt))) for job, attempt in keys)
+    return [{"job": job, "attempt": attempt, **known} for job, attempt, known in probes]
+
+
+def _strays(root: str) -> list[tuple[str, int]]:
+    """Return the attempts below a root of which processes carry the mark."""
+    mark = f"{MARK}={root}/jobs/".encode()
+    found = []
+    for pid in processes():
+        for entry in _environment(pid):
+            if entry.startswith(mark):
+                job, _, attempt = entry[len(mark) :].decode("ascii", "replace").partition("/")
+                if attempt.isdigit():
+                    found.append((job, int(attempt)))
+    return found
+
+
 def journal(folder: str) -> list[dict[str, Any]]:
     """Return what was noted of an attempt's suspension so far, in order."""
     try:

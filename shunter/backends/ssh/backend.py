@@ -7,7 +7,7 @@ supervisor on it can be alive any more. Nothing is started again before that.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -110,7 +110,9 @@ class SshBackend:
         """Wait for inputs; a live world gathers nothing, it hands over what it sees."""
         return await self._inbox.observe(until_us)
 
-    async def inventory(self) -> list[Record]:
+    async def inventory(
+        self, wanted: Collection[tuple[JobId, int]] | None = None
+    ) -> list[Record]:
         """Return the records of every attempt on the hosts that answer, gangs as one.
 
         An attempt of which a host knows that does not answer counts as running.
