@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from signal import Signals
@@ -37,8 +37,13 @@ class LiveBackend(Backend, Protocol):
     def now_us(self) -> int:
         """Return the instant it is."""
 
-    async def inventory(self) -> Sequence[dict[str, Any]]:
-        """Return what is known of every attempt: its job, number, state and records."""
+    async def inventory(
+        self, wanted: Collection[tuple[JobId, int]] | None = None
+    ) -> Sequence[dict[str, Any]]:
+        """Return what is known of attempts: their jobs, numbers, states and records.
+
+        Of all, or (where that is enough) of those wanted and of all others that still run.
+        """
 
     def recall(self, unreachable: Sequence[NodeName]) -> None:
         """Say which servers an earlier term found unreachable or lost."""

@@ -17,7 +17,7 @@ from shunter.app.config.resolved import Decider, decider_of, record_of
 from shunter.app.live.backends import live_backend
 from shunter.app.live.desk import mark
 from shunter.app.live.history import History, Identity, read_history
-from shunter.app.live.recovery import recovery_of
+from shunter.app.live.recovery import holding, recovery_of
 from shunter.app.live.site import Site
 from shunter.app.live.unwrapping import the_one
 from shunter.backends.node.crashes import crash_point
@@ -60,7 +60,7 @@ async def open_site(loaded: LoadedConfig) -> AsyncIterator[Site]:
         try:
             async with live_backend(loaded, cluster_id, log.term, begins_us) as backend:
                 crash_point("backend taken over")
-                found = await backend.inventory()
+                found = await backend.inventory(holding(history.state))
                 recovery = recovery_of(history.state, found, backend.unreachable)
                 core = Scheduler(decider.policy, decider.rules, history.state)
                 core.view.open()

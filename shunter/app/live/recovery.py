@@ -7,7 +7,7 @@ go anyway; then it is made sure that it never begins.
 
     phase        trace of the attempt           no trace
     launching    watch                          launch
-    running      watch                          launch (cannot be: its start was seen)
+    running      watch                          watch, fence (its records are gone)
     suspending   watch, suspend or migrate      watch, fence
     ending       watch, terminate               watch, fence
 
@@ -21,11 +21,11 @@ from typing import Any
 
 from shunter.app.live.backends import LiveBackend
 from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
-from shunter.core.state import ENDING, LAUNCHING, RUNNING, SUSPENDING, Job, State
+from shunter.core.state import ENDING, LAUNCHING, SUSPENDING, Job, State
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["Recovery", "recovery_of"]
+__all__ = ["Recovery", "holding", "recovery_of"]
 
 Key = tuple[str, int]
 _TRACES = ("starting", "running", "ended", "lost")
@@ -57,6 +57,11 @@ class Recovery:
     async def settle(self, backend: LiveBackend, now_us: int) -> None:
         """Give the orders whose fate is not known; the term must be durable."""
         await backend.perform(self.orders, now_us)
+
+
+def holding(state: State) -> list[tuple[JobId, int]]:
+    """Return the attempts that hold GPUs, of which it must be known what they are at."""
+    return [(job_id, job.attempt) for job_id, job in state.jobs.items() if job.since_us is not None]
 
 
 def recovery_of(
@@ -91,7 +96,7 @@ def _settle(recovery: Recovery, job: Job, standing: str) -> None:
             target = job.allocation
             order = Migrate(job_id, attempt, target) if target.shares else Suspend(job_id, attempt)
             recovery.orders.append(order)
-    elif job.phase in (LAUNCHING, RUNNING):
+    elif job.phase is LAUNCHING:
         kind = Launch if attempt == 1 else Resume
         recovery.orders.append(kind(job_id, attempt, job.held, job.spec))
     else:

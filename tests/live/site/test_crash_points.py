@@ -12,9 +12,8 @@ import re
 import shutil
 import signal
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
@@ -29,33 +28,15 @@ from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
 from tests.contracts.local_backends import empty
 from tests.live.site.daemons import Daemon
-from tests.live.site.sites import NOBODY, config, program, verified
+from tests.live.site.sites import NOBODY, config, verified
+from tests.live.site.witnesses import witness, wrongs
 
 pytestmark = pytest.mark.live
 
 POINTS_LEAST = 40
 TOGETHER = 6
 JOB = """
-import fcntl, os, sys, time
-root, works_s, code = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
-name, gpus = os.environ["SHUNTER_JOB"], os.environ["CUDA_VISIBLE_DEVICES"].split(",")
-def mark(what):
-    with open(root + "/marks", "a") as file:
-        file.write(name + "." + os.environ["SHUNTER_ATTEMPT"] + " " + what + "\\n")
-def say(what):
-    try:
-        channel = os.open(os.environ["SHUNTER_CHANNEL"], os.O_WRONLY | os.O_NONBLOCK)
-        os.write(channel, b'{"what": "' + what.encode() + b'"}\\n')
-    except OSError:
-        mark("alone")
-held = []
-for what in [name, *("gpu" + gpu for gpu in gpus)]:
-    held.append(open(root + "/held." + what, "w"))
-    try:
-        fcntl.flock(held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        mark("shares " + what)
-mark("began")
+works_s, code = float(sys.argv[2]), int(sys.argv[3])
 path = os.environ["SHUNTER_CHECKPOINT_DIR"] + "/done"
 done_s = float(open(path).read()) if os.path.exists(path) else 0.0
 saves = code < 0  # works until it was suspended, and goes on from there
@@ -100,9 +81,7 @@ def cluster(root: Path) -> LoadedConfig:
 
 
 def job(root: Path, key: str, works_s: float, code: int = 0, **fields: object) -> Submission:
-    request = program(JOB, key=key)
-    command = (*request.command, str(root), str(works_s), str(code))
-    return replace(request, command=command, **fields)  # type: ignore[arg-type]  # by name
+    return witness(root, JOB, str(works_s), str(code), key=key, **fields)
 
 
 def jobs(root: Path) -> list[Submission]:
@@ -173,10 +152,7 @@ class Case:
         """Return what is wrong with what came of it."""
         if self.codes and (self.codes[-1] or set(self.codes) - {0, -signal.SIGKILL}):
             return [f"{' then '.join(self.points)}: schedulers ended with {self.codes}"]
-        marks = (self.root / "marks").read_text().splitlines()
-        faults = [mark for mark in marks if " shares " in mark]
-        began = Counter(mark for mark in marks if mark.endswith(" began"))
-        faults += [f"{mark} {times} times" for mark, times in began.items() if times > 1]
+        faults = wrongs(self.root)
         outcomes, divergence = anyio.run(self._told)
         if outcomes != list(ENDS.values()):
             faults.append(f"jobs ended otherwise: {outcomes}")
