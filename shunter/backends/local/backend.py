@@ -278,7 +278,8 @@ class LocalBackend:
         if watch is None:
             if isinstance(effect, Terminate):
                 attempt = max(effect.attempt, 1)
-                await self._raise_fence(job_id, attempt)
+                if effect.attempt:  # what was never ordered needs no fence, which costs a sync
+                    await self._raise_fence(job_id, attempt)
                 self._newest[job_id] = max(attempt, self._newest.get(job_id, 0))
         elif watch.attempt != effect.attempt:
             return
