@@ -102,6 +102,12 @@ class Life:
         spans = [(one.started_us, one.ended_us or one.released_us) for one in self.attempts]
         return sum(end - start for start, end in spans if start is not None and end is not None)
 
+    def upto(self, number: int) -> list[Attempt]:
+        """Return its attempts, with the one of that number though nothing is known of it yet."""
+        if self._grant is None or any(one.number >= number for one in self.attempts):
+            return self.attempts
+        return [*self.attempts, replace(self._grant, number=number)]
+
     def take(self, event: Event) -> None:
         """Go through the next event about the job."""
         if isinstance(event, AllocationChanged):
@@ -136,8 +142,9 @@ class Life:
 
     def _allocate(self, event: AllocationChanged) -> None:
         current = self.attempts[-1] if self.attempts else None
-        runs = current is not None and current.released_us is None
-        if runs and current is not None and current.asked_us is None:
+        if current is None or current.released_us is not None:
+            current = self._grant  # it may have been launched, and not have begun yet
+        if current is not None and current.asked_us is None:
             current.asked_us = event.at_us
         if event.allocation.shares:
             where = allocation_in_words(event.allocation)
@@ -149,6 +156,7 @@ class Life:
             if known.number == number:
                 return known
         made = replace(self._grant or Attempt(0, granted_us=at_us), number=number)
+        self._grant = None
         self.attempts.append(made)
         return made
 

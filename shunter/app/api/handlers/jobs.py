@@ -132,6 +132,7 @@ def _job_document(served: Served, job_id: JobId, life: Life) -> dict[str, Any]:
     state, dated = served.site.state, served.dated
     live = None if life.outcome is not None else state.jobs.get(job_id)
     submitted = to_object(life.submitted)
+    attempts = life.attempts if live is None else life.upto(live.attempt)
     standing = "" if life.outcome is None else life.outcome.value
     return {
         "schema_version": 1,
@@ -147,6 +148,6 @@ def _job_document(served: Served, job_id: JobId, life: Life) -> dict[str, Any]:
         "submitted_at": dated(life.submitted.at_us),
         "started_at": None if life.started_us is None else dated(life.started_us),
         "ended_at": None if life.ended_us is None else dated(life.ended_us),
-        "attempts": [attempt.document(dated) for attempt in life.attempts],
+        "attempts": [attempt.document(dated) for attempt in attempts],
         "profile": None if life.sample is None else to_object(life.sample),
     }

@@ -50,7 +50,8 @@ def memory_mb(text: str) -> int:
         raise UsageError(f"{text!r} is no size: write 512M, 16G or 1T")
     number, unit, is_binary = found.groups()
     thousand = 1024.0 if is_binary else 1000.0
-    return ceil(float(number) * pow(thousand, _POWERS[unit.lower()]))
+    size: float = float(number) * thousand ** _POWERS[unit.lower()]
+    return ceil(size)
 
 
 def array_of(text: str) -> tuple[int, int, int, int | None]:

@@ -1,0 +1,130 @@
+"""A real daemon process on a cluster of this machine, and its command line."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from shunter.client import Client
+from tests.contracts.local_backends import empty
+
+PATIENCE_S = 60.0
+CONFIG = """\
+[[cluster.nodes]]
+name = "n0"
+gpus = 4
+[policy]
+trigger = "event"
+[queues.default]
+[queues.closed]
+users = ["nobody-at-all"]
+[backend]
+kind = "local"
+[backend.local]
+root = "attempts"
+grace = 0.3
+restart = 0.3
+patrol = 0.2
+[server]
+listen = ["unix:{root}/s", "tcp:127.0.0.1:0"]
+token_file = "tokens"
+{server}
+[log]
+url = "log.db"
+"""
+
+
+class Served:
+    """A daemon in a folder; leaving it ends the daemon and all it started."""
+
+    def __init__(self, root: Path, server: str = "") -> None:
+        self.root = root
+        self.config = root / "site.toml"
+        self.config.write_text(CONFIG.format(root=root, server=server), encoding="utf-8")
+        self.url = f"unix:{root}/s"
+        self.tcp = ""
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "Served":
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end(signal.SIGKILL)
+        empty(str(self.root / "attempts"))
+
+    def start(self) -> None:
+        """Start the daemon, and wait until it says that it is ready."""
+        words = [sys.executable, "-m", "shunter", "serve", str(self.config), "--make-token"]
+        said = self.root / "said"
+        with said.open("wb") as file:
+            self.process = subprocess.Popen(words, stderr=file, env=environment())
+        found = awaited(lambda: re.search(r"^ready: .*", self.said(), re.MULTILINE), self.process)
+        self.tcp = found.group().rpartition(", ")[2]
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal and wait for the end; return the exit code."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(PATIENCE_S)
+
+    def said(self) -> str:
+        """Return what the daemon wrote on stderr."""
+        return (self.root / "said").read_text(encoding="utf-8")
+
+    @property
+    def token(self) -> str:
+        """The token of the user who runs the tests."""
+        lines = (self.root / "tokens").read_text(encoding="utf-8").splitlines()
+        return next(line.split()[0] for line in lines if not line.startswith("#"))
+
+    def client(self) -> Client:
+        """Return a client on the socket."""
+        return Client(self.url)
+
+    def http(self, **settings: Any) -> httpx.Client:
+        """Return a bare client on the socket."""
+        transport = httpx.HTTPTransport(uds=f"{self.root}/s")
+        return httpx.Client(transport=transport, base_url="http://shunter", **settings)
+
+    def run(
+        self, *words: str, stdin: str = "", **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command of shunter's against the daemon."""
+        return subprocess.run(
+            [sys.executable, "-m", "shunter", *words],
+            env=environment(SHUNTER_URL=self.url, **variables),
+            cwd=self.root,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+
+def environment(**more: str) -> Mapping[str, str]:
+    """Return the environment without anything that names a daemon, and with more."""
+    here = {name: value for name, value in os.environ.items() if not name.startswith("SHUNTER_")}
+    folder = str(Path(__file__).parents[3])
+    return {**here, "PYTHONPATH": folder, "NO_COLOR": "1", **more}
+
+
+def awaited(look: Any, process: subprocess.Popen[bytes] | None = None) -> Any:
+    """Look until there is something; return it."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        if found := look():
+            return found
+        if process is not None and process.poll() is not None:
+            raise AssertionError(f"the daemon ended with {process.returncode}")
+        time.sleep(0.02)
+    raise AssertionError("it did not come to that")

@@ -1,0 +1,221 @@
+"""The daemon as a process: its sockets, its stops and starts, and who else may run."""
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from shunter.client import Client
+from shunter.errors import RefusedError, UnreachableError
+from tests.live.api.serving import Served, awaited, environment
+
+pytestmark = pytest.mark.live
+
+# httpcore leaves the socket of a connection that was refused to the garbage collector.
+refused_by_httpcore = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def second(served: Served, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "shunter", "serve", str(served.config), *words],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_socket_and_tokens_are_for_their_owner_only(served: Served) -> None:
+    assert mode(served.root / "s") == 0o600
+    assert mode(served.root / "tokens") == 0o600
+
+
+def test_socket_mode_is_as_configured(tmp_path: Path) -> None:
+    with Served(tmp_path, server='socket_mode = "0666"'):
+        assert mode(tmp_path / "s") == 0o666
+
+
+def test_second_daemon_is_refused_on_the_socket_and_on_the_log(served: Served) -> None:
+    on_socket = second(served)
+    assert (on_socket.returncode, "another daemon listens" in on_socket.stderr) == (5, True)
+    on_log = second(served, "--set", f"server.listen=unix:{served.root}/other")
+    assert on_log.returncode == 1
+    assert "log.db" in on_log.stderr
+    with served.client() as client:
+        assert client.submit(["true"]).result(30) == 0
+
+
+@refused_by_httpcore
+def test_socket_of_a_killed_daemon_is_taken_over(served: Served) -> None:
+    assert served.end(signal.SIGKILL) == -signal.SIGKILL
+    assert (served.root / "s").exists()
+    with pytest.raises(UnreachableError), served.client() as client:
+        client.daemon()
+    served.start()
+    with served.client() as client:
+        assert client.daemon()["term"] == 2
+
+
+def test_socket_of_another_program_is_left_alone(served: Served) -> None:
+    served.end()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(f"{served.root}/s")
+        other.listen()
+        found = second(served)
+        assert (found.returncode, "another program" in found.stderr) == (5, True)
+        assert (served.root / "s").exists()
+
+
+def test_file_in_the_place_of_the_socket_is_left_alone(served: Served) -> None:
+    served.end()
+    (served.root / "s").write_text("mine", encoding="utf-8")
+    found = second(served)
+    assert (found.returncode, "is no socket" in found.stderr) == (2, True)
+    assert (served.root / "s").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_stops_the_daemon_and_no_job(served: Served, number: int) -> None:
+    with served.client() as client:
+        job = client.submit(["sh", "-c", "sleep 1; echo done"])
+        awaited(lambda: job.state() == "running")
+    assert served.end(number) == 0
+    assert "jobs run on" in served.said()
+    assert not (served.root / "s").exists()
+    served.start()
+    with served.client() as client:
+        assert client.handle(job.id).result(30) == 0
+        assert b"".join(client.logs(job.id)) == b"done\n"
+        assert [one["attempt"] for one in client.job(job.id)["attempts"]] == [1]
+
+
+@refused_by_httpcore
+def test_who_waits_is_answered_by_the_next_daemon(served: Served) -> None:
+    with served.client() as client, ThreadPoolExecutor() as threads:
+        job = client.submit(["sh", "-c", "sleep 2; exit 3"])
+        waiting = threads.submit(lambda: client.handle(job.id).wait(60))
+        awaited(lambda: job.state() == "running")
+        served.end(signal.SIGKILL)
+        served.start()
+        assert waiting.result(60)["exit_code"] == 3
+
+
+def test_same_key_at_the_same_time_submits_once(served: Served) -> None:
+    def submit(_: int) -> str:
+        with served.client() as client:
+            return client.submit(["sleep", "30"], key="night").id
+
+    with ThreadPoolExecutor(8) as threads:
+        ids = set(threads.map(submit, range(8)))
+    assert len(ids) == 1
+    with served.client() as client:
+        assert client.queue()["total"] == 1
+
+
+def test_same_key_after_a_crash_submits_once(served: Served) -> None:
+    with served.client() as client:
+        first = client.submit(["sleep", "30"], key="night").id
+        tasks = [one.id for one in client.submit_array(["true"], array=(0, 3, 1, None), key="all")]
+    served.end(signal.SIGKILL)
+    served.start()
+    with served.client() as client:
+        assert client.submit(["sleep", "30"], key="night").id == first
+        again = client.submit_array(["true"], array=(0, 3, 1, None), key="all")
+        assert [one.id for one in again] == tasks
+
+
+def test_array_runs_no_more_tasks_at_once_than_it_may(served: Served) -> None:
+    program = "mkdir $DIR/$SHUNTER_ARRAY_INDEX; ls $DIR | wc -l; sleep 0.3; rmdir $DIR/$SHUNTER_ARRAY_INDEX"
+    folder = served.root / "here"
+    folder.mkdir()
+    with served.client() as client:
+        environment = {"DIR": str(folder), "PATH": os.environ["PATH"]}
+        jobs = client.submit_array(
+            ["sh", "-c", program], array=(0, 5, 1, 2), environment=environment, name="sweep"
+        )
+        assert [job.result(60) for job in jobs] == [0] * 6
+        counts = [int(b"".join(job.logs())) for job in jobs]
+    assert max(counts) == 2
+
+
+def test_values_of_variables_and_secrets_are_in_no_log(served: Served) -> None:
+    with served.client() as client:
+        job = client.submit(
+            ["sh", "-c", 'echo "$PLAIN $TOKEN $0"', "header: hunter2hunter2"],
+            environment={"PLAIN": "plain-value", "TOKEN": "hunter2hunter2"},
+            secrets=["TOKEN"],
+        )
+        assert job.result(30) == 0
+        assert b"".join(job.logs()) == b"plain-value hunter2hunter2 header: hunter2hunter2\n"
+        assert job.describe()["spec"]["command"][-1] == "header: {secret:TOKEN}"
+    kept = served.root / "attempts" / "jobs" / job.id / "environment.json"
+    assert mode(kept) == 0o600
+    served.end()
+    for path in sorted(served.root.glob("log.db*")):
+        assert b"hunter2" not in path.read_bytes()
+        assert b"plain-value" not in path.read_bytes()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to call as somebody else")
+def test_stranger_on_the_socket_may_look_but_not_touch(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    for folder in tmp_path.parents:
+        if folder.stat().st_uid == 0 and not folder.stat().st_mode & 0o001:
+            folder.chmod(folder.stat().st_mode | 0o011)
+    with Served(tmp_path, server='socket_mode = "0666"') as served, served.client() as client:
+        job = client.submit(["sh", "-c", "echo mine; sleep 30"])
+        stranger = as_nobody(served, job.id)
+    assert stranger == ["nobody", "False", "RefusedError", "RefusedError", "RefusedError", "ok"]
+
+
+def as_nobody(served: Served, job_id: str) -> list[str]:
+    """Ask as the user nobody, in a process of its own; return what became of each request."""
+    program = f"""
+import os
+from shunter.client import Client
+with Client({served.url!r}) as client:
+    client.daemon()
+client = Client({served.url!r})
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+found = client.daemon()
+print(found["user"]); print(found["is_admin"])
+for ask in (
+    lambda: client.cancel({job_id!r}),
+    lambda: list(client.logs({job_id!r})),
+    lambda: client.drain("n0"),
+    lambda: client.queue(),
+):
+    try:
+        ask()
+        print("ok")
+    except Exception as error:
+        print(type(error).__name__)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.split()
+
+
+def test_socket_that_may_not_be_opened_is_a_refusal(served: Served) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may open every socket")
+    (served.root / "s").chmod(0)
+    with pytest.raises(RefusedError), Client(served.url) as client:
+        client.daemon()
