@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 
+import anyio
 import pytest
+from anyio import lowlevel
 
 from shunter.errors import LogDamagedError, LogError, NotFoundError, UsageError
 from shunter.events import Event, JobFinished, JobId, encode_payload
@@ -271,6 +273,31 @@ async def test_sealing_past_the_snapshots_is_refused(readable_url: str) -> None:
         await log.flush()
         with pytest.raises(LogError, match="snapshot"):
             await seal(log, 20)
+
+
+async def test_snapshots_handed_in_while_others_commit_are_kept(readable_url: str) -> None:
+    """Goal: none is lost between two commits. Method: one is handed in while each is under way."""
+    events, seqs = story(60), list[int]()
+    async with open_log(readable_url, frame_events=None) as log, anyio.create_task_group() as tasks:
+        for event in events:
+            log.append([event])
+            tasks.start_soon(log.commit)
+            await lowlevel.checkpoint()
+            seqs.append(log.seq)
+            tasks.start_soon(log.save_snapshot, snapshot(log.seq))
+            await lowlevel.checkpoint()
+    async with read_log(log) as reader:
+        assert [kept.seq for kept in await reader.snapshots()] == seqs
+
+
+async def test_thinned_snapshots_are_gone_and_the_others_stay(readable_url: str) -> None:
+    async with open_log(readable_url, frame_events=None) as log:
+        log.append(story(60))
+        for seq in (10, 20, 30, 40):
+            await log.save_snapshot(snapshot(seq))
+        await log.thin_snapshots(lambda seqs: seqs[1:-1])
+    async with read_log(log) as reader:
+        assert [kept.seq for kept in await reader.snapshots()] == [10, 40]
 
 
 async def test_exported_lines_import_to_the_same_log(readable_url: str, tmp_path: Path) -> None:

@@ -192,7 +192,12 @@ class LogWriter:
             raise
         self._written = new
         del self._frames[:frames]
-        self._snapshots = [snapshot for snapshot in self._snapshots if snapshot.seq > new.seq]
+        # Only what was in this transaction: another one may have been handed in meanwhile.
+        self._snapshots = [
+            waiting
+            for waiting in self._snapshots
+            if not any(waiting is written for written in snapshots)
+        ]
 
     def _cut_full_frames(self) -> None:
         self._refuse_if_stopped()
