@@ -154,6 +154,9 @@ def local_settings(section: LocalSection, cluster: ClusterSection, term: int) ->
         beat_s=section.heartbeat / 1e6,
         heartbeat_deadline_s=section.heartbeat_deadline / 1e6,
         patrol_s=section.patrol / 1e6,
+        sample_s=section.sample / 1e6,
+        output_bytes_max=section.output_mb << 20,
+        ports=(section.ports[0], section.ports[1] + 1),
     )
 
 

@@ -15,7 +15,7 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from shunter.backends.inbox import Inbox
-from shunter.backends.local.watch import Watch
+from shunter.backends.local.watch import NEVER, Watch
 from shunter.backends.node import attempts
 from shunter.backends.node.crashes import crash_point
 from shunter.events.values.ids import JobId
@@ -100,11 +100,18 @@ def _look_at(root: str, watches: Sequence[Watch], named: Collection[JobId]) -> l
     looks = []
     for watch in watches:
         if watch.job_id in named or watch.may_have_news():
-            if watch.order is not None and attempts.send(watch.folder, watch.order):
-                watch.order = None
-            known, notes = watch.look()
-            if known["state"] == "absent":  # it never began, and never will once it is fenced
-                attempts.raise_fence(root, watch.job_id, watch.attempt)
-                known, notes = watch.look()
-            looks.append((watch, known, notes))
+            try:
+                looks.append((watch, *_look(root, watch)))
+            except OSError:  # a full disk, or too many open files: the next round looks again
+                watch.seen = NEVER
     return looks
+
+
+def _look(root: str, watch: Watch) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    if watch.order is not None and attempts.send(watch.folder, watch.order):
+        watch.order = None
+    known, notes = watch.look()
+    if known["state"] == "absent":  # it never began, and never will once it is fenced
+        attempts.raise_fence(root, watch.job_id, watch.attempt)
+        known, notes = watch.look()
+    return known, notes

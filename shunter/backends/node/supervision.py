@@ -24,6 +24,7 @@ from shunter.backends.node.sampling import Sampling
 
 POLL_S = 1.0
 KILL_POLL_S = 0.02
+NOTES_MAX = 1000
 STRONGER = ("cooperative", "signal", "restart")
 
 
@@ -46,6 +47,7 @@ class Supervision:
         signal.signal(signal.SIGTERM, lambda *_: self.suspend(order["suspend"]["mode"]))
         user = order.get("user")
         self.inputs = [fifo(f"{folder}/orders"), fifo(f"{folder}/channel", user and user["uid"])]
+        self.dropped = self.noted = 0
         self.sampling = Sampling(folder, len(order["ranks"]), order.get("sample_s", 0))
         self.looked_s = time.monotonic()
 
@@ -93,6 +95,9 @@ class Supervision:
 
     def note(self, what: str, **fields: Any) -> None:
         """Add a line to the journal and tell the daemon, if there is one."""
+        self.noted += 1
+        if self.noted > NOTES_MAX:
+            return  # what a job says must not fill the disk
         line = json.dumps({"what": what, "at_ns": time.monotonic_ns(), **fields}).encode() + b"\n"
         try:
             journal = os.open(
@@ -163,9 +168,7 @@ class Supervision:
         most = self.order.get("output_bytes_max", 0)
         for number in range(len(self.codes) if most else 0):
             for name in ("stdout", "stderr"):
-                dropped = bound(f"{self.folder}/{name}.{number}", most)
-                if dropped:
-                    self.note("dropped", file=f"{name}.{number}", bytes=dropped)
+                self.dropped += bound(f"{self.folder}/{name}.{number}", most)
 
     def _reap(self) -> None:
         for pid, wait_status in iter(_waited, (0, 0)):
@@ -257,6 +260,7 @@ class Supervision:
             "saved": saved,
             "stragglers": stragglers,
             "memory_kills": short,
+            "output_dropped_bytes": self.dropped,
             "ended_ns": time.monotonic_ns(),
         }
         while True:

@@ -14,6 +14,7 @@ from shunter.app.config.section import Section, Span, Stretch
 __all__ = ["BackendSection", "LocalSection"]
 
 SignalName = Annotated[str, Field(pattern="^SIG[A-Z0-9]+$")]
+Port = Annotated[int, Field(ge=1, le=65_535)]
 _SECOND = 1_000_000
 
 
@@ -55,11 +56,28 @@ class LocalSection(Section):
     patrol: Stretch = Field(
         default=_SECOND, description="how often all attempts are looked at, whatever is told"
     )
+    sample: Span = Field(
+        default=10 * _SECOND,
+        description="how often the speed and use of each job are sampled; 0 never",
+    )
+    output_mb: int = Field(
+        default=1024,
+        ge=1,
+        le=1_048_576,
+        description="what a rank may print to each of stdout and stderr; "
+        "beyond it the middle is dropped",
+    )
+    ports: tuple[Port, Port] = Field(
+        default=(20_000, 28_999),
+        description="the first and the last port on which the ranks of a job may meet",
+    )
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
         if self.suspend_signal not in Signals.__members__:
             raise ValueError(f"suspend_signal = {self.suspend_signal!r} is no signal here")
+        if self.ports[0] > self.ports[1]:
+            raise ValueError("ports: expected the first port, then the last")
         if self.heartbeat_deadline < 3 * self.heartbeat:
             raise ValueError("heartbeat_deadline: expected three times heartbeat or more")
         return self
