@@ -83,6 +83,23 @@ BENCHMARKS = (
         ),
     ),
     Benchmark(
+        "live_queue",
+        ("--queued", "500", "--ended", "200", "--policies", "las"),
+        (
+            Measure("round_s", "budget_round_s", "s a round"),
+            Measure("rss_mib", "budget_rss_mib", "MiB"),
+            Measure("restart_s", "budget_restart_s", "s to restart"),
+        ),
+    ),
+    Benchmark(
+        "live_year",
+        ("--minutes", "400"),
+        (
+            Measure("year_gb", "budget_year_gb", "GB a year"),
+            Measure("restart_s", "budget_restart_s", "s to restart"),
+        ),
+    ),
+    Benchmark(
         "sdk_step",
         ("--steps", "2000", "--best-of", "2"),
         (

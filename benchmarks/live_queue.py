@@ -1,0 +1,187 @@
+"""A live scheduler with a long queue: how long a round takes, what it occupies, how it restarts.
+
+    python benchmarks/live_queue.py [--queued 10000] [--ended 20000] [--policies las,tiresias,srtf]
+
+Jobs are submitted as the API does it, and wait behind a gang that holds every GPU. Then that ends,
+and short jobs run in its place. `round_s` is the longest step of the core in which it planned while
+they come and go; `rss_mib` what the process occupies then, and `restart_s` what opening the same
+cluster takes in a new process, with the jobs that have ended in its log. Prints JSON, a line for
+each policy.
+"""
+
+import argparse
+import json
+import multiprocessing
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+
+from shunter.app.config.loading import LoadedConfig, make_config
+from shunter.app.live import Caller, Site, Submission, open_site
+from shunter.core.intake.inputs import CancelJob
+from shunter.events.facts.decisions import RoundPlanned
+from shunter.events.values.ids import JobId
+
+BUDGET_ROUND_S = 0.2
+BUDGET_RSS_MIB = 300
+BUDGET_RESTART_S = 3.0
+WHOEVER = Caller("", None)
+TOGETHER = 500
+SLEEPS = (sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)")
+SHORT = ("sleep", "0.1")
+ROUND_S = 0.5
+
+
+def config(root: Path, policy: str) -> LoadedConfig:
+    """Return a cluster of four servers with four made-up GPUs each."""
+    local = {"root": str(root / "attempts"), "grace": 0.2}
+    return make_config(
+        {
+            "cluster": {"nodes": [{"name": "n[1-4]", "gpus": 4}]},
+            "policy": {"name": policy, "round": ROUND_S},
+            "backend": {"kind": "local", "local": local},
+            "log": {"url": str(root / "log.db")},
+        }
+    )
+
+
+class Watched:
+    """Times the steps of a core in which it plans."""
+
+    def __init__(self, site: Site) -> None:
+        self.rounds_s: list[float] = []
+        core = site._core  # noqa: SLF001 what is measured is the core in its place
+        step = core.step
+
+        def timed(now_us, inputs):  # type: ignore[no-untyped-def]  # as the method it stands for
+            begun_s = time.perf_counter()
+            events, effects = step(now_us, inputs)
+            if any(isinstance(event, RoundPlanned) for event in events):
+                self.rounds_s.append(time.perf_counter() - begun_s)
+            return events, effects
+
+        core.step = timed  # type: ignore[method-assign]  # see above
+
+
+async def fill(site: Site, ended: int, queued: int) -> float:
+    """Let jobs end, and others wait; return the seconds a submission took."""
+    holder = await site.submit(Submission(SLEEPS, gpus=16), WHOEVER)
+    await until(site, lambda: site.state.jobs[holder].working_since_us is not None)
+    for first in range(0, ended, TOGETHER):
+        ids = await submitted(site, range(first, min(ended, first + TOGETHER)))
+        async with anyio.create_task_group() as tasks:
+            for job_id in ids:
+                tasks.start_soon(site.tell, lambda at_us, job_id=job_id: CancelJob(at_us, job_id))
+    begun_s = time.perf_counter()
+    for first in range(0, queued, TOGETHER):
+        await submitted(site, range(first, min(queued, first + TOGETHER)))
+    return (time.perf_counter() - begun_s) / queued
+
+
+async def until(site: Site, done: Callable[[], bool]) -> None:
+    """Wait until something is so, while events come."""
+    if not done():
+        async for _ in site.follow(site.committed):
+            if done():
+                return
+
+
+async def submitted(site: Site, numbers: range) -> list[JobId]:
+    """Submit jobs of many kinds together, by many users."""
+    ids: list[JobId] = []
+
+    async def submit(number: int) -> None:
+        limit_us = 60_000_000 + number % 997
+        request = Submission(
+            SHORT, gpus=1 + number % 8, name=f"job-{number}", time_limit_us=limit_us
+        )
+        ids.append(await site.submit(request, WHOEVER))
+
+    async with anyio.create_task_group() as tasks:
+        for number in numbers:
+            tasks.start_soon(submit, number)
+    return ids
+
+
+async def let_go(site: Site, watched: Watched, rounds: int) -> None:
+    """End the job that holds all GPUs, and let others have them for some rounds."""
+    await site.cancel(JobId("j1"), WHOEVER)
+    planned = len(watched.rounds_s)
+    with anyio.fail_after(60):
+        await until(site, lambda: len(watched.rounds_s) >= planned + rounds)
+
+
+def rss_mib() -> float:
+    """Return what this process occupies."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / (1 << 20)
+
+
+async def work(root: Path, policy: str, ended: int, queued: int) -> dict[str, object]:
+    """Fill a queue and measure rounds."""
+    async with open_site(config(root, policy)) as site, anyio.create_task_group() as tasks:
+        watched = Watched(site)
+        tasks.start_soon(site.run)
+        submit_s = await fill(site, ended, queued)
+        await let_go(site, watched, 8)
+        found = {
+            "queued": len(site.state.jobs),
+            "rounds": len(watched.rounds_s),
+            "ended": len(site.state.ended),
+            "submit_ms": round(submit_s * 1e3, 2),
+            "round_s": round(max(watched.rounds_s[-8:]), 4),
+            "rss_mib": round(rss_mib(), 1),
+        }
+        site.stop()
+    return found
+
+
+async def restart(root: Path, policy: str) -> dict[str, object]:
+    """Open the same cluster again."""
+    begun_s, cpu_s = time.perf_counter(), time.process_time()
+    async with open_site(config(root, policy)) as site:
+        took_s = time.perf_counter() - begun_s
+        found = {
+            "restart_s": round(took_s, 3),
+            "restart_cpu_s": round(time.process_time() - cpu_s, 3),
+            "restart_rss_mib": round(rss_mib(), 1),
+        }
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(site.run)
+            site.stop()
+    return found
+
+
+def apart(run, *arguments):  # type: ignore[no-untyped-def]  # runs one of the two above
+    """Run something in a process of its own, which has done nothing before."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(anyio.run, (run, *arguments))
+
+
+def main() -> None:
+    """Measure, and print a JSON document for each policy."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--queued", type=int, default=10_000)
+    parser.add_argument("--ended", type=int, default=20_000)
+    parser.add_argument("--policies", default="las,tiresias,srtf")
+    options = parser.parse_args()
+    for policy in options.policies.split(","):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            document = {"benchmark": "live_queue", "policy": policy}
+            document |= apart(work, root, policy, options.ended, options.queued)
+            document |= apart(restart, root, policy)
+        document |= {
+            "budget_round_s": BUDGET_ROUND_S,
+            "budget_rss_mib": BUDGET_RSS_MIB,
+            "budget_restart_s": BUDGET_RESTART_S,
+        }
+        print(json.dumps(document), flush=True)
+
+
+if __name__ == "__main__":
+    main()
