@@ -7,12 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from shunter.client import Client
+from shunter.client import Client, JobHandle
 from tests.contracts.local_backends import empty
 
 PATIENCE_S = 60.0
@@ -51,12 +52,14 @@ class Served:
         self.url = f"unix:{root}/s"
         self.tcp = ""
         self.process: subprocess.Popen[bytes] | None = None
+        self._clients = ExitStack()
 
     def __enter__(self) -> "Served":
         self.start()
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._clients.close()
         self.end(signal.SIGKILL)
         empty(str(self.root / "attempts"))
 
@@ -89,6 +92,10 @@ class Served:
     def client(self) -> Client:
         """Return a client on the socket."""
         return Client(self.url)
+
+    def handle(self, job_id: str) -> JobHandle:
+        """Return a job by its id; its client lasts as long as the daemon."""
+        return self._clients.enter_context(self.client()).handle(job_id)
 
     def http(self, **settings: Any) -> httpx.Client:
         """Return a bare client on the socket."""

@@ -103,7 +103,7 @@ class Life:
         return sum(end - start for start, end in spans if start is not None and end is not None)
 
     def upto(self, number: int) -> list[Attempt]:
-        """Return its attempts, with the one of that number though nothing is known of it yet."""
+        """Return its attempts, with the last one though nothing is known of it yet."""
         if self._grant is None or any(one.number >= number for one in self.attempts):
             return self.attempts
         return [*self.attempts, replace(self._grant, number=number)]

@@ -1,0 +1,217 @@
+"""The command line against a real daemon: what people type, what is printed, how it exits."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.live.api.serving import Served, awaited, environment
+
+pytestmark = pytest.mark.live
+
+
+def submitted(served: Served, *words: str) -> str:
+    found = served.run("submit", "--parsable", *words)
+    assert found.returncode == 0, found.stderr
+    assert re.fullmatch(r"j\d+\n", found.stdout)
+    return found.stdout.strip()
+
+
+@pytest.mark.parametrize(("program", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)])
+def test_wait_exits_with_the_code_of_the_job(shared: Served, program: str, code: int) -> None:
+    assert shared.run("submit", "--wait", "--", "sh", "-c", program).returncode == code
+
+
+def test_script_says_its_options_and_the_command_line_wins(shared: Served) -> None:
+    script = shared.root / "train.sh"
+    script.write_text(
+        '#!/bin/bash\n#SHUNTER --gpus 2 --name "from script"\n\n#SHUNTER --time 1h # a comment\n'
+        'echo "$0 $1 $CUDA_VISIBLE_DEVICES $KIND"\n#SHUNTER --gpus 4\n',
+        encoding="utf-8",
+    )
+    job_id = submitted(shared, "--name", "from line", "-e", "KIND=a b", "train.sh", "--lr")
+    script.write_text("echo something else\n", encoding="utf-8")
+    awaited(shared.handle(job_id).done)
+    spec = shared.handle(job_id).describe()["spec"]
+    assert (spec["name"], spec["gpus"], spec["time_limit_us"]) == ("from line", 2, 3_600_000_000)
+    words = shared.run("logs", job_id).stdout.split(" ", 2)
+    assert words[0] == str(script)
+    assert words[1] == "--lr"
+    assert words[2].endswith("a b\n")
+
+
+def test_program_gets_the_folder_and_variables_of_who_submits(shared: Served) -> None:
+    (shared.root / "here").mkdir()
+    job_id = submitted(shared, "-D", "here", "--export", "none", "-e", "A=1", "--", "env")
+    assert shared.handle(job_id).result(30) == 0
+    printed = shared.run("logs", job_id).stdout
+    assert "\nA=1\n" in f"\n{printed}"
+    assert "NO_COLOR" not in printed
+    assert shared.handle(job_id).describe()["spec"]["directory"] == str(shared.root / "here")
+
+
+def test_secret_of_the_environment_is_kept_out_of_the_command(shared: Served) -> None:
+    found = shared.run(
+        *("submit", "--parsable", "--secret", "TOKEN", "--", "echo", "x hunter2hunter2"),
+        TOKEN="hunter2hunter2",
+    )
+    job_id = found.stdout.strip()
+    assert shared.handle(job_id).result(30) == 0
+    assert shared.run("logs", job_id).stdout == "x hunter2hunter2\n"
+    shown = shared.run("show", job_id).stdout
+    assert "{secret:TOKEN}" in shown
+    assert "hunter2" not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("submit", "--gpus", "5", "--", "true"), 5, "can never run here"),
+        (("submit", "--memory", "12", "--", "true"), 2, "16G"),
+        (("submit", "--time", "60", "--", "true"), 2, "90s"),
+        (("submit", "--array", "5-1", "--", "true"), 2, "no task"),
+        (("submit", "--after", "j99999", "--", "true"), 3, "j99999"),
+        (("submit", "--env", "NOT_SET_HERE", "--", "true"), 2, "NOT_SET_HERE"),
+        (("submit", "--queue", "closed", "--", "true"), 5, "closed"),
+        (("submit", "--suspend-mode", "often", "--", "true"), 2, "suspend_mode"),
+        (("submit", "no-such-program-or-script"), 3, "neither"),
+        (("submit",), 2, "nothing to run"),
+        (("show", "j99999"), 3, "j99999"),
+        (("why", "j99999"), 3, "j99999"),
+        (("logs", "j99999"), 3, "j99999"),
+        (("cancel", "j99999"), 3, "j99999"),
+        (("nodes", "drain", "n99"), 3, "n99"),
+        (("queue", "--url", "unix:/nowhere/at.all"), 4, "shunter serve"),
+        (("queue", "--url", "ftp://a"), 2, "unix:PATH"),
+    ],
+)
+def test_failure_says_what_and_exits_with_its_code(
+    shared: Served, words: tuple[str, ...], code: int, said: str
+) -> None:
+    found = shared.run(*words)
+    assert (found.returncode, said in found.stderr) == (code, True), found.stderr
+    assert found.stdout == ""
+    assert "Traceback" not in found.stderr
+
+
+def test_nothing_running_says_how_to_start_it(tmp_path: Path) -> None:
+    found = subprocess.run(
+        [sys.executable, "-m", "shunter", "queue"],
+        env=environment(XDG_RUNTIME_DIR=str(tmp_path), HOME=str(tmp_path)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "/run/shunter" in found.stdout:
+        pytest.skip("a daemon of this machine is running")
+    assert (found.returncode, "shunter serve" in found.stderr) == (4, True)
+
+
+def test_dry_run_submits_nothing(shared: Served) -> None:
+    before = json.loads(shared.run("history", "--json").stdout)["total"]
+    found = shared.run("submit", "--dry-run", "--", "true")
+    assert (found.returncode, "accepted" in found.stdout) == (0, True)
+    assert json.loads(shared.run("history", "--json").stdout)["total"] == before
+
+
+def test_lists_show_and_json_says_the_same(served: Served) -> None:
+    running = submitted(served, "-g", "4", "--name", "big", "--", "sleep", "60")
+    waiting = submitted(served, "-g", "2", "--", "sleep", "60")
+    awaited(lambda: served.handle(running).state() == "running")
+    found = json.loads(served.run("queue", "--json").stdout)
+    assert [(row["id"], row["state"]) for row in found["jobs"]] == [
+        (running, "running"),
+        (waiting, "waiting"),
+    ]
+    shown = served.run("queue", "--explain")
+    assert re.search(
+        rf"^{running} +big +\w+ +4 +running +[\d:]+ +n0\[0-3\] +–$", shown.stdout, re.MULTILINE
+    )
+    assert re.search(rf"^{waiting}: .*needs 2, 0 free.*{running}", shown.stdout, re.MULTILINE)
+    assert shown.stderr == "2 jobs: 1 running, 1 waiting\n"
+    nodes = json.loads(served.run("nodes", "--json").stdout)
+    assert [gpu["jobs"] for gpu in nodes["nodes"][0]["gpus"]] == [[running]] * 4
+    why = served.run("why", waiting)
+    assert f"{waiting} has waited" in why.stdout
+    assert "T+" not in why.stdout
+    assert json.loads(served.run("show", running, "--json").stdout)["row"]["where"] == "n0[0-3]"
+
+
+def test_jobs_are_steered_by_command(served: Served) -> None:
+    job_id = submitted(served, "--suspend-mode", "restart", "--", "sleep", "60")
+    awaited(lambda: served.handle(job_id).state() == "running")
+    assert served.run("suspend", job_id).stdout == f"{job_id} asked to suspend\n"
+    awaited(lambda: served.handle(job_id).state() == "held")
+    assert served.run("priority", job_id, "--", "-3").returncode == 0
+    assert served.handle(job_id).describe()["row"]["priority"] == -3
+    assert served.run("resume", job_id).returncode == 0
+    awaited(lambda: served.handle(job_id).state() == "running")
+    both = served.run("cancel", "j77", job_id)
+    assert (both.returncode, both.stdout) == (3, f"{job_id} asked to end\n")
+    awaited(served.handle(job_id).done)
+    row = json.loads(served.run("history", "--json").stdout)["jobs"][0]
+    assert (row["id"], row["state"], row["attempts"]) == (job_id, "cancelled", 2)
+
+
+def test_logs_are_followed_over_attempts_to_the_end(served: Served) -> None:
+    program = "echo attempt $SHUNTER_ATTEMPT; if [ $SHUNTER_ATTEMPT = 1 ]; then sleep 60; fi"
+    job_id = submitted(served, "--suspend-mode", "restart", "--", "sh", "-c", program)
+    following = subprocess.Popen(
+        [sys.executable, "-m", "shunter", "logs", "-f", job_id, "--url", served.url],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert following.stdout is not None
+    assert following.stdout.readline() == "attempt 1\n"
+    served.run("suspend", job_id)
+    awaited(lambda: served.handle(job_id).state() == "held")
+    served.run("resume", job_id)
+    assert following.communicate(timeout=60)[0] == "attempt 2\n"
+    assert following.returncode == 0
+    assert served.run("logs", job_id, "--attempt", "1").stdout == "attempt 1\n"
+    assert served.run("logs", job_id, "--since", "1h").stdout == "attempt 2\n"
+    assert served.run("logs", job_id, "--rank", "1").returncode == 3
+
+
+def test_dependency_lets_a_job_start_or_cancels_it(served: Served) -> None:
+    first = submitted(served, "--", "sh", "-c", "sleep 0.5; exit 1")
+    ok = submitted(served, "--after", first, "--", "true")
+    anyhow = submitted(served, "--after", f"{first}:any", "--", "true")
+    awaited(served.handle(anyhow).done)
+    assert (served.handle(ok).state(), served.handle(anyhow).state()) == ("cancelled", "finished")
+    assert served.handle(ok).describe()["cause"] == "dependency"
+
+
+def test_token_and_url_lead_over_tcp(shared: Served) -> None:
+    without = shared.run("queue", "--url", shared.tcp)
+    assert (without.returncode, "SHUNTER_TOKEN" in without.stderr) == (5, True)
+    tokens = str(shared.root / "tokens")
+    by_file = shared.run("queue", "--url", shared.tcp, SHUNTER_TOKEN_FILE=tokens)
+    by_value = shared.run("queue", "--url", shared.tcp, SHUNTER_TOKEN=shared.token)
+    assert (by_file.returncode, by_value.returncode) == (0, 0)
+
+
+def test_doctor_and_init_agree_on_this_machine(tmp_path: Path) -> None:
+    def run(*words: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-m", "shunter", *words],
+            env=environment(XDG_RUNTIME_DIR=str(tmp_path)),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert run("init", "--local", "--gpus", "2").returncode == 0
+    assert run("config", "validate", "shunter.toml").returncode == 0
+    again = run("init", "--local", "--gpus", "2")
+    assert (again.returncode, "--force" in again.stderr) == (2, True)
+    found = json.loads(run("doctor", "shunter.toml", "--json").stdout)["findings"]
+    states = {one["subject"]: one["state"] for one in found}
+    assert set(states) >= {"python", "sqlite", "gpus", "memory", "users", "disk", "boot", "socket"}
+    assert (states["python"], states["sqlite"]) == ("good", "good")
+    assert all(one["mend"] for one in found if one["state"] != "good")
