@@ -22,6 +22,7 @@ Dated = Callable[[int], str]
 HELD, SUSPENDED = "held", "suspended"
 _FIRST = Wait(Reason.waiting_for_round)
 _HELD = Wait(Reason.held)
+_BACKING_OFF = Wait(Reason.backing_off)
 BLOCKERS_MOST = 8
 
 
@@ -29,7 +30,7 @@ def job_state(job: Job) -> str:
     """Return where a job is in its life, in one word of people."""
     if job.phase is not WAITING:
         return job.phase.value
-    if job.is_on_hold:
+    if job.is_on_hold and job.back_at_us is None:
         return HELD
     return SUSPENDED if job.first_start_us is not None else WAITING.value
 
@@ -39,7 +40,7 @@ def wait_of(job: Job, state: State, classing: Classing | None = None) -> Wait | 
     if job.phase is not WAITING:
         return None
     if job.is_on_hold:
-        return _HELD
+        return _HELD if job.back_at_us is None else _BACKING_OFF
     if job.blocked_by:
         open_ones = (each.job_id for each in job.spec.depends_on if each.job_id in state.jobs)
         return Wait(Reason.dependency, blockers=tuple(open_ones))

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from shunter.app.replaying.why.story import Own, Round, Story, Told
 from shunter.core.planning.planner import RoundRules
+from shunter.core.retries import BACKING_OFF
 from shunter.core.state import Outcome
 from shunter.events.facts.decisions import AllocationChanged, WaitReasonChanged
 from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
@@ -219,18 +220,18 @@ class _Reasons:
 
     def _own(self, at_us: int) -> tuple[Wait, Round | None] | None:
         """Return a reason that is the job's alone."""
-        held = False
+        held: Reason | None = None
         found: tuple[Wait, Round | None] | None = None
         for own in self._story.own:
             event = own.event
             if event.at_us > at_us:
                 break
             if isinstance(event, JobHeld | JobReleased):
-                held = isinstance(event, JobHeld)
+                held = _reason_of_hold(event)
             elif isinstance(event, WaitReasonChanged) and own.seq > self._waiting.from_seq:
                 found = event.wait, own.round
-        if held:
-            return Wait(Reason.held), None
+        if held is not None:
+            return Wait(held), None
         if self._unblocked_us is None or at_us < self._unblocked_us:
             blockers = tuple(each.job_id for each in self._story.spec.depends_on)
             return Wait(Reason.dependency, blockers=blockers), None
@@ -238,6 +239,13 @@ class _Reasons:
 
     def _passed(self, at_us: int) -> bool:
         return at_us >= self._first_us
+
+
+def _reason_of_hold(event: JobHeld | JobReleased) -> Reason | None:
+    """Return why a job may not start from here on; None: it may."""
+    if isinstance(event, JobReleased):
+        return None
+    return Reason.backing_off if event.by == BACKING_OFF else Reason.held
 
 
 def _first_round_us(story: Story, waiting: Waiting, rules: RoundRules | None) -> int:

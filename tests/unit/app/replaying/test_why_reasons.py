@@ -10,6 +10,7 @@ from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.sentences import advice, details
 from shunter.core.intake.inputs import Command, DrainNode, HoldJob
 from shunter.core.planning.guards import Guards
+from shunter.core.retries import BACKING_OFF
 from shunter.events import Dependency, JobId, Level, NodeName, Reason, SuspendMode
 from tests.factories import World, quota, servers, trace_job
 from tests.replay.recording import asked, record
@@ -171,6 +172,14 @@ def test_a_dependency_is_the_jobs_own_reason() -> None:
     assert reason_of(found) == "dependency"
     assert advice(found) == ["j0 ends well"]
     assert not found.agreement.checked
+
+
+def test_a_job_that_waits_between_launches_backs_off() -> None:
+    found = why(FULL, "j1", 50, HoldJob(10, JobId("j1"), BACKING_OFF))
+
+    assert reason_of(found) == "backing_off"
+    assert advice(found) == ["its wait between two launches is over"]
+    assert details(found)[0] == "its last launch failed, and the next one waits a while"
 
 
 def test_a_held_job_says_who_holds_it() -> None:
