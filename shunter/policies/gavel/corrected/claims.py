@@ -42,7 +42,7 @@ def wanted_of(view: View, rates: Rates, by: EntityBy) -> Wanted:
 
 
 def _claims(view: View, rates: Rates, by: EntityBy) -> Iterator[Claim]:
-    now_us = view.now_us
+    now_us, spare = view.now_us, _least_a_gpu(view)
     for job in view.jobs.values():
         if not wants(job):
             continue
@@ -61,8 +61,32 @@ def _claims(view: View, rates: Rates, by: EntityBy) -> Iterator[Claim]:
             getattr(spec, by),
             own,
             gpu_type_of(job, view),
-            spec.max_level is not None or bool(spec.shapes),
+            _is_alone(job, spare),
         )
+
+
+def _is_alone(job: Job, spare: tuple[float, float]) -> bool:
+    """Say whether a job shares no GPUs: nearness is its own, or its CPUs would not go twice.
+
+    Two jobs that ask for no more than half of what there is with each GPU fit anywhere together.
+    """
+    demand = job.demand
+    if demand.max_level is not None or demand.shapes:
+        return True
+    cpus, memory = 2 * demand.cpus_milli, 2 * demand.memory_mb
+    return cpus > spare[0] * demand.gpus or memory > spare[1] * demand.gpus
+
+
+def _least_a_gpu(view: View) -> tuple[float, float]:
+    """Return the least CPUs and memory that any server has with each GPU."""
+    sets = [
+        server.configuration
+        for pool in view.pools.values()
+        for server in pool.servers
+        if server.gpus_up
+    ]
+    cpus = min((where.cpus_milli / where.gpus for where in sets), default=0.0)
+    return cpus, min((where.memory_mb / where.gpus for where in sets), default=0.0)
 
 
 def _left(job: Job, rates: Rates, own: dict[GpuType, float], now_us: int) -> float:

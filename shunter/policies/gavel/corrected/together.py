@@ -125,7 +125,8 @@ def seat_together(
     floor = Floor(Seats(), _emptied(candidates, view), placement, view)
     new = [unit for unit in _units(choice) if not floor.keeps(unit)]
     for unit in sorted(new, key=lambda unit: -unit.gpus):
-        floor.finds(unit)
+        if not floor.finds(unit) and len(unit.members) > 1:
+            _part(unit, choice, floor)
     for candidate in candidates:
         job, on = candidate.job, candidate.on
         if on is None or job.job_id in floor.seats.places:
@@ -135,6 +136,18 @@ def seat_together(
     if floor.seats.misfits:
         fill_up(floor.seats, candidates, choice, (placement, floor.pools, view))
     return floor.seats
+
+
+def _part(unit: Unit, choice: Choice, floor: Floor) -> None:
+    """Seat two that find no place together each by itself, the second if there is room."""
+    for member in unit.members:
+        job_id, gpus = member.job.job_id, member.job.spec.gpus
+        del choice.partners[job_id]
+        alone = Unit((member,), unit.gpu_type)
+        if floor.pools[unit.gpu_type].gpus_free >= gpus and (
+            floor.keeps(alone) or floor.finds(alone)
+        ):
+            floor.seats.misfits.pop(job_id, None)
 
 
 def _masks(where: Allocation) -> list[tuple[NodeName, int]]:

@@ -9,10 +9,11 @@ pair (the north-west corner of a transportation problem).
 This imports numpy, so objectives import it when they are first asked.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from shunter.core.throughputs import JobKind, Pair
 from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.mechanism.targets import Claim, Fractions, Wanted
 from shunter.policies.gavel.solving.couples import Places
@@ -48,12 +49,14 @@ def pairs_among(
         wanted: with the table.
     """
     first, second, factors = [], [], []
+    table = wanted.table
+    tables = [(table.alone.get(name, {}), table.paired.get(name, {})) for name in types]
     for one, this in enumerate(claims):
         for two in range(one, len(claims)):
             other = claims[two]
             if this.kind.gpus != other.kind.gpus or this.alone or other.alone:
                 continue
-            row = [_factors(wanted, name, this, other) for name in types]
+            row = [_kept(alone, paired, this.kind, other.kind) for alone, paired in tables]
             if groups.idle or any(part > 0 for part, _ in row):
                 first.append(one)
                 second.append(two)
@@ -65,14 +68,18 @@ def pairs_among(
     return Pairs(at, to, groups.rates[at] * parts[:, :, 0], groups.rates[to] * parts[:, :, 1])
 
 
-def _factors(wanted: Wanted, gpu_type: GpuType, one: Claim, two: Claim) -> tuple[float, float]:
-    """Return which part of their rates alone two jobs have together; 0: none at all."""
-    table = wanted.table
-    rates = table.pair_rates(gpu_type, one.kind, two.kind)
-    alone, other = table.rate(gpu_type, one.kind), table.rate(gpu_type, two.kind)
-    if rates is None or not alone or not other or min(rates) <= 0:
+def _kept(
+    alone: Mapping[JobKind, float],
+    paired: Mapping[Pair, tuple[float, float]],
+    one: JobKind,
+    two: JobKind,
+) -> tuple[float, float]:
+    """Return which part of their rates alone two jobs keep together; 0: none at all."""
+    rates = paired.get((one, two))
+    if rates is None or min(rates) <= 0:
         return 0.0, 0.0
-    return rates[0] / alone, rates[1] / other
+    first, second = alone.get(one), alone.get(two)
+    return (rates[0] / first, rates[1] / second) if first and second else (0.0, 0.0)
 
 
 def every_pair(

@@ -1,0 +1,171 @@
+"""Two jobs on the same GPUs: where it pays, beside whom, and what follows when one leaves."""
+
+from typing import Any
+
+import pytest
+
+from shunter.app.replaying.wording import because_in_words
+from shunter.core.performance import SpeedModel
+from shunter.core.placement import PLACEMENTS
+from shunter.core.throughputs import JobKind, ThroughputTable
+from shunter.errors import ConfigError
+from shunter.events.facts.decisions import AllocationChanged, TargetsSet
+from shunter.events.facts.execution import SpeedChanged
+from shunter.events.values.allocation import Sharing
+from shunter.events.values.ids import GpuType
+from shunter.events.values.job_spec import Level
+from shunter.policies.gavel.corrected import Gavel, GavelPolicy
+from tests.factories import Outcome, World, job_id, node_added, run, trace_job
+
+TURN_US = 60_000_000
+V100 = GpuType("v100")
+LIGHT, HEAVY, OTHER = JobKind("light", 1), JobKind("heavy", 1), JobKind("other", 1)
+GANG = JobKind("gang", 2)
+TABLE = ThroughputTable(
+    {V100: {LIGHT: 1.0, HEAVY: 1.0, OTHER: 1.0, GANG: 1.0}},
+    {
+        V100: {
+            (LIGHT, LIGHT): (0.75, 0.75),
+            (LIGHT, HEAVY): (0.25, 0.25),
+            (HEAVY, LIGHT): (0.25, 0.25),
+            (GANG, GANG): (0.75, 0.75),
+        }
+    },
+    V100,
+)
+J0, J1, J2 = (job_id(number) for number in range(3))
+
+
+def gavel(**params: Any) -> GavelPolicy:
+    options = {"turn": TURN_US, "space_sharing": True, **params}
+    built = Gavel.build(Gavel.Params.model_construct(**options), PLACEMENTS["consolidated"]())
+    return built.knowing(TABLE)
+
+
+def played(*jobs: Any, gpus: int = 1, policy: GavelPolicy | None = None, **fields: Any) -> Outcome:
+    nodes = (node_added(gpus=gpus, **fields),)
+    speeds = SpeedModel({node.node: node.configuration for node in nodes}, throughput=TABLE)
+    world = World(servers=nodes, jobs=jobs, round_us=TURN_US, speeds=speeds)
+    return run(world, policy or gavel())
+
+
+def shared(outcome: Outcome) -> list[AllocationChanged]:
+    return [
+        event
+        for event in outcome.of(AllocationChanged)
+        if event.allocation.sharing is Sharing.packed
+    ]
+
+
+def light(number: int, at: int = 0, lasts: int = 6, **fields: Any) -> Any:
+    return trace_job(number, at=at * TURN_US, lasts=lasts * TURN_US, model="light", **fields)
+
+
+def test_jobs_that_get_more_done_together_share_their_gpu_to_the_end() -> None:
+    outcome = played(light(0), light(1))
+
+    assert outcome.ends_us() == {"j0": 8 * TURN_US, "j1": 8 * TURN_US}
+    assert [event.job_id for event in outcome.of(AllocationChanged)] == ["j0", "j1"]
+    assert [target.jobs for target in outcome.of(TargetsSet)[0].targets] == [(J0, J1)]
+
+
+def test_jobs_that_get_less_done_together_take_turns() -> None:
+    heavy = trace_job(1, lasts=6 * TURN_US, model="heavy")
+    outcome = played(light(0), heavy)
+
+    assert shared(outcome) == []
+    assert max(outcome.ends_us().values()) == 12 * TURN_US
+
+
+def test_jobs_of_which_nobody_measured_the_pair_take_turns() -> None:
+    outcome = played(light(0), trace_job(1, lasts=6 * TURN_US, model="other"))
+
+    assert shared(outcome) == []
+
+
+def test_nobody_shares_unless_it_is_switched_on() -> None:
+    outcome = played(light(0), light(1), policy=gavel(space_sharing=False))
+
+    assert shared(outcome) == []
+
+
+def test_allocation_says_beside_whom_and_by_which_share() -> None:
+    outcome = played(light(0), light(1))
+
+    words = [because_in_words(event.because) for event in shared(outcome)]
+    assert words == [
+        "target share beside j1, got 1.00 of its 1.00 share of v100",
+        "target share beside j0, got 1.00 of its 1.00 share of v100",
+    ]
+
+
+def test_job_that_is_joined_stays_and_is_opened_to_the_other() -> None:
+    outcome = played(light(0), light(1, at=2))
+
+    opened, joined = shared(outcome)
+    assert (opened.job_id, opened.at_us) == (J0, 2 * TURN_US)
+    assert (joined.job_id, joined.at_us) == (J1, 2 * TURN_US)
+    assert outcome.ends_us()["j0"] == 2 * TURN_US + 4 * TURN_US * 4 // 3
+
+
+def test_job_whose_partner_ends_stays_where_it_is() -> None:
+    outcome = played(light(0, lasts=3), light(1))
+
+    assert outcome.of(SpeedChanged) == [SpeedChanged(4 * TURN_US, J1, 1, 1.0)]
+    assert outcome.ends_us() == {"j0": 4 * TURN_US, "j1": 7 * TURN_US}
+    assert len(outcome.of(AllocationChanged)) == 2
+
+
+def test_three_jobs_on_one_gpu_are_never_there_at_once() -> None:
+    """Each is to have two thirds of the time beside one of the others."""
+    outcome = played(light(0), light(1), light(2))
+
+    first = outcome.of(TargetsSet)[0].targets
+    assert [(target.jobs, round(target.fraction, 6)) for target in first] == [
+        ((J0, J1), 0.333333),
+        ((J1, J2), 0.333333),
+        ((J0, J2), 0.333333),
+    ]
+    assert max(outcome.ends_us().values()) <= 13 * TURN_US
+
+
+def test_gangs_share_all_of_their_gpus() -> None:
+    jobs = [trace_job(number, 2, lasts=6 * TURN_US, model="gang") for number in range(2)]
+    outcome = played(*jobs, gpus=2)
+
+    assert {event.allocation.gpus for event in shared(outcome)} == {2}
+    assert outcome.ends_us() == {"j0": 8 * TURN_US, "j1": 8 * TURN_US}
+
+
+def test_job_that_must_be_near_together_is_left_alone() -> None:
+    outcome = played(light(0, max_level=Level.server), light(1))
+
+    assert shared(outcome) == []
+
+
+def test_each_partner_has_cpus_of_its_own() -> None:
+    jobs = [light(number, cpus_milli=3000 + number) for number in range(2)]
+    outcome = played(*jobs, cpus_milli=8000)
+
+    given = [share.cpus_milli for event in shared(outcome) for share in event.allocation.shares]
+    assert given == [3000, 3001]
+
+
+def test_partner_without_cpus_left_does_not_share() -> None:
+    jobs = [light(number, cpus_milli=5000) for number in range(2)]
+    outcome = played(*jobs, cpus_milli=8000)
+
+    assert shared(outcome) == []
+    assert set(outcome.ends_us()) == {"j0", "j1"}
+
+
+@pytest.mark.parametrize("objective", ["makespan", "water_filling", "max_sum_throughput"])
+def test_other_objectives_let_jobs_share_too(objective: str) -> None:
+    outcome = played(light(0), light(1), policy=gavel(objective=objective))
+
+    assert len(shared(outcome)) == 2
+
+
+def test_objective_that_gives_whole_gpus_cannot_share_them() -> None:
+    with pytest.raises(ConfigError, match="objective allox gives each job whole GPUs"):
+        gavel(objective="allox")
