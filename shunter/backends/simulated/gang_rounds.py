@@ -10,8 +10,11 @@ ends the round.
 from collections.abc import Iterator
 
 from shunter.backends.simulated.lease import Lease
+from shunter.backends.simulated.pace import Pace
 from shunter.backends.simulated.work import Run, Task, Work
 from shunter.events.values.ids import JobId
+
+_Known = tuple[Run, Pace, int, int, tuple[int, int] | None]
 
 
 class GangRounds:
@@ -22,47 +25,78 @@ class GangRounds:
         self._lease = lease
         self._began_us = 0
         self._is_idle = True
+        self._last_us: int | None = None  # -1: nobody stops; None: not known
+        self._counted = 0
+        self._stretches: dict[JobId, _Known] = {}
 
     def launched(self) -> None:
         """Note that somebody runs in this round."""
         self._is_idle = False
+        self._last_us = None
 
     def end_us(self, now_us: int) -> int | None:
         """Return when the round is over; None while only the next happening can tell."""
-        stops_us = [
-            self._stretch(task, run)[0]
-            for task, run in self._gangs()
-            if not self._is_stuck(task, run)
-        ]
-        if stops_us:
-            return max(now_us, *stops_us)
-        return None if self._is_idle or self._work.runs else now_us
+        runs = self._work.runs
+        if self._last_us is None or self._counted != len(runs):
+            stops_us = [
+                stretch[0]
+                for job_id, task, run in self._gangs()
+                if (stretch := self._stretch(job_id, task, run)) is not None
+            ]
+            self._counted, self._last_us = len(runs), max(stops_us, default=-1)
+        if self._last_us >= 0:
+            return max(now_us, self._last_us)
+        return None if self._is_idle or runs else now_us
 
     def finish_us(self, job_id: JobId) -> int | None:
         """Return when a gang will have done all its work, if that is in this round."""
         runs, tasks = self._work.runs, self._work.tasks
         task, run = tasks[job_id], runs[job_id]
-        stops_us, done = self._stretch(task, run)
-        if done != task.left:
+        stretch = self._stretch(job_id, task, run)
+        if stretch is None or stretch[1] != task.left:
             return None
+        stops_us = stretch[0]
         for other in self._work.partners(job_id, run.allocation):
-            if not self._is_stuck(tasks[other], runs[other]):
-                stops_us = max(stops_us, self._stretch(tasks[other], runs[other])[0])
+            beside = self._stretch(other, tasks[other], runs[other])
+            if beside is not None:
+                stops_us = max(stops_us, beside[0])
         return stops_us
 
     def next_round(self, now_us: int) -> None:
         """Credit what each gang did; begin the next round with those that stay."""
-        for task, run in self._gangs():
+        for job_id, task, run in self._gangs():
             if not run.pace.is_continuous:
-                _, done = self._stretch(task, run)
+                stretch = self._stretch(job_id, task, run)
                 self._work.save(task, run, now_us)
-                task.left -= done
+                task.left -= 0 if stretch is None else stretch[1]
                 run.works_from_us = max(now_us, run.works_from_us)
         self._began_us = now_us
         self._is_idle = not self._work.runs
+        self._stretches.clear()
+        self._last_us = None
 
-    def _stretch(self, task: Task, run: Run) -> tuple[int, int]:
-        """Return when a gang stops in this round, and how many units it will have done.
+    def _stretch(self, job_id: JobId, task: Task, run: Run) -> tuple[int, int] | None:
+        """Return when a gang stops in this round, and the units it will have done.
+
+        None: it will not get anything done in any lease. It is asked for many times a round, and
+        is the same as long as the attempt, its pace and its work are.
+        """
+        known = self._stretches.get(job_id)
+        if known is not None:
+            of, pace, from_us, left, stretch = known
+            if (
+                of is run
+                and pace is run.pace
+                and from_us == run.works_from_us
+                and left == task.left
+            ):
+                return stretch
+        stretch = None if self._is_stuck(task, run) else self._worked_out(task, run)
+        self._stretches[job_id] = run, run.pace, run.works_from_us, task.left, stretch
+        return stretch
+
+    def _worked_out(self, task: Task, run: Run) -> tuple[int, int]:
+        """Return when a gang stops in this round, and the units it will have done.
 
         Continuous work goes on from round to round; then both count from the attempt's begin.
         """
@@ -84,7 +118,7 @@ class GangRounds:
         in_steps = not run.pace.is_continuous
         return in_steps and task.left > 0 and not run.pace.done_in(self._lease.round_us)
 
-    def _gangs(self) -> Iterator[tuple[Task, Run]]:
+    def _gangs(self) -> Iterator[tuple[JobId, Task, Run]]:
         tasks = self._work.tasks
         for job_id, run in self._work.runs.items():
-            yield tasks[job_id], run
+            yield job_id, tasks[job_id], run

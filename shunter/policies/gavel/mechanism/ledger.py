@@ -152,7 +152,8 @@ class Ledger:
         The priority, the deficit and the target; within a window, the time that is owed instead of
         the priority.
         """
-        target = self.target(gang, gpu_type)
+        row = self.fractions.get(gang)
+        target = row.get(gpu_type, 0.0) if row is not None else 0.0
         deficit_s = self.deficit_s[gang][gpu_type]
         if target == 0:
             return 0.0, deficit_s, target

@@ -6,6 +6,7 @@ that no GPU idles for which there is work (OSDI 2020, section 5, algorithm 1).
 """
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Protocol
 
 from shunter.events.values.ids import GpuType, JobId
@@ -49,7 +50,9 @@ def select(
     chosen: Chosen = {}
     for gpu_type in order:
         left, picked = room[gpu_type], chosen.setdefault(gpu_type, [])
-        for (claim, _, _), gang in _ranked(ledger, gangs, gpu_type):
+        if not left:
+            continue
+        for (claim, _, _), gang in _ranked(ledger, gangs, gpu_type, taken):
             if not left:
                 break
             if (needs_claim and claim <= 0) or not taken.isdisjoint(gang):
@@ -64,12 +67,17 @@ def select(
     return chosen
 
 
-def _ranked(ledger: Ledger, gangs: Gangs, gpu_type: GpuType) -> list[tuple[Rank, Gang]]:
+def _ranked(
+    ledger: Ledger, gangs: Gangs, gpu_type: GpuType, taken: set[JobId]
+) -> list[tuple[Rank, Gang]]:
     """Return the gangs that get on on a type, the highest first, equals by arrival."""
     found = [
         (ledger.rank(gang, gpu_type), gang)
         for gang in ledger.received_s
-        if gangs.can_run(gang, gpu_type)
+        if taken.isdisjoint(gang) and gangs.can_run(gang, gpu_type)
     ]
-    found.sort(key=lambda ranked: ranked[0], reverse=True)
+    found.sort(key=_rank_of, reverse=True)
     return found
+
+
+_rank_of = itemgetter(0)

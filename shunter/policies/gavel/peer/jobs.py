@@ -38,16 +38,18 @@ class PeerJob:
 
 @dataclass(slots=True)
 class Jobs:
-    """All jobs by id in the order of arrival, and the rates of all gangs of them."""
+    """All jobs by id in the order of arrival; the rates and GPUs of all gangs of them."""
 
     known: dict[JobId, PeerJob] = field(default_factory=dict)
     rates: dict[Gang, dict[GpuType, tuple[float, ...]]] = field(default_factory=dict)
+    sizes: dict[Gang, int] = field(default_factory=dict)
 
     def add(
         self, job: PeerJob, table: ThroughputTable, types: Iterable[GpuType], *, pairs_too: bool
     ) -> list[Gang]:
         """Add a job; return the new gangs: the job alone, then with each other one."""
         alone, types = (job.job_id,), tuple(types)
+        self.sizes[alone] = job.gpus
         self.rates[alone] = {name: (table.rate(name, job.kind) or 0.0,) for name in types}
         found: list[Gang] = [alone]
         for other in self.known.values() if pairs_too else ():
@@ -55,6 +57,7 @@ class Jobs:
             self.rates[pair] = {
                 name: table.pair_rates(name, other.kind, job.kind) or (0.0, 0.0) for name in types
             }
+            self.sizes[pair] = job.gpus if job.gpus == other.gpus else 0
             found.append(pair)
         self.known[job.job_id] = job
         return found
@@ -63,12 +66,11 @@ class Jobs:
         """Forget a job and its pairs."""
         del self.known[job_id]
         for gang in [gang for gang in self.rates if job_id in gang]:
-            del self.rates[gang]
+            del self.rates[gang], self.sizes[gang]
 
     def gpus(self, gang: Gang) -> int:
         """Return how many GPUs a gang needs; 0 for a pair of unequal jobs."""
-        sizes = {self.known[job_id].kind.gpus for job_id in gang}
-        return sizes.pop() if len(sizes) == 1 else 0
+        return self.sizes[gang]
 
     def can_run(self, gang: Gang, gpu_type: GpuType) -> bool:
         """Say whether all jobs of a gang get on there."""

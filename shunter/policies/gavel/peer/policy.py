@@ -17,15 +17,16 @@ from shunter.core.view import View
 from shunter.errors import ConfigError
 from shunter.events.facts.decisions import Target, TargetsSet
 from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobSubmitted
+from shunter.events.rows import DERIVED
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.reasons import Because
-from shunter.policies.gavel.mechanism import Fractions, Seat, Targets, Twister
+from shunter.policies.gavel.mechanism import Fractions, Gang, Seat, Targets, Twister
 from shunter.policies.gavel.objectives import Allox, FinishTimes, StaleFifo
 from shunter.policies.gavel.objectives.pairing import RandomPairs
 from shunter.policies.gavel.peer.jobs import PeerJob
 from shunter.policies.gavel.peer.repertoire import REPERTOIRE, Play
-from shunter.policies.gavel.peer.rounds import PeerRounds
+from shunter.policies.gavel.peer.rounds import PeerRounds, Stint
 
 __all__ = ["PeerMemory", "PeerRoundsPolicy"]
 
@@ -53,6 +54,25 @@ class PeerMemory:
     planned_us: int = 0
     asks: bool = False
     answer: Fractions = field(default_factory=dict)
+    allocations: dict[Gang, tuple[Seat, Allocation]] = field(
+        default_factory=dict, compare=False, metadata=DERIVED
+    )
+
+    def allocation(self, stint: Stint) -> Allocation:
+        """Return the allocation of a gang; made once as long as it keeps its seat."""
+        known = self.allocations.get(stint.gang)
+        if known is not None and known[0] is stint.seat:
+            return known[1]
+        masks: dict[NodeName, int] = {}
+        for number in sorted(stint.seat.gpus):
+            node, gpu = self.places[number]
+            masks[node] = masks.get(node, 0) | 1 << gpu
+        sharing = Sharing.packed if len(stint.gang) > 1 else Sharing.exclusive
+        made = Allocation(tuple(Share(node, mask) for node, mask in masks.items()), sharing)
+        if len(self.allocations) > 2 * len(self.places):
+            self.allocations.clear()  # most of them have ended
+        self.allocations[stint.gang] = stint.seat, made
+        return made
 
 
 @dataclass(frozen=True)
@@ -142,19 +162,14 @@ class PeerRoundsPolicy:
 
     def plan(self, memory: PeerMemory, view: View, rng: Rng) -> Plan:
         """Seat everybody as the simulator does."""
-        rounds = memory.rounds
-        wanted: dict[JobId, tuple[Allocation, Because]] = {}
-        for stint in rounds.stints:
+        wanted: dict[JobId, tuple[Allocation, Stint]] = {}
+        for stint in memory.rounds.stints:
             if min(stint.steps) < len(stint.seat.gpus):
                 continue  # one of its workers would have nothing to do: the simulator's failure
-            where = _allocation(stint.seat, memory.places, is_shared=len(stint.gang) > 1)
-            gpu_type = stint.seat.gpu_type
-            target = rounds.ledger.target(stint.gang, gpu_type)
-            scores = (target, rounds.ledger.share(stint.gang, gpu_type))
+            where = memory.allocation(stint)
             for job_id in stint.gang:
-                partners = tuple([other for other in stint.gang if other != job_id])
-                wanted[job_id] = where, Because(self.name, scores, partners)
-        changes = _changes(view, wanted)
+                wanted[job_id] = where, stint
+        changes = self._changes(memory, view, wanted)
         return Plan(tuple(changes)) if changes else EMPTY_PLAN
 
     def wake_at(self, memory: PeerMemory) -> int | None:
@@ -190,6 +205,36 @@ class PeerRoundsPolicy:
             memory.answer = remembering.fractions(wanted)
         elif memory.finish_times is not None:
             memory.finish_times.note(wanted)
+
+    def _changes(
+        self, memory: PeerMemory, view: View, wanted: dict[JobId, tuple[Allocation, Stint]]
+    ) -> list[Change]:
+        """Return what leads from where jobs are to where they shall be: leavers first."""
+        leaving: list[Change] = []
+        staying: list[Change] = []
+        for job in view.jobs.values():
+            here = job.allocation
+            if not here.shares:
+                continue
+            place = wanted.get(job.job_id)
+            if place is None or (place[0] is not here and place[0].shares != here.shares):
+                leaving.append(Suspend(job.job_id, Because("share_met")))
+                continue
+            del wanted[job.job_id]
+            if place[0].sharing is Sharing.packed and here.sharing is Sharing.exclusive:
+                because = self._because(memory, job.job_id, place[1])
+                staying.append(Pack(job.job_id, place[0], because))
+        starting = [
+            Start(job_id, there, self._because(memory, job_id, stint))
+            for job_id, (there, stint) in wanted.items()
+        ]
+        return [*leaving, *staying, *starting]
+
+    def _because(self, memory: PeerMemory, job_id: JobId, stint: Stint) -> Because:
+        """Return a gang's target and received share, and who shares its GPUs."""
+        ledger, gpu_type = memory.rounds.ledger, stint.seat.gpu_type
+        scores = ledger.target(stint.gang, gpu_type), ledger.share(stint.gang, gpu_type)
+        return Because(self.name, scores, tuple(o for o in stint.gang if o != job_id))
 
     def _settle_in(self, memory: PeerMemory, view: View) -> None:
         """Number the GPUs, type by type in the order of their names."""
@@ -238,30 +283,3 @@ def _fractions(targets: tuple[Target, ...]) -> Fractions:
     for target in targets:
         found.setdefault(target.jobs, {})[target.gpu_type] = target.fraction
     return found
-
-
-def _changes(view: View, wanted: dict[JobId, tuple[Allocation, Because]]) -> list[Change]:
-    """Return what leads from where jobs are to where they shall be: leavers first."""
-    leaving: list[Change] = []
-    staying: list[Change] = []
-    for job in view.jobs.values():
-        if not job.allocation.shares:
-            continue
-        place = wanted.get(job.job_id)
-        if place is None or place[0].shares != job.allocation.shares:
-            leaving.append(Suspend(job.job_id, Because("share_met")))
-            continue
-        del wanted[job.job_id]
-        if place[0].sharing is Sharing.packed and job.allocation.sharing is Sharing.exclusive:
-            staying.append(Pack(job.job_id, *place))
-    starting = [Start(job_id, there, because) for job_id, (there, because) in wanted.items()]
-    return [*leaving, *staying, *starting]
-
-
-def _allocation(seat: Seat, places: list[tuple[NodeName, int]], *, is_shared: bool) -> Allocation:
-    masks: dict[NodeName, int] = {}
-    for number in sorted(seat.gpus):
-        node, gpu = places[number]
-        masks[node] = masks.get(node, 0) | 1 << gpu
-    sharing = Sharing.packed if is_shared else Sharing.exclusive
-    return Allocation(tuple(Share(node, mask) for node, mask in masks.items()), sharing)

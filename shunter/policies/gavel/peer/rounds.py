@@ -26,7 +26,7 @@ from shunter.policies.gavel.mechanism import (
 )
 from shunter.policies.gavel.peer.jobs import Jobs, PeerJob
 
-__all__ = ["PeerRounds"]
+__all__ = ["PeerRounds", "Stint"]
 
 ROUND_S: Final = 360
 FAILURES_MOST: Final = 5
