@@ -11,7 +11,7 @@ Python 3.8 or later.
 
 # Paths are strings, as in supervisor.py.
 # ruff: noqa: PTH101, PTH103, PTH104, PTH110, PTH112, PTH114, PTH115, PTH116, PTH118
-# ruff: noqa: PTH120, PTH123, PTH211
+# ruff: noqa: PTH120, PTH123, PTH208, PTH211
 
 from __future__ import annotations
 
@@ -59,8 +59,11 @@ def receive(folder: str, nonce: str) -> dict[str, Any]:
     if os.path.exists(folder):
         os.rename(folder, old)
     os.rename(new, folder)
-    for left in (old, parcel["incoming"]):
-        shutil.rmtree(left, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
+    where, _, name = folder.rpartition("/")
+    for left in sorted(os.listdir(where)):
+        if left.startswith(f"{name}.incoming."):  # of this parcel, and of those that were cut off
+            shutil.rmtree(f"{where}/{left}", ignore_errors=True)
     return _marked(nonce, {"files": len(parcel["files"])})
 
 

@@ -138,8 +138,10 @@ class Session:
         return {"root": self.root, "term": self.term}
 
     def look(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Beat, and return what has changed about attempts since it was told."""
+        """Beat, and return what has changed about attempts since it was told, or is asked anew."""
         self._beat()
+        for job, attempt in question["anew"]:
+            self.told.pop((job, attempt), None)
         return {"changed": self._changed((job, attempt) for job, attempt in question["watched"])}
 
     def start(self, question: dict[str, Any]) -> dict[str, Any]:

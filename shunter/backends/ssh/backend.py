@@ -66,8 +66,9 @@ class SshBackend:
             self._tasks.start_soon(link.run)
         try:
             await self._take_over()
-        except BaseException as error:
-            await self.__aexit__(type(error), error, error.__traceback__)
+        except BaseException:
+            self._tasks.cancel_scope.cancel()
+            await self._tasks.__aexit__(None, None, None)
             raise
         return self
 
@@ -304,10 +305,9 @@ class SshBackend:
     def _watch(self, gang: Gang) -> None:
         for node in gang.parts:
             link = self._links[node]
-            link.watched.add((gang.watch.job_id, gang.watch.attempt))
+            link.watch(gang.watch.job_id, gang.watch.attempt)
             if link.is_lost:
                 gang.parts[node].is_gone = True
-            link.look()
 
     def _settle(self, gang: Gang) -> None:
         """Tell what is new of a gang, and have given what is due to its parts."""
@@ -329,7 +329,7 @@ class SshBackend:
                 self._inbox.put(stamped)
         if watch.is_over:
             for node in gang.parts:
-                self._links[node].watched.discard((job_id, attempt))
+                self._links[node].unwatch(job_id, attempt)
             if self._gangs.get(job_id) is gang:
                 del self._gangs[job_id]
         elif gang.due() and not gang.is_delivering:

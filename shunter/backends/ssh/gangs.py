@@ -22,12 +22,14 @@ EXIT_SUSPENDED = 75
 class Part:
     """What is known of a gang on one host.
 
-    `record` is None while nothing is known; `is_starting` while its start is under way. `is_gone`
-    says that its host is lost, and `ordered` is the strongest order its supervisor has taken.
+    `record` is None while nothing is known; `is_starting` while its start is under way; `is_refused`
+    once the host has said that it will not start it. `is_gone` says that its host is lost, and
+    `ordered` is the strongest order its supervisor has taken.
     """
 
     record: Record | None = None
     is_starting: bool = False
+    is_refused: bool = False
     is_gone: bool = False
     ordered: str = ""
 
@@ -42,7 +44,7 @@ class Part:
     def is_over(self) -> bool:
         """Whether nothing of it runs, or ever will."""
         if self.state == "absent":
-            return self.ordered == "fence"
+            return self.is_refused or self.ordered == "fence"
         return self.state in ("ended", "lost", "gone")
 
     @property

@@ -23,6 +23,8 @@ from shunter.events.values.ids import JobId, NodeName
 __all__ = ["Launches"]
 
 Record = dict[str, Any]
+REFUSALS = ("refused", "failed", "late")
+NEVER: Record = {"state": "absent", "started": None, "status": None, "notes": []}
 
 
 class Launches:
@@ -67,14 +69,16 @@ class Launches:
         part, link = gang.parts[node], self._links[node]
         try:
             answer = await link.start(order)
-            if "known" in answer:
-                part.record = link.localised([answer["known"]])[0]
-            if part.record is None or part.record["started"] is None:
+            known = answer.get("known", NEVER)
+            part.record = link.localised([known])[0]
+            if known["started"] is None:
                 gang.cause = gang.cause or answer.get("cause", "its supervisor did not start")
+                part.is_refused = answer["answer"] in REFUSALS
         except UnreachedError as error:
             gang.doubt = str(error)  # unknown: its host will tell, or be lost
-        except BackendError as error:
+        except BackendError as error:  # the host says that it did not even begin to start it
             gang.cause = gang.cause or str(error)
+            part.record, part.is_refused = NEVER, True
         finally:
             part.is_starting = False
 

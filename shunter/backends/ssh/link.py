@@ -68,7 +68,6 @@ class Link:
         self.path = ""
         self.boot = ""
         self.cause = "it was not reached yet"
-        self.watched: set[tuple[str, int]] = set()
         self.is_lost = False
         self.tried = anyio.Event()
         self.taken: TakenError | None = None
@@ -80,6 +79,8 @@ class Link:
         self._connection: SSHClientConnection | None = None
         self._scope = anyio.CancelScope()
         self._look_now = anyio.Event()
+        self._watched: set[tuple[str, int]] = set()
+        self._anew: set[tuple[str, int]] = set()
         self._back, self._gone = anyio.Event(), anyio.Event()
         self._alive_s = time.monotonic()
         self._down_s = time.monotonic()
@@ -144,6 +145,17 @@ class Link:
         self._alive_s = max(self._alive_s, time.monotonic() + limit_s)
         before_ns = time.monotonic_ns() + talk.ahead_ns + int(limit_s * 1e9)
         return await self.ask("start", limit_s, order=order, before_ns=before_ns)
+
+    def watch(self, job: str, attempt: int) -> None:
+        """Look at an attempt from now on; it is told of whether or not anything changes."""
+        self._watched.add((job, attempt))
+        self._anew.add((job, attempt))
+        self._look_now.set()
+
+    def unwatch(self, job: str, attempt: int) -> None:
+        """Look at an attempt no more."""
+        self._watched.discard((job, attempt))
+        self._anew.discard((job, attempt))
 
     def look(self) -> None:
         """Look at all attempts soon."""
@@ -275,8 +287,9 @@ class Link:
         while True:
             self._look_now = anyio.Event()
             began_s = time.monotonic()
-            watched = sorted(self.watched)
-            answer = await talk.ask("look", self._settings.call_s, watched=watched)
+            asked = {"watched": sorted(self._watched), "anew": sorted(self._anew)}
+            answer = await talk.ask("look", self._settings.call_s, **asked)
+            self._anew.difference_update(asked["anew"])
             self._alive_s = max(self._alive_s, began_s)
             self._listener.changed(self, self.localised(answer["changed"]))
             self._listener.looked(self)
@@ -286,12 +299,11 @@ class Link:
     async def _mourn(self) -> None:
         """Tell, in time, that the host does not answer, and that it is lost."""
         settings = self._settings
-        grace_s = 0.0
         while True:
             await self._gone.wait()
-            with anyio.move_on_after(grace_s):
+            was_there = bool(self.root)
+            with anyio.move_on_after(min(GRACE_S, settings.keepalive_s) if was_there else 0.0):
                 await self._back.wait()
-            grace_s = min(GRACE_S, settings.keepalive_s)
             if self._back.is_set():
                 continue
             self._listener.became_unreachable(self)

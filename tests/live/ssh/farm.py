@@ -123,7 +123,7 @@ class Farm:
         process = self.hosts[name].process
         if process is None:
             return
-        for pid in descendants(process.pid):
+        for pid in sessions(process.pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         process.kill()
@@ -131,10 +131,10 @@ class Farm:
         self.hosts[name].process = None
 
     def disconnect(self, name: str) -> None:
-        """End all connections to a host, and leave it listening."""
+        """End all connections to a host, and leave it listening; what runs there runs on."""
         process = self.hosts[name].process
         assert process is not None, f"{name} does not run"
-        for pid in descendants(process.pid):
+        for pid in sessions(process.pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -196,3 +196,16 @@ def descendants(pid: int) -> list[int]:
         return []
     below = [int(child) for child in children]
     return below + [deeper for child in below for deeper in descendants(child)]
+
+
+def sessions(pid: int) -> list[int]:
+    """Return the processes of an sshd that serve connections, and none that they started."""
+    return [below for below in descendants(pid) if name_of(below).startswith("sshd")]
+
+
+def name_of(pid: int) -> str:
+    """Return the name of a process; of one that is gone, nothing."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,111 @@
+"""Gangs over several hosts: whole or not at all, one world, and one end."""
+
+import json
+import os
+import signal
+import sys
+
+import pytest
+
+from shunter.backends.node import attempts
+from shunter.core.effects import Launch, Suspend
+from shunter.core.intake.inputs import AttemptExited
+from shunter.events.facts.execution import (
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobSuspended,
+    LaunchFailed,
+)
+from shunter.events.values.job_spec import JobSpec
+from tests.factories import job_id
+from tests.faults.supervised import wait_for
+from tests.live.ssh.bench import Bench, is_of, kinds, order, rest, seen_until
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
+
+J0 = job_id(0)
+SECOND_FAILS = """
+import os, sys, time
+time.sleep(0.3 if os.environ["RANK"] == "1" else 60)
+sys.exit(3)
+"""
+
+
+async def test_ranks_find_each_other_by_their_environment(bench: Bench) -> None:
+    async with bench.opened() as backend:
+        await order(backend, bench.launching("n1", "n0", "n2", work_s=0.3, mask=0b0110))
+        await order(backend, bench.launching("n1", job="j1", work_s=0.3, mask=0b1000))
+        await seen_until(backend, AttemptExited, job="j0")
+        wait_for(lambda: sum(line[4] == "done" for line in bench.ledger()) == 4, "both jobs")
+        said = []
+        for rank in range(3):
+            text, size = await backend.read_output(J0, 1, rank, "stdout", 0, 10_000)
+            assert size == len(text)
+            said.append(json.loads(text))
+        other = json.loads((await backend.read_output(job_id(1), 1, 0, "stdout", 0, 9999))[0])
+    assert [each["RANK"] for each in said] == ["0", "1", "2"]
+    assert {each["WORLD_SIZE"] for each in said} == {"3"}
+    assert {each["LOCAL_RANK"] for each in said} == {"0"}
+    assert {each["MASTER_ADDR"] for each in said} == {bench.farm["n1"].address}
+    assert {each["CUDA_VISIBLE_DEVICES"] for each in said} == {"1,2"}
+    ports = {each["MASTER_PORT"] for each in said}
+    assert len(ports) == 1
+    assert other["MASTER_PORT"] not in ports
+    bench.assert_nothing_twice()
+
+
+async def test_gang_that_cannot_begin_everywhere_begins_nowhere(bench: Bench) -> None:
+    """One host has fenced the attempt: the others end theirs before it is said to have failed."""
+    async with bench.opened() as backend:
+        attempts.raise_fence(str(bench.farm["n2"].root / "clusters/lab"), "j0", 1)
+        await order(backend, bench.launching("n0", "n1", "n2"))
+        told = await seen_until(backend, LaunchFailed)
+        assert kinds(told) == [LaunchFailed]
+        hosts = bench.farm.hosts.values()
+        held = [attempts.inventory(str(host.root / "clusters/lab")) for host in hosts]
+        assert {each["state"] for found in held for each in found} <= {"ended", "absent"}
+        await order(backend, bench.launching("n0", "n1", attempt=2, work_s=0.2))
+        await seen_until(backend, AttemptExited)
+    bench.assert_nothing_twice()
+
+
+async def test_failure_of_one_rank_ends_all_with_its_code(bench: Bench) -> None:
+    async with bench.opened() as backend:
+        whole = bench.launching("n0", "n1")
+        spec = JobSpec(2, command=(sys.executable, "-I", "-S", "-c", SECOND_FAILS))
+        await order(backend, Launch(J0, 1, whole.allocation, spec))
+        exited = (await seen_until(backend, AttemptExited))[-1]
+        assert isinstance(exited, AttemptExited)
+        assert exited.exit_code == 3
+        assert exited.released
+        assert await rest(backend) == []
+
+
+async def test_suspended_gang_leaves_together_and_goes_on_elsewhere(bench: Bench) -> None:
+    """What each rank saved on its host is there on the hosts of the next attempt."""
+    async with bench.opened() as backend:
+        await order(backend, bench.launching("n0", "n1", work_s=2.0))
+        await seen_until(backend, AttemptStarted)
+        await rest(backend, 1.0)
+        await order(backend, Suspend(J0, 1))
+        told = await seen_until(backend, GpusReleased)
+        assert sum(is_of(seen, JobSuspended) for seen in told) == 1
+        await order(backend, bench.launching("n2", "n1", attempt=2, work_s=2.0))
+        begun_us = backend.now_us()
+        exited = (await seen_until(backend, AttemptExited))[-1]
+        assert exited.at_us - begun_us < 2_000_000  # the rest of it, not all
+    bench.assert_nothing_twice()
+
+
+async def test_killed_supervisor_of_one_rank_loses_the_gang(bench: Bench) -> None:
+    async with bench.opened() as backend:
+        await order(backend, bench.launching("n0", "n1"))
+        await seen_until(backend, AttemptStarted)
+        (found,) = attempts.inventory(str(bench.farm["n1"].root / "clusters/lab"))
+        os.kill(found["started"]["pid"], signal.SIGKILL)
+        told = await seen_until(backend, AttemptLost)
+        assert kinds(told) == [AttemptLost]
+        await order(backend, bench.launching("n0", "n1", attempt=2, work_s=0.2))
+        await seen_until(backend, AttemptExited)
+    bench.assert_nothing_twice()

@@ -1,0 +1,296 @@
+"""What happens on hosts: helpers killed, disks full, checkpoints half copied, two schedulers."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from shunter.backends.node import attempts
+from shunter.backends.node.bundle import bundle
+from shunter.backends.ssh import SshBackend
+from shunter.core.effects import Fence, Launch, Resume, Suspend, Terminate
+from shunter.core.intake.inputs import AttemptExited
+from shunter.errors import BackendError
+from shunter.events.facts.cluster import NodeReachable
+from shunter.events.facts.execution import (
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    LaunchFailed,
+)
+from shunter.events.values.ids import NodeName
+from shunter.events.values.job_spec import JobSpec
+from tests.factories import allocation, job_id
+from tests.faults.supervised import wait_for
+from tests.live.ssh.bench import Bench, kinds, order, rest, seen_until
+from tests.live.ssh.farm import descendants
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
+
+J0 = job_id(0)
+BIG_BYTES = 64 << 20
+# Saves a large checkpoint when asked; the next attempt says its digest.
+SAVES_MUCH = f"""
+import hashlib, os, sys, time
+path = os.environ["SHUNTER_CHECKPOINT_DIR"] + "/large"
+if os.path.exists(path):
+    print(hashlib.sha256(open(path, "rb").read()).hexdigest())
+    sys.exit(0)
+while not os.path.exists(os.environ["SHUNTER_SUSPEND"]):
+    time.sleep(0.01)
+with open(path, "wb") as file:
+    file.write(os.urandom({BIG_BYTES}))
+sys.exit(75)
+"""
+
+
+def helpers_of(bench: Bench, name: str) -> list[int]:
+    """Return the processes of conversations on a host."""
+    process = bench.farm[name].process
+    assert process is not None
+    found = []
+    for pid in descendants(process.pid):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        parent = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1]
+        if b"serve" in words and "sshd" in Path(f"/proc/{parent}/comm").read_text():
+            found.append(pid)
+    return found
+
+
+async def test_killed_helper_is_replaced_and_no_job_notices(bench: Bench) -> None:
+    async with bench.opened() as backend:
+        await order(backend, bench.launching("n0", work_s=30.0))
+        await seen_until(backend, AttemptStarted)
+        (helper,) = helpers_of(bench, "n0")
+        os.kill(helper, signal.SIGKILL)
+        await order(backend, Suspend(J0, 1))
+        told = await seen_until(backend, GpusReleased)
+        assert AttemptLost not in kinds(told)
+        assert helpers_of(bench, "n0") not in ([], [helper])
+    bench.assert_nothing_twice()
+
+
+async def test_scheduler_of_another_cluster_is_refused(bench: Bench) -> None:
+    async with bench.opened() as backend:
+        await order(backend, bench.launching("n0"))
+        await seen_until(backend, AttemptStarted)
+        with pytest.raises(BackendError, match=r"n[012] is another scheduler's: the cluster lab"):
+            async with bench.opened(cluster_id="other"):
+                pass
+        assert await rest(backend) == []
+
+
+async def test_scheduler_with_a_copy_of_the_log_is_refused(bench: Bench) -> None:
+    async with bench.opened() as backend:
+        with pytest.raises(BackendError, match="a scheduler with a copy of this log"):
+            async with bench.opened(holder="the copy"):
+                pass
+        assert await rest(backend, 0.5) == []
+
+
+async def test_newer_scheduler_takes_over_and_the_older_one_stops(bench: Bench) -> None:
+    with pytest.raises(ExceptionGroup) as stopped:
+        await replaced(bench)
+    assert "term 2 rules here" in str(stopped.value.exceptions[0])
+    bench.assert_nothing_twice()
+
+
+async def replaced(bench: Bench) -> None:
+    """Let a scheduler work until a newer one has ended its job, and it hears of that."""
+    async with bench.opened() as older:
+        await order(older, bench.launching("n0", work_s=30.0))
+        await seen_until(older, AttemptStarted)
+        async with bench.opened(2) as newer:
+            found = await newer.inventory()
+            assert [(one["job"], one["state"]) for one in found] == [("j0", "running")]
+            newer.adopt(J0, 1, started=True)
+            await order(newer, Terminate(J0, 1))
+            await seen_until(newer, AttemptExited)
+        await anyio.sleep(20)
+
+
+async def test_what_runs_and_nobody_knows_of_is_ended_by_a_fence(bench: Bench) -> None:
+    async with bench.opened() as backend:
+        await order(backend, bench.launching("n0", "n1"))
+        await seen_until(backend, AttemptStarted)
+    async with bench.opened(2) as backend:
+        assert [one["state"] for one in await backend.inventory()] == ["running"]
+        await order(backend, Fence(J0, 1))
+        await waits_for(lambda: all(is_over(bench, name) for name in ("n0", "n1")), "its end")
+        assert await rest(backend, 0.5) == []
+
+
+def is_over(bench: Bench, name: str) -> bool:
+    """Say whether nothing runs on a host any more."""
+    root = bench.farm[name].root / "clusters/lab"
+    return all(each["state"] != "running" for each in attempts.inventory(str(root)))
+
+
+async def waits_for(look: Callable[[], object], what: str) -> None:
+    """Wait beside the backend, which must be able to go on meanwhile."""
+    await anyio.to_thread.run_sync(lambda: wait_for(look, what))
+
+
+async def test_end_while_nobody_looked_is_told_once_with_its_instant(bench: Bench) -> None:
+    async with bench.opened() as backend:
+        await order(backend, bench.launching("n0", work_s=0.3))
+        await seen_until(backend, AttemptStarted)
+    await waits_for(lambda: is_over(bench, "n0"), "its end")
+    async with bench.opened(2) as backend:
+        backend.adopt(J0, 1, started=True)
+        told = await seen_until(backend, AttemptExited)
+        assert kinds(told) == [AttemptExited]
+        assert isinstance(told[0], AttemptExited)
+        assert told[0].ended_us is not None
+        assert await rest(backend) == []
+
+
+@pytest.fixture
+def small_disk(bench: Bench) -> Iterator[Path]:
+    """A disk of two megabytes as the folder of the first host."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount a small disk")
+    root = bench.farm["n0"].root
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "small", str(root)]
+    if subprocess.run(mount, check=False, capture_output=True, timeout=10).returncode:
+        pytest.skip("needs a machine that lets us mount a small disk")
+    yield root
+    (root / "filler").unlink(missing_ok=True)
+    bench.clean()
+    subprocess.run(["umount", "-l", str(root)], check=True, timeout=10)
+
+
+async def test_full_disk_of_a_host_fails_launches_and_nothing_else(
+    bench: Bench, small_disk: Path
+) -> None:
+    async with bench.opened() as backend:
+        await order(backend, bench.launching("n0", job="j1", work_s=3.0))
+        await seen_until(backend, AttemptStarted)
+        filler = small_disk / "filler"
+        fill(filler)
+        await order(backend, bench.launching("n0", mask=2))
+        failed = (await seen_until(backend, LaunchFailed))[-1]
+        assert isinstance(failed, LaunchFailed)
+        assert "No space left" in failed.cause
+        assert failed.retryable
+        filler.unlink()
+        told = await seen_until(backend, AttemptExited, job="j1")
+        assert AttemptLost not in kinds(told)
+        await order(backend, bench.launching("n0", attempt=2, work_s=0.2, mask=2))
+        await seen_until(backend, AttemptExited, job="j0")
+    bench.assert_nothing_twice()
+
+
+async def test_host_whose_disk_is_full_at_the_start_says_so(bench: Bench, small_disk: Path) -> None:
+    fill(small_disk / "filler")
+    async with bench.opened(hosts=(bench.host("n0"),)) as backend:
+        assert "No space left" in backend.causes[NodeName("n0")] or (
+            "Failure" in backend.causes[NodeName("n0")]
+        )
+        (small_disk / "filler").unlink()
+        await seen_until(backend, NodeReachable)
+
+
+def fill(path: Path) -> None:
+    """Write until the disk is full."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        for size in (1 << 16, 1 << 12, 1):  # down to the last byte
+            with suppress(OSError):
+                while os.write(file, b"0" * size):
+                    continue
+    finally:
+        os.close(file)
+
+
+def saving(node: str, attempt: int) -> Launch | Resume:
+    kind = Launch if attempt == 1 else Resume
+    spec = JobSpec(1, command=(sys.executable, "-I", "-S", "-c", SAVES_MUCH))
+    return kind(J0, attempt, allocation(**{node: 1}), spec)
+
+
+async def suspended(backend: SshBackend, attempt: int = 1) -> None:
+    await order(backend, Suspend(J0, attempt))
+    await seen_until(backend, GpusReleased)
+
+
+async def test_checkpoint_cut_off_on_its_way_arrives_whole_at_the_next_try(bench: Bench) -> None:
+    """The copy is interrupted while pieces of it lie on the other host already."""
+    async with bench.opened() as backend:
+        await order(backend, saving("n0", 1))
+        await seen_until(backend, AttemptStarted)
+        await suspended(backend)
+        job = bench.farm["n1"].root / "clusters/lab/jobs/j0"
+        await order(backend, saving("n1", 2))
+        await waits_for(lambda: list(job.glob("checkpoints.incoming.*/0")), "a first piece")
+        bench.farm.disconnect("n1")
+        failed = (await seen_until(backend, LaunchFailed))[-1]
+        assert isinstance(failed, LaunchFailed)
+        assert failed.retryable
+        assert not (job / "checkpoints" / "large").exists()
+        await rest(backend, 1.5)
+        await order(backend, saving("n1", 3))
+        await seen_until(backend, AttemptExited)
+        said, _ = await backend.read_output(J0, 3, 0, "stdout", 0, 1000)
+    original = bench.farm["n0"].root / "clusters/lab/jobs/j0/checkpoints/large"
+    assert said.decode().strip() == hashlib.sha256(original.read_bytes()).hexdigest()
+    left = [each.name for each in job.iterdir() if each.name.startswith("checkpoints")]
+    assert left == ["checkpoints"]
+
+
+async def test_checkpoint_that_was_damaged_on_its_way_is_not_taken(bench: Bench) -> None:
+    """The verb that takes a parcel in compares size and digest before anything is replaced."""
+    folder, incoming = bench.folder / "checkpoints", bench.folder / "incoming"
+    for each in (folder, incoming):
+        each.mkdir()
+    (folder / "old").write_text("old")
+    (incoming / "0").write_text("damaged")
+    file = {"path": "new", "size": 7, "digest": "0" * 64, "mode": 0o600, "link": "", "number": 0}
+    program = bench.folder / "program.py"
+    program.write_bytes(bundle())
+    parcel = json.dumps({"incoming": str(incoming), "user": "", "files": [file]})
+    command = [sys.executable, "-I", "-S", str(program), "receive", str(folder), "N"]
+    ran = await anyio.run_process(command, input=parcel.encode())
+    assert b"other bytes came than were sent" in ran.stdout
+    assert [each.name for each in folder.iterdir()] == ["old"]
+    assert not incoming.exists()
+
+
+async def test_checkpoints_in_a_shared_folder_are_not_copied(bench: Bench) -> None:
+    shared = bench.folder / "shared"
+    async with bench.opened(checkpoints=str(shared)) as backend:
+        await order(backend, saving("n0", 1))
+        await seen_until(backend, AttemptStarted)
+        await suspended(backend)
+        await order(backend, saving("n1", 2))
+        await seen_until(backend, AttemptExited)
+    assert (shared / "lab/j0/large").stat().st_size == BIG_BYTES
+    assert not list(bench.farm["n1"].root.glob("clusters/lab/jobs/j0/checkpoints/*"))
+
+
+async def test_older_checkpoint_is_taken_where_the_newest_is_out_of_reach(bench: Bench) -> None:
+    async with bench.opened() as backend:
+        await order(backend, bench.launching("n0", work_s=3.0))
+        await seen_until(backend, AttemptStarted)
+        await rest(backend, 2.0)
+        await suspended(backend)
+        await order(backend, bench.launching("n1", attempt=2, work_s=3.0))
+        await seen_until(backend, AttemptStarted)
+        await order(backend, Suspend(J0, 2))
+        await seen_until(backend, GpusReleased)
+        bench.farm.stop("n1")
+        await rest(backend, 1.0)
+        began_us = backend.now_us()
+        await order(backend, bench.launching("n2", attempt=3, work_s=3.0))
+        exited = (await seen_until(backend, AttemptExited))[-1]
+        assert exited.at_us - began_us < 2_000_000
+    bench.assert_nothing_twice()

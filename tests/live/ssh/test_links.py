@@ -1,0 +1,180 @@
+"""Links that are cut and hosts that go: nothing is lost, and nothing runs twice.
+
+A cut takes the link down; a drop lets packets vanish. Both look the same to whoever waits.
+"""
+
+import time
+from collections.abc import Callable
+
+import anyio
+import pytest
+
+from shunter.core.effects import Suspend, Terminate
+from shunter.core.intake.inputs import AttemptExited
+from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
+from shunter.events.facts.execution import (
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobSuspended,
+    LaunchFailed,
+)
+from tests.factories import job_id
+from tests.faults.supervised import wait_for
+from tests.live.ssh.bench import Bench, is_of, kinds, order, rest, seen_until
+from tests.live.ssh.namespaces import Namespaces
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
+
+J0 = job_id(0)
+Network = tuple[Bench, Namespaces]
+Cut = Callable[[Namespaces, str], None]
+WAYS = [
+    pytest.param((Namespaces.cut, Namespaces.heal), id="down"),
+    pytest.param((Namespaces.drop, Namespaces.undrop), id="dropped"),
+]
+KEEPALIVE_S = 0.5
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_cut_link_is_noticed_and_the_job_runs_on(
+    network: Network, way: tuple[Cut, Cut]
+) -> None:
+    bench, farm = network
+    cut, heal = way
+    async with bench.opened() as backend:
+        await order(backend, bench.launching("n0", work_s=4.0))
+        await seen_until(backend, AttemptStarted)
+        cut(farm, "n0")
+        assert kinds(await seen_until(backend, NodeUnreachable)) == [NodeUnreachable]
+        heal(farm, "n0")
+        assert kinds(await seen_until(backend, NodeReachable)) == [NodeReachable]
+        assert kinds(await seen_until(backend, AttemptExited)) == [AttemptExited]
+    bench.assert_nothing_twice()
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_launch_before_a_cut_was_noticed_runs_once_or_never(
+    network: Network, way: tuple[Cut, Cut]
+) -> None:
+    bench, farm = network
+    cut, heal = way
+    async with bench.opened() as backend:
+        cut(farm, "n0")
+        await order(backend, bench.launching("n0", work_s=0.5))
+        told = await seen_until(backend, NodeUnreachable)
+        assert not any(is_of(seen, AttemptStarted) for seen in told)
+        heal(farm, "n0")
+        told += await seen_until(backend, NodeReachable)
+        until_s = time.monotonic() + 20
+        while not any(is_of(seen, AttemptExited) or is_of(seen, LaunchFailed) for seen in told):
+            assert time.monotonic() < until_s, told
+            told += await rest(backend, 0.5)
+        began = any(is_of(seen, AttemptStarted) for seen in told)
+        assert sum(bench.runs().values()) == int(began)
+    bench.assert_nothing_twice()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("after_ms", [1, 5, 10, 20, 40])
+async def test_cut_in_the_middle_of_a_launch_is_settled_by_the_host(
+    network: Network, way: tuple[Cut, Cut], after_ms: int
+) -> None:
+    bench, farm = network
+    cut, heal = way
+    async with bench.opened() as backend:
+        await order(backend, bench.launching("n0", work_s=0.5))
+        await anyio.sleep(after_ms / 1000)
+        cut(farm, "n0")
+        told = await seen_until(backend, NodeUnreachable)
+        heal(farm, "n0")
+        until_s = time.monotonic() + 20
+        while not any(is_of(seen, AttemptExited) or is_of(seen, LaunchFailed) for seen in told):
+            assert time.monotonic() < until_s, told
+            told += await rest(backend, 0.5)
+        began = any(is_of(seen, AttemptStarted) for seen in told)
+        assert sum(bench.runs().values()) == int(began)
+    bench.assert_nothing_twice()
+
+
+async def test_order_given_while_a_host_is_silent_is_carried_out_when_it_answers(
+    network: Network,
+) -> None:
+    bench, farm = network
+    async with bench.opened() as backend:
+        await order(backend, bench.launching("n0"))
+        await seen_until(backend, AttemptStarted)
+        farm.drop("n0")
+        await seen_until(backend, NodeUnreachable)
+        await order(backend, Suspend(J0, 1))
+        assert await rest(backend, 1.0) == []
+        farm.undrop("n0")
+        told = await seen_until(backend, GpusReleased)
+        assert any(is_of(seen, JobSuspended) for seen in told)
+    bench.assert_nothing_twice()
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_job_of_a_silent_host_goes_elsewhere_only_after_its_end(
+    network: Network, way: tuple[Cut, Cut]
+) -> None:
+    """The supervisor ends its ranks by itself; only a margin later the scheduler counts on it."""
+    bench, farm = network
+    cut, heal = way
+    async with bench.opened(heartbeat_deadline_s=2.0) as backend:
+        await order(backend, bench.launching("n0"))
+        await seen_until(backend, AttemptStarted)
+        wait_for(bench.runs, "the first run")
+        cut(farm, "n0")
+        cut_us = backend.now_us()
+        told = await seen_until(backend, AttemptLost)
+        assert kinds(told) == [NodeUnreachable, NodeLost, AttemptLost]
+        assert told[-1].at_us - cut_us >= 2_000_000
+        # Here the ledger would tell of two runs if the first were still alive.
+        await order(backend, bench.launching("n1", attempt=2, work_s=0.5))
+        await seen_until(backend, AttemptExited)
+        heal(farm, "n0")
+        assert kinds(await seen_until(backend, NodeReachable)) == [NodeReachable]
+        assert await rest(backend) == []
+    bench.assert_nothing_twice()
+    assert len(bench.runs()) == 2
+
+
+async def test_host_that_lost_its_power_and_came_back_has_lost_its_jobs(network: Network) -> None:
+    bench, farm = network
+    async with bench.opened() as backend:
+        await order(backend, bench.launching("n0"))
+        await seen_until(backend, AttemptStarted)
+        farm.power_off("n0")
+        assert kinds(await seen_until(backend, NodeUnreachable)) == [NodeUnreachable]
+        farm.power_on("n0")
+        told = await seen_until(backend, AttemptLost)
+        assert kinds(told) == [NodeReachable, AttemptLost]
+        await order(backend, bench.launching("n0", attempt=2, work_s=0.2))
+        await seen_until(backend, AttemptExited)
+    bench.assert_nothing_twice()
+
+
+async def test_gang_is_lost_as_a_whole_with_one_of_its_hosts(network: Network) -> None:
+    bench, farm = network
+    async with bench.opened(heartbeat_deadline_s=2.0) as backend:
+        await order(backend, bench.launching("n0", "n1", "n2"))
+        await seen_until(backend, AttemptStarted)
+        wait_for(lambda: len(bench.runs()) == 3, "all ranks")
+        farm.power_off("n1")
+        told = await seen_until(backend, AttemptLost)
+        assert kinds(told) == [NodeUnreachable, NodeLost, AttemptLost]
+        await order(backend, bench.launching("n0", "n2", attempt=2, work_s=0.3))
+        await seen_until(backend, AttemptExited)
+    bench.assert_nothing_twice()
+    assert sum(bench.runs().values()) == 5
+
+
+async def test_connection_that_is_cut_off_and_comes_back_at_once_is_not_told(bench: Bench) -> None:
+    async with bench.opened() as backend:
+        await order(backend, bench.launching("n0"))
+        await seen_until(backend, AttemptStarted)
+        bench.farm.disconnect("n0")
+        await order(backend, Terminate(J0, 1))
+        assert kinds(await seen_until(backend, AttemptExited)) == [AttemptExited]
+    bench.assert_nothing_twice()
