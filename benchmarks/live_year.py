@@ -105,7 +105,7 @@ async def write(path: Path, jobs: int, minutes: int) -> int:
         for name, where in loaded.config.cluster.servers():
             core.emit(NodeAdded(0, name, where))
         core.view.close()
-        keeper = Keeper(core, log, waiting, loaded.config.log)  # type: ignore[arg-type]  # see Waiting
+        keeper = Keeper(core, log, waiting, loaded.config.log)  # type: ignore[arg-type]  # a stand-in
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(keeper.run)
             await run(core, log, keeper, waiting, jobs, minutes)

@@ -115,7 +115,7 @@ async def _local(
 
 
 def claim(root: str, cluster_id: str) -> None:
-    """Take a folder for a cluster: ids of jobs name folders, and all clusters have a j1.
+    """Take a folder for a cluster: jobs name folders, and every cluster has a j1.
 
     Raises:
         ConfigError: it holds attempts of another cluster.
@@ -127,7 +127,7 @@ def claim(root: str, cluster_id: str) -> None:
     if owner == cluster_id:
         return
     # A scheduler that died before its first commit has left its name here, and nothing else.
-    if jobs.is_dir() and any(jobs.iterdir()):
+    if jobs.is_dir() and sorted(jobs.iterdir()):
         raise ConfigError(
             f"backend.local.root: {root} holds attempts of cluster {owner}, and the log is that "
             f"of {cluster_id}: give each log a folder of its own"

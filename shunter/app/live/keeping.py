@@ -21,7 +21,7 @@ from shunter.events.log import LogWriter, Segment, Snapshot
 __all__ = ["Keeper", "superseded"]
 
 SNAPSHOT_EVENTS = 5_000
-"""Events between snapshots, if the config does not say: reading so many takes a tenth of a second."""
+"""Events between snapshots where the config does not say; to read them takes 0.1 s."""
 
 NEWEST_KEPT = 2
 SPAN_EVENTS = 250_000
@@ -29,7 +29,7 @@ SPAN_EVENTS = 250_000
 
 
 class Keeper:
-    """Takes snapshots between steps; writes them, seals and tidies beside the round loop."""
+    """Takes snapshots between steps; writes, seals and tidies beside the loop."""
 
     def __init__(
         self, core: Scheduler, log: LogWriter, backend: LiveBackend, section: LogSection

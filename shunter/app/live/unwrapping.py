@@ -6,7 +6,7 @@ __all__ = ["the_one"]
 
 
 def the_one(errors: BaseException) -> BaseException:
-    """Return the first error of ours in a group, else the first of all; any other as it is."""
+    """Return the first error of ours in a group, else its first; any other as it is."""
     while isinstance(errors, BaseExceptionGroup):
         ours = errors.subgroup(ShunterError)
         errors = (ours or errors).exceptions[0]

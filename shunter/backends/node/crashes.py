@@ -3,8 +3,8 @@
     SHUNTER_CRASH=NAME:FILE   whoever comes to the point NAME first makes FILE and kills itself
     SHUNTER_CRASH=:FILE       all write into FILE which points they come to
 
-Otherwise a mark is a call that does nothing. A point lies before and after each thing that lasts: an
-append to the log, an order to a backend, a record of a supervisor. Only the standard library of
+Otherwise a mark is a call that does nothing. A point lies before and after each thing that lasts:
+an append to the log, an order to a backend, a record of a supervisor. Only the standard library of
 Python 3.8 or later, as in supervisor.py.
 """
 
