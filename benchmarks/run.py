@@ -92,6 +92,15 @@ BENCHMARKS = (
         ),
     ),
     Benchmark(
+        "live_api",
+        ("--queued", "300", "--best-of", "1"),
+        (
+            Measure("queue_s", "budget_queue_s", "s, `queue` of 10,000"),
+            Measure("queue_json_s", "budget_queue_s", "s, `queue --json`"),
+            Measure("rss_mib", "budget_rss_mib", "MiB"),
+        ),
+    ),
+    Benchmark(
         "live_year",
         ("--minutes", "400"),
         (

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -70,7 +71,8 @@ def queue(
 
 def _print(found: "Answer", *, explain: bool) -> None:
     jobs = found["jobs"]
-    print_rows(COLUMNS, [_row(job, found["now"]) for job in jobs])
+    now = datetime.fromisoformat(found["now"])
+    print_rows(COLUMNS, [_row(job, now) for job in jobs])
     if explain:
         for job in jobs:
             if job["reason"] is not None:
@@ -86,7 +88,7 @@ def printable_clause(job: dict[str, Any]) -> str:
     return " ".join(printable(word) for word in clause(job["reason"]).split())
 
 
-def _row(job: dict[str, Any], now: str) -> tuple[str, ...]:
+def _row(job: dict[str, Any], now: datetime) -> tuple[str, ...]:
     reason = job["reason"]
     return (
         job["id"],

@@ -1,5 +1,6 @@
 """`shunter show` and `shunter history`: one job with its attempts, and jobs that have ended."""
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -62,7 +63,7 @@ def history(
 
 
 def _pairs(found: "Answer") -> list[tuple[str, str]]:
-    spec, row = found["spec"], found["row"]
+    spec, row, now = found["spec"], found["row"], datetime.fromisoformat(found["now"])
     pairs = [
         ("job", found["id"]),
         ("name", spec.get("name", "")),
@@ -71,9 +72,7 @@ def _pairs(found: "Answer") -> list[tuple[str, str]]:
         ("state", found["state"]),
     ]
     if row is not None:
-        pairs.append(
-            ("since", f"{local_time(row['since_at'])}, {age(row['since_at'], found['now'])}")
-        )
+        pairs.append(("since", f"{local_time(row['since_at'])}, {age(row['since_at'], now)}"))
         pairs.append(("where", row["where"]))
         pairs.append(("service", f"{row['service_gpu_s'] / 3600:.2f} GPU-hours"))
         if row["reason"] is not None:

@@ -23,15 +23,13 @@ def print_rows(
     shown = [one if isinstance(one, output.Column) else output.Column(one) for one in columns]
     cells = [[printable(cell) or EMPTY for cell in row] for row in rows]
     heads = [column.title for column in shown]
-    widths = [
-        max([len(head), *(len(row[place]) for row in cells)]) for place, head in enumerate(heads)
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    pads = [
+        f"{{:>{width}}}" if column.is_number else f"{{:<{width}}}"
+        for width, column in zip(widths, shown, strict=True)
     ]
-    for row in (heads, *cells):
-        parts = [
-            cell.rjust(width) if column.is_number else cell.ljust(width)
-            for cell, width, column in zip(row, widths, shown, strict=True)
-        ]
-        output.print_line(indent + "  ".join(parts).rstrip())
+    line = "  ".join(pads).format
+    output.print_line("\n".join(indent + line(*row).rstrip() for row in (heads, *cells)))
 
 
 def printable(text: str) -> str:
@@ -48,12 +46,9 @@ def rows_shown() -> int | None:
     return ROWS_ON_A_SCREEN if sys.stdout.isatty() else None
 
 
-def age(since: str | None, now: str) -> str:
+def age(since: str, now: datetime) -> str:
     """Return how long ago a date was: 02:11:09, or 3d 02:11."""
-    if since is None:
-        return ""
-    span = datetime.fromisoformat(now) - datetime.fromisoformat(since)
-    seconds = max(0, int(span.total_seconds()))
+    seconds = max(0, int((now - datetime.fromisoformat(since)).total_seconds()))
     days, seconds = divmod(seconds, 86_400)
     hours, minutes = seconds // 3600, seconds // 60 % 60
     if days:

@@ -1,0 +1,136 @@
+"""A real daemon with a long queue, asked as people ask it: whole commands, and single requests.
+
+    python benchmarks/live_api.py [--queued 10000] [--best-of 5]
+
+`queue_s` and `queue_json_s` are whole processes of the command line, from their start to their end,
+with all jobs in what is printed; `screen_s` is the one request behind the first 200 rows. `answer_s`
+is the daemon's answer to a small request, `submit_s` that to a submission, durable, over a
+connection that is open: the medians. `rss_mib` is what the daemon occupies. Prints JSON.
+"""
+
+import argparse
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from shunter.client import Client
+
+FOLDER = str(Path(__file__).resolve().parents[1])
+BUDGET_COMMAND_S = 0.5
+BUDGET_RSS_MIB = 300
+PATIENCE_S = 60.0
+CONFIG = """\
+[[cluster.nodes]]
+name = "n0"
+gpus = 4
+[policy]
+trigger = "event"
+[backend]
+kind = "local"
+[backend.local]
+root = "attempts"
+[server]
+listen = "unix:{root}/s"
+[log]
+url = "log.db"
+"""
+
+
+@contextmanager
+def daemon(root: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `shunter serve` in a folder."""
+    (root / "site.toml").write_text(CONFIG.format(root=root), encoding="utf-8")
+    said = root / "said"
+    with said.open("wb") as file:
+        words = [sys.executable, "-m", "shunter", "serve", str(root / "site.toml")]
+        process = subprocess.Popen(words, stderr=file, env=environment(root))
+    end = time.monotonic() + PATIENCE_S
+    while not re.search("^ready", said.read_text(encoding="utf-8"), re.MULTILINE):
+        if process.poll() is not None or time.monotonic() > end:
+            raise SystemExit(f"the daemon did not start: {said.read_text(encoding='utf-8')}")
+        time.sleep(0.05)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE_S)
+
+
+def environment(root: Path) -> dict[str, str]:
+    """Return the environment of a command that talks to the daemon of a folder."""
+    return {**os.environ, "PYTHONPATH": FOLDER, "SHUNTER_URL": f"unix:{root}/s"}
+
+
+def timed(do: Callable[[], object], runs: int) -> list[float]:
+    """Return how long each of some runs took, in seconds."""
+    found = []
+    for _ in range(runs):
+        begun = time.perf_counter()
+        do()
+        found.append(time.perf_counter() - begun)
+    return found
+
+
+def measure(root: Path, queued: int, runs: int) -> dict[str, object]:
+    """Fill a queue, and ask for it."""
+    with daemon(root) as process, Client(f"unix:{root}/s") as client:
+        holds = client.submit(["sleep", "3600"], gpus=4, suspend_mode="restart")
+        client.submit_many(["true"], gpus=4, array=(0, queued - 1, 1, None), name="sweep")
+
+        def command(*words: str) -> None:
+            ran = subprocess.run(
+                [sys.executable, "-m", "shunter", *words],
+                env=environment(root),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                check=True,
+            )
+            assert ran.stdout.count(b"sweep/") >= queued, "every job is printed"
+
+        document = {
+            "benchmark": "live_api",
+            "queued": queued,
+            "queue_s": round(min(timed(lambda: command("queue"), runs)), 3),
+            "queue_json_s": round(min(timed(lambda: command("queue", "--json"), runs)), 3),
+            "budget_queue_s": BUDGET_COMMAND_S,
+            "screen_s": round(min(timed(lambda: client.queue(limit=200), runs)), 4),
+            "answer_s": round(statistics.median(timed(client.daemon, 20 * runs)), 4),
+            "submit_s": round(
+                statistics.median(timed(lambda: client.submit(["true"], gpus=4), 4 * runs)), 4
+            ),
+            "rss_mib": rss_mib(process.pid),
+            "budget_rss_mib": BUDGET_RSS_MIB,
+        }
+        client.drain("n0")  # or they would all begin when the one that holds the GPUs ends
+        client.cancel(holds.id)
+        holds.wait(PATIENCE_S)
+    return document
+
+
+def rss_mib(pid: int) -> int:
+    """Return what a process occupies."""
+    text = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    return int(re.findall(r"VmRSS:\s+(\d+)", text)[0]) // 1024
+
+
+def main() -> None:
+    """Measure, and print one JSON document."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--queued", type=int, default=10_000)
+    parser.add_argument("--best-of", type=int, default=5)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(measure(Path(folder), options.queued, options.best_of)))
+
+
+if __name__ == "__main__":
+    main()
