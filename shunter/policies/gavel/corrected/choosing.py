@@ -58,6 +58,15 @@ class Choice:
     spare: set[JobId] = field(default_factory=set)
     partners: dict[JobId, JobId] = field(default_factory=dict)
 
+    def keep(self, job: Job) -> bool:
+        """Let a job that was not chosen keep its GPUs if its queue may use them still."""
+        spec = job.spec
+        if self.quota_free.get(spec.queue, spec.gpus) < spec.gpus:
+            return False
+        if spec.queue in self.quota_free:
+            self.quota_free[spec.queue] -= spec.gpus
+        return True
+
     def take(self, candidate: Candidate, gpu_type: GpuType) -> bool:
         """Choose a job for a type if it fits; say whether it did."""
         spec = candidate.job.spec

@@ -52,8 +52,9 @@ def seat(
     for candidate in candidates:
         if candidate.job.job_id in seats.places:
             continue
-        if candidate.on is not None and stays_put(candidate.job, candidate.on, scratch, view):
-            seats.places[candidate.job.job_id] = candidate.on, candidate.job.allocation
+        job, on = candidate.job, candidate.on
+        if on is not None and stays_put(job, on, choice, (scratch, view)):
+            seats.places[job.job_id] = on, job.allocation
     if seats.misfits:
         fill_up(seats, candidates, choice, (placement, scratch, view))
     return seats
@@ -123,8 +124,11 @@ def book(share: Share, scratch: dict[str, Pool], view: View, sign: int) -> None:
     pool.memory_free[position] += sign * share.memory_mb
 
 
-def stays_put(job: Job, gpu_type: GpuType, scratch: dict[str, Pool], view: View) -> bool:
-    """Let a job keep its GPUs if nobody took one; say whether it does."""
+def stays_put(
+    job: Job, gpu_type: GpuType, choice: Choice, using: tuple[dict[str, Pool], View]
+) -> bool:
+    """Let a job keep its GPUs if nobody took one or its quota; say whether it does."""
+    scratch, view = using
     servers, pool = view.cluster.servers, scratch[gpu_type]
     for share in job.allocation.shares:
         server = servers[share.node]
@@ -135,6 +139,8 @@ def stays_put(job: Job, gpu_type: GpuType, scratch: dict[str, Pool], view: View)
             return False
         if share.memory_mb > pool.memory_free[position]:
             return False
+    if not choice.keep(job):
+        return False
     for share in job.allocation.shares:
         book(share, scratch, view, -1)
     return True

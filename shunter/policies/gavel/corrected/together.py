@@ -131,7 +131,7 @@ def seat_together(
         job, on = candidate.job, candidate.on
         if on is None or job.job_id in floor.seats.places:
             continue
-        if stays_put(job, on, floor.pools, view):
+        if stays_put(job, on, choice, (floor.pools, view)):
             floor.seats.places[job.job_id] = on, job.allocation
     if floor.seats.misfits:
         fill_up(floor.seats, candidates, choice, (placement, floor.pools, view))

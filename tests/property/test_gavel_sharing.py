@@ -1,0 +1,127 @@
+"""Gavel with space sharing on any small world: limits kept, gangs whole, nobody left behind.
+
+Jobs, tables of pairs, quotas, guards and failures are drawn; every state is checked after every
+round, and who shares GPUs must be a pair that the table knows and that fits.
+"""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shunter.backends.simulated import Costs
+from shunter.backends.simulated.failures import Failures
+from shunter.core.fold import apply
+from shunter.core.performance import SpeedModel
+from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.guards import Guards
+from shunter.core.state import State
+from shunter.core.throughputs import JobKind, ThroughputTable
+from shunter.events.codec import encode_record
+from shunter.events.facts.cluster import NodeLost
+from shunter.events.facts.decisions import PlanRejected, RoundPlanned, TargetsSet
+from shunter.events.values.ids import GpuType
+from shunter.policies.gavel.corrected import Gavel
+from tests.factories import World, node_added, node_name, quota, run, trace_job
+from tests.property.invariants import check_state
+
+MINUTE_US = 60_000_000
+TYPES = (GpuType("v100"), GpuType("k80"))
+KINDS = [JobKind(model, gpus) for model in "abc" for gpus in (1, 2)]
+OBJECTIVES = ["max_min_fairness", "makespan", "water_filling", "finish_time_fairness"]
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> ThroughputTable:
+    """Return rates of all kinds alone, and of some pairs of equal gangs together."""
+    part = st.sampled_from([0.0, 0.4, 0.6, 0.8, 1.0])
+    alone = {
+        name: {kind: draw(st.sampled_from([1.0, 2.0, 5.0])) for kind in KINDS} for name in TYPES
+    }
+    paired: dict[GpuType, dict[tuple[JobKind, JobKind], tuple[float, float]]] = {}
+    for name in TYPES:
+        rows = paired.setdefault(name, {})
+        for place, one in enumerate(KINDS):
+            for two in KINDS[place:]:
+                if one.gpus == two.gpus and draw(st.booleans()):
+                    kept = draw(part)
+                    first, second = alone[name][one] * kept, alone[name][two] * kept
+                    rows[one, two], rows[two, one] = (first, second), (second, first)
+    return ThroughputTable(alone, paired, TYPES[0])
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    nodes = tuple(
+        node_added(number, draw(st.integers(1, 3)), gpu_type=draw(st.sampled_from(TYPES)))
+        for number in range(draw(st.integers(1, 3)))
+    )
+    most = max(node.configuration.gpus for node in nodes)
+    jobs = tuple(
+        trace_job(
+            number,
+            min(most, draw(st.sampled_from([1, 1, 1, 2]))),
+            at=draw(st.integers(0, 9)) * MINUTE_US,
+            lasts=draw(st.integers(1, 12)) * MINUTE_US,
+            model=draw(st.sampled_from("abcd")),
+            queue=draw(st.sampled_from(["a", "b"])),
+        )
+        for number in range(draw(st.integers(1, 8)))
+    )
+    bounded = draw(st.integers(0, 3)) == 0
+    cost = st.integers(0, 9 * MINUTE_US // 60)
+    return World(
+        servers=nodes,
+        jobs=tuple(sorted(jobs, key=lambda job: job.submit_us)),
+        queues=(quota("a", draw(st.integers(2, 3))),) if bounded else (),
+        round_us=MINUTE_US,
+        costs=draw(st.one_of(st.just(Costs()), st.builds(Costs, cost, cost, cost, cost))),
+        failures=Failures({node_name(0): ""}, 3, 20 * MINUTE_US, 2 * MINUTE_US)
+        if draw(st.integers(0, 4)) == 0
+        else Failures(),
+        guards=Guards(draw(st.sampled_from([0, 0, 3 * MINUTE_US]))),
+        speeds=SpeedModel(
+            {node.node: node.configuration for node in nodes}, throughput=draw(tables())
+        ),
+        until_us=400 * MINUTE_US,
+    )
+
+
+@settings(max_examples=40)
+@given(world=worlds(), objective=st.sampled_from(OBJECTIVES))
+def test_pairs_keep_every_limit_and_everybody_ends(world: World, objective: str) -> None:
+    speeds: Any = world.speeds
+    table: ThroughputTable = speeds.throughput
+    params: dict[str, Any] = {"turn": 2 * MINUTE_US, "space_sharing": True, "objective": objective}
+    built = Gavel.build(Gavel.Params.model_construct(**params), PLACEMENTS["consolidated"]())
+
+    outcome = run(world, built.knowing(table))
+
+    state = State()
+    for event in outcome.events:
+        if isinstance(event, RoundPlanned):
+            check_state(state)
+            check_pairs(state, table)
+        if isinstance(event, TargetsSet):
+            assert event.status == "ok"
+        apply(state, event)
+        state.launched.clear()
+    assert encode_record(state) == encode_record(outcome.state)
+    assert outcome.of(PlanRejected) == [] or outcome.of(NodeLost)
+    assert outcome.of(NodeLost) or len(outcome.state.ended) == len(world.jobs)
+
+
+def check_pairs(state: State, table: ThroughputTable) -> None:
+    """Hold that those who share GPUs are two, of equal gangs, of a pair that runs there."""
+    for (node, _), tenants in state.cluster.deciding.by_gpu.items():
+        assert len(tenants) <= 2, f"{tenants} share a GPU"
+        jobs = [state.jobs[job_id] for _, job_id in tenants]
+        if len(jobs) == 2:
+            one, two = jobs
+            assert one.allocation.shares == two.allocation.shares, "they share some of their GPUs"
+            kinds = table.kind_of(one.spec), table.kind_of(two.spec)
+            assert None not in kinds, "nobody knows one of them"
+            gpu_type = state.cluster.servers[node].configuration.gpu_type
+            rates = table.pair_rates(gpu_type, *kinds)  # type: ignore[arg-type]  # none is None
+            assert rates is not None, "nobody measured the pair"
+            assert min(rates) > 0, "the pair does not run"
