@@ -4,12 +4,13 @@ import fcntl
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from signal import Signals
 from typing import Any, Protocol
 
 from shunter.app.config.cluster import ClusterSection
-from shunter.app.config.live import LocalSection
+from shunter.app.config.live import LocalSection, SshSection
 from shunter.app.config.loading import LoadedConfig
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
 from shunter.backends.node.records import get, hold, put
@@ -88,17 +89,32 @@ def live_backend(
     section = loaded.config.backend
     if section.kind == "local" and section.local is not None:
         settings = local_settings(section.local, loaded.config.cluster, term)
-        return _local(settings, cluster_id, start_us)
+        return _below(settings.root, cluster_id, LocalBackend(settings, start_us))
+    if section.kind == "ssh" and section.ssh is not None:
+        return _over_ssh(loaded, section.ssh, cluster_id, term, start_us)
     raise ConfigError(
-        f"backend.kind = {section.kind!r}: expected a kind that runs jobs, as 'local'"
+        f"backend.kind = {section.kind!r}: expected a kind that runs jobs, as 'local' or 'ssh'"
     )
 
 
+def _over_ssh(
+    loaded: LoadedConfig, section: SshSection, cluster_id: str, term: int, start_us: int
+) -> AbstractAsyncContextManager[LiveBackend]:
+    """Return the SSH backend, whose libraries only its users need."""
+    if find_spec("asyncssh") is None:
+        raise ConfigError("backend.kind = 'ssh' needs asyncssh: install shunter with the extra ssh")
+    from shunter.app.hosts.settings import ssh_settings
+    from shunter.backends.ssh import SshBackend
+
+    settings = ssh_settings(section, loaded.config.cluster, cluster_id, term)
+    return _below(settings.root, cluster_id, SshBackend(settings, start_us))
+
+
 @asynccontextmanager
-async def _local(
-    settings: LocalSettings, cluster_id: str, start_us: int
-) -> AsyncIterator[LocalBackend]:
-    root = settings.root
+async def _below(
+    root: str, cluster_id: str, backend: AbstractAsyncContextManager[LiveBackend]
+) -> AsyncIterator[LiveBackend]:
+    """Enter a backend whose folder on this machine nobody else uses."""
     try:
         os.makedirs(root, exist_ok=True)  # noqa: PTH103 a text, as in all records of attempts
         lock = hold(f"{root}/cluster.lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -106,8 +122,8 @@ async def _local(
             raise BackendError(f"another scheduler runs jobs below {root}; stop it first")
         try:
             claim(root, cluster_id)
-            async with LocalBackend(settings, start_us) as backend:
-                yield backend
+            async with backend as entered:
+                yield entered
         finally:
             os.close(lock)
     except OSError as error:

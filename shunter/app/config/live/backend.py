@@ -4,21 +4,20 @@ The servers are those of `[cluster]`. On this machine they are parts of it: thei
 one after the other, under the names CUDA knows them by, and their CPUs its CPUs.
 """
 
-from signal import Signals
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from shunter.app.config.section import Section, Span, Stretch
+from shunter.app.config.live.limits import LimitsSection
+from shunter.app.config.live.ssh import SshSection
+from shunter.app.config.section import Section, Stretch
 
 __all__ = ["BackendSection", "LocalSection"]
 
-SignalName = Annotated[str, Field(pattern="^SIG[A-Z0-9]+$")]
-Port = Annotated[int, Field(ge=1, le=65_535)]
 _SECOND = 1_000_000
 
 
-class LocalSection(Section):
+class LocalSection(LimitsSection):
     """This machine as the cluster."""
 
     root: str = Field(
@@ -29,73 +28,30 @@ class LocalSection(Section):
         description="GPUs as CUDA names them, given to the servers in order; "
         "if left out they are numbered from 0",
     )
-    cooperative: Stretch = Field(
-        default=60 * _SECOND, description="how long a job may take to save before it is signalled"
-    )
-    signal: Stretch = Field(
-        default=60 * _SECOND, description="how long after its signal before it is told to end"
-    )
-    restart: Stretch = Field(
-        default=10 * _SECOND, description="how long after SIGTERM before SIGKILL, on suspension"
-    )
-    suspend_signal: SignalName = Field(
-        default="SIGUSR1", description="the signal of suspend mode 'signal'"
-    )
-    grace: Span = Field(
-        default=10 * _SECOND, description="how long after SIGTERM before SIGKILL, on cancellation"
-    )
-    launch: Stretch = Field(
-        default=20 * _SECOND, description="how long a supervisor may take to start"
-    )
-    heartbeat: Stretch = Field(
-        default=5 * _SECOND, description="how often the scheduler shows that it lives"
-    )
-    heartbeat_deadline: Stretch = Field(
-        default=900 * _SECOND, description="without a sign for so long, supervisors end their jobs"
-    )
     patrol: Stretch = Field(
         default=_SECOND, description="how often all attempts are looked at, whatever is told"
     )
-    sample: Span = Field(
-        default=10 * _SECOND,
-        description="how often the speed and use of each job are sampled; 0 never",
-    )
-    output_mb: int = Field(
-        default=1024,
-        ge=1,
-        le=1_048_576,
-        description="what a rank may print to each of stdout and stderr; "
-        "beyond it the middle is dropped",
-    )
-    ports: tuple[Port, Port] = Field(
-        default=(20_000, 28_999),
-        description="the first and the last port on which the ranks of a job may meet",
-    )
-
-    @model_validator(mode="after")
-    def _agrees(self) -> Self:
-        if self.suspend_signal not in Signals.__members__:
-            raise ValueError(f"suspend_signal = {self.suspend_signal!r} is no signal here")
-        if self.ports[0] > self.ports[1]:
-            raise ValueError("ports: expected the first port, then the last")
-        if self.heartbeat_deadline < 3 * self.heartbeat:
-            raise ValueError("heartbeat_deadline: expected three times heartbeat or more")
-        return self
 
 
 class BackendSection(Section):
     """What carries decisions out."""
 
-    kind: Literal["simulated", "local"] = Field(
-        default="simulated", description="simulated time, or this machine"
+    kind: Literal["simulated", "local", "ssh"] = Field(
+        default="simulated", description="simulated time, this machine, or servers over SSH"
     )
     local: LocalSection | None = Field(default=None, description="this machine as the cluster")
+    ssh: SshSection | None = Field(default=None, description="servers reached over SSH")
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
         if self.kind == "local" and self.local is None:
             raise ValueError(
                 "kind = 'local': expected a table [backend.local] with root = 'FOLDER'"
+            )
+        if self.kind == "ssh" and self.ssh is None:
+            raise ValueError(
+                "kind = 'ssh': expected a table [backend.ssh] with root = 'FOLDER' and keys; "
+                "`shunter init --ssh HOSTS` writes one"
             )
         return self
 

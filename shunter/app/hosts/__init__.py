@@ -1,0 +1,1 @@
+"""Servers reached over SSH, as an operator meets them: in a config, at a probe, in a check."""

@@ -1,0 +1,97 @@
+"""From `[cluster]` and `[backend.ssh]` to what the SSH backend is told."""
+
+import os
+import secrets
+from signal import Signals
+
+from shunter.app.config.cluster import ClusterSection
+from shunter.app.config.live import SshHostSection, SshSection
+from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
+from shunter.errors import ConfigError
+from shunter.events.values.configuration_set import ConfigurationSet
+from shunter.events.values.ids import NodeName
+
+__all__ = ["access_of", "hosts_of", "ssh_settings"]
+
+
+def ssh_settings(
+    section: SshSection, cluster: ClusterSection, cluster_id: str, term: int
+) -> SshSettings:
+    """Return what the SSH backend is told for a term.
+
+    Raises:
+        ConfigError: a host is no server of the cluster, or has fewer GPU names than GPUs.
+    """
+    return SshSettings(
+        hosts=hosts_of(section, cluster),
+        access=access_of(section),
+        cluster_id=cluster_id,
+        term=term,
+        holder=secrets.token_hex(8),
+        root=os.path.abspath(section.root),  # noqa: PTH100 the path need not exist, nor be resolved
+        checkpoints=section.checkpoints,
+        gang_ports=(section.ports[0], section.ports[1] + 1),
+        connect_s=section.connect / 1e6,
+        keepalive_s=section.keepalive / 1e6,
+        call_s=section.call / 1e6,
+        launch_s=section.launch / 1e6,
+        simultaneous=section.simultaneous,
+        patrol_s=section.heartbeat / 1e6,
+        heartbeat_deadline_s=section.heartbeat_deadline / 1e6,
+        margin_s=section.margin / 1e6,
+        cooperative_s=section.cooperative / 1e6,
+        signal_s=section.signal / 1e6,
+        restart_s=section.restart / 1e6,
+        suspend_signal=Signals[section.suspend_signal].value,
+        grace_s=section.grace / 1e6,
+        sample_s=section.sample / 1e6,
+        output_bytes_max=section.output_mb << 20,
+    )
+
+
+def access_of(section: SshSection) -> SshAccess:
+    """Return whom we believe and who we are."""
+    return SshAccess(section.known_hosts, section.keys, section.agent, section.config)
+
+
+def hosts_of(section: SshSection, cluster: ClusterSection) -> tuple[SshHost, ...]:
+    """Return how each server of a cluster is reached.
+
+    Raises:
+        ConfigError: a host is no server of the cluster, or has fewer GPU names than GPUs.
+    """
+    servers = cluster.servers()
+    strange = sorted(section.hosts.keys() - {name for name, _ in servers})
+    if strange:
+        raise ConfigError(
+            f"backend.ssh.hosts.{strange[0]}: [cluster] has no server of that name: add it there, "
+            "or take the table out"
+        )
+    usual = SshHostSection()
+    return tuple(
+        _host(name, where, section.hosts.get(name, usual), section) for name, where in servers
+    )
+
+
+def _host(
+    name: NodeName, where: ConfigurationSet, own: SshHostSection, usual: SshSection
+) -> SshHost:
+    gpus = tuple(str(number) for number in range(where.gpus)) if own.gpus is None else own.gpus
+    if len(gpus) < where.gpus:
+        raise ConfigError(
+            f"backend.ssh.hosts.{name}.gpus names {len(gpus)} GPUs, and [cluster] gives it "
+            f"{where.gpus}: name them all"
+        )
+    cpus = tuple(range(where.cpus_milli // 1000)) if own.cpus is None else own.cpus
+    return SshHost(
+        name=name,
+        address=own.address or name,
+        gpus=gpus,
+        cpus=cpus,
+        port=own.port or usual.port,
+        user=own.user or usual.user,
+        base=own.base or usual.base,
+        python=own.python or usual.python,
+        gang_address=own.gang_address,
+        environment=own.environment,
+    )
