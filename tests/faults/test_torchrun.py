@@ -1,4 +1,4 @@
-"""torchrun under the real supervisor: a launcher between us and the ranks, which hides their codes."""
+"""torchrun under the real supervisor: a launcher between us and the ranks hides their codes."""
 
 import importlib.util
 import os
