@@ -4,8 +4,8 @@
 native/compile.py). A twin is used only while the source it was made from lies here unchanged, as
 with the interpreter's own `__pycache__`; otherwise, and wherever SHUNTER_PURE=1 is set, the source
 is imported. Both decide the same, bit for bit. Importing this module, as the package itself does
-before all others, lets imports find the twins. Training scripts import it too, with `shunter.train`,
-so Python 3.8 must be able to.
+before all others, lets imports find the twins. Training scripts import it too, with
+`shunter.train`, so Python 3.8 must be able to.
 """
 
 from __future__ import annotations
