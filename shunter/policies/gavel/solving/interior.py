@@ -17,7 +17,8 @@ the analytic centre of the optimal face where it ends, are those of the program 
 No large matrices are multiplied anywhere: numpy would hand them to threads.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import prod
 from typing import Protocol
 
 import numpy as np
@@ -59,7 +60,7 @@ class Factor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The numbers of a program: n, weights of fractions, c, d, b and κ.
+    """The numbers of a program: n, weights of fractions, c, d, b, κ and the GPU types.
 
     `ease` times its weight is what a fraction has in the barrier as long as the gap is wide:
     weights that differ by powers of ten make the way long.
@@ -71,6 +72,7 @@ class Terms:
     slope: Floats
     floor: Floats
     price: float
+    types: int
     ease: Floats | float = 1.0
 
 
@@ -97,47 +99,52 @@ class Form(Protocol):
 
 @dataclass(slots=True)
 class Point:
-    """Where the method stands: fractions and level, slacks, and the duals of both."""
+    """Where the method stands: fractions and level, slacks, and the duals of both.
 
-    x: Floats
+    All that is positive lies in two flat arrays, pair by pair, because most of the time goes into
+    calls of numpy: `primals` are fractions, then slacks, `duals` reduced costs, then duals. The
+    other arrays are parts of these.
+    """
+
+    primals: Floats
+    duals: Floats
     t: float
-    slack: Rows
-    dual: Rows
-    cost: Floats
+    shape: tuple[int, ...]
+    groups: int
+    x: Floats = field(init=False)
+    cost: Floats = field(init=False)
+    slack: Rows = field(init=False)
+    dual: Rows = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.x, self.slack = _parts(self.primals, self.shape, self.groups)
+        self.cost, self.dual = _parts(self.duals, self.shape, self.groups)
+
+    @classmethod
+    def of(cls, x: Floats, t: float, slack: Rows, dual: Rows, cost: Floats) -> "Point":
+        """Return the point with these parts."""
+        return cls(_joined(x, slack), _joined(cost, dual), t, x.shape, len(slack.rate))
 
     def gap(self, form: Form) -> float:
         """Return the weighted sum of all complementary products."""
-        slack, dual = self.slack, self.dual
-        jobs = slack.rate * dual.rate + slack.time * dual.time
-        types = (slack.gpus * dual.gpus).sum()
-        return float(
-            (form.terms.weights * self.x * self.cost).sum()
-            + (form.terms.counts * jobs).sum()
-            + types
-        )
+        return float((_weights(form.terms) * self.primals * self.duals).sum())
 
     def value(self, form: Form) -> float:
         """Return the objective."""
-        return float(
-            (form.terms.weights * form.terms.gain * self.x).sum() + form.terms.price * self.t
-        )
+        terms = form.terms
+        return float((terms.weights * terms.gain * self.x).sum() + terms.price * self.t)
 
-
-@dataclass(slots=True)
-class _Products:
-    """A number for each complementary pair."""
-
-    x: Floats
-    rows: Rows
+    def moved(self, step: "_Step", primal: float, dual: float) -> "Point":
+        """Return the point after so much of a step."""
+        primals, duals = self.primals + primal * step.primals, self.duals + dual * step.duals
+        return Point(primals, duals, self.t + primal * step.t, self.shape, self.groups)
 
 
 @dataclass(slots=True)
 class _Step:
-    x: Floats
+    primals: Floats
+    duals: Floats
     t: float
-    slack: Rows
-    dual: Rows
-    cost: Floats
 
 
 def follow(form: Form, point: Point, accuracy: float, scale: float = 0.0) -> Point:
@@ -147,10 +154,13 @@ def follow(form: Form, point: Point, accuracy: float, scale: float = 0.0) -> Poi
     where rounding ends the path early: what it is worth is for the caller to certify.
     """
     terms = form.terms
-    rows = float(2.0 * terms.counts.sum()) + len(point.slack.gpus)
+    weights = _weights(terms)
+    whole = float(weights.sum())
+    rows = whole - float(terms.weights.sum())
     best, best_gap, stalled = point, np.inf, 0
     for _ in range(_ROUNDS_MAX):
-        gap, value = point.gap(form), max(abs(point.value(form)), scale)
+        gap = float((weights * point.primals * point.duals).sum())
+        value = max(abs(point.value(form)), scale)
         if not np.isfinite(gap):
             break
         if gap < 0.9 * best_gap:
@@ -159,10 +169,10 @@ def follow(form: Form, point: Point, accuracy: float, scale: float = 0.0) -> Poi
             stalled += 1
         if gap <= accuracy * value or stalled == _STALLED:
             break
-        ease = terms.ease if gap > _WIDE * value else 1.0
-        mean = gap / (rows + float((terms.weights * ease).sum()))
+        eased = gap > _WIDE * value and not isinstance(terms.ease, float)
+        mean = gap / (rows + float((terms.weights * terms.ease).sum()) if eased else whole)
         least = 0.3 * mean * accuracy * value / gap  # below, rounding would blur the centre
-        following = _stepped(form, point, (mean, least), ease)
+        following = _stepped(form, point, _Aim(weights, gap, mean, least, eased))
         if following is None:
             break
         point = following
@@ -171,10 +181,10 @@ def follow(form: Form, point: Point, accuracy: float, scale: float = 0.0) -> Poi
 
 def centred(form: Form, point: Point) -> Point:
     """Return the point of the central path with the gap of another one near it."""
-    terms = form.terms
-    barrier = float(2.0 * terms.counts.sum() + terms.weights.sum()) + len(point.slack.gpus)
-    mean = point.gap(form) / barrier
-    best, least = point, _spread(form, point, mean)
+    weights = _weights(form.terms)
+    counts = weights > 0
+    mean = float((weights * point.primals * point.duals).sum() / weights.sum())
+    best, least = point, _spread(point, mean, counts)
     for _ in range(_CENTRINGS_MAX):
         if least <= _CENTRED:
             break
@@ -183,162 +193,126 @@ def centred(form: Form, point: Point) -> Point:
                 point = _towards(form, point, mean)
         except np.linalg.LinAlgError:
             break
-        spread = _spread(form, point, mean)
+        spread = _spread(point, mean, counts)
         if not np.isfinite(spread):
             break
         best, least = (point, spread) if spread < least else (best, least)
     return best
 
 
-def _stepped(
-    form: Form, point: Point, means: tuple[float, float], ease: Floats | float
-) -> Point | None:
+@dataclass(frozen=True, slots=True)
+class _Aim:
+    """The weights of all products, what they sum to, their mean, and the least one aimed at."""
+
+    weights: Floats
+    gap: float
+    mean: float
+    least: float
+    eased: bool
+
+
+def _stepped(form: Form, point: Point, aim: _Aim) -> Point | None:
     """Take a step; None where rounding has made the Newton system singular."""
     try:
         with np.errstate(all="ignore"):
-            return _advance(form, point, means, ease)
+            return _advance(form, point, aim)
     except np.linalg.LinAlgError:
         return None
 
 
 def _towards(form: Form, point: Point, mean: float) -> Point:
     """Take one Newton step to where all products are the mean."""
-    slack, dual = point.slack, point.dual
-    ratio = Rows(slack.rate / dual.rate, slack.time / dual.time, slack.gpus / dual.gpus)
-    newton = _Newton(form, point, form.factor(point.x / point.cost, ratio))
-    rate, time, gpus = slack.rate * dual.rate, slack.time * dual.time, slack.gpus * dual.gpus
-    wanted = Rows(mean - rate, mean - time, mean - gpus)
-    step = newton.step(_Products(mean - point.x * point.cost, wanted))
-    primal, both = _lengths(point, step)
-    return _moved(point, step, min(1.0, _STEP * primal), min(1.0, _STEP * both))
+    step = _Newton(form, point).step(mean - point.primals * point.duals)
+    primal, both = _length(point.primals, step.primals), _length(point.duals, step.duals)
+    return point.moved(step, min(1.0, _STEP * primal), min(1.0, _STEP * both))
 
 
-def _spread(form: Form, point: Point, mean: float) -> float:
+def _spread(point: Point, mean: float, counts: NDArray[np.bool_]) -> float:
     """Return how far the worst product is from the mean, as a part of it."""
-    slack, dual, terms = point.slack, point.dual, form.terms
-    parts = (
-        np.where(terms.weights > 0, point.x * point.cost, mean),
-        slack.rate * dual.rate,
-        slack.time * dual.time,
-        slack.gpus * dual.gpus,
-    )
-    return max(float(np.abs(part / mean - 1.0).max()) for part in parts)
+    products = point.primals * point.duals
+    return float(np.abs(np.where(counts, products, mean) / mean - 1.0).max())
 
 
-def _advance(form: Form, point: Point, means: tuple[float, float], ease: Floats | float) -> Point:
+def _advance(form: Form, point: Point, aim: _Aim) -> Point:
     """Take one step of Mehrotra's method, from a mean product towards the least one."""
-    mean, least = means
-    x, slack, dual, cost = point.x, point.slack, point.dual, point.cost
-    ratio = Rows(slack.rate / dual.rate, slack.time / dual.time, slack.gpus / dual.gpus)
-    newton = _Newton(form, point, form.factor(x / cost, ratio))
-    rate, time, gpus = slack.rate * dual.rate, slack.time * dual.time, slack.gpus * dual.gpus
-    guess = newton.step(_Products(-x * cost, Rows(-rate, -time, -gpus)))
-    primal, both = _lengths(point, guess)
-    reached = _moved(point, guess, min(1.0, primal), min(1.0, both)).gap(form) / point.gap(form)
-    aim, most = max(least, mean * min(max(reached, 0.0), 1.0) ** 3), _BEND * mean
-
-    def wanted(now: Floats, left: Floats, right: Floats, weight: Floats | float = 1.0) -> Floats:
-        bend = np.minimum(np.maximum(left * right, -most), most)
-        products: Floats = aim * weight - now - bend
-        return products
-
-    s, w = guess.slack, guess.dual
-    step = newton.step(
-        _Products(
-            wanted(x * cost, guess.x, guess.cost, ease),
-            Rows(
-                wanted(rate, s.rate, w.rate),
-                wanted(time, s.time, w.time),
-                wanted(gpus, s.gpus, w.gpus),
-            ),
-        )
-    )
-    primal, both = _lengths(point, step)
-    return _moved(point, step, min(1.0, _STEP * primal), min(1.0, _STEP * both))
+    primals, duals = point.primals, point.duals
+    products = primals * duals
+    newton = _Newton(form, point)
+    guess = newton.step(-products)
+    primal = min(1.0, _length(primals, guess.primals))
+    both = min(1.0, _length(duals, guess.duals))
+    there = (primals + primal * guess.primals) * (duals + both * guess.duals)
+    reached = float((aim.weights * there).sum()) / aim.gap
+    target = max(aim.least, aim.mean * min(max(reached, 0.0), 1.0) ** 3)
+    most = _BEND * aim.mean
+    bend = np.minimum(np.maximum(guess.primals * guess.duals, -most), most)
+    wanted = -products - bend
+    if aim.eased:
+        terms = form.terms
+        fractions = terms.weights.size
+        wanted[:fractions] += target * np.broadcast_to(terms.ease, terms.weights.shape).reshape(-1)
+        wanted[fractions:] += target
+    else:
+        wanted += target
+    step = newton.step(wanted)
+    primal, both = _length(primals, step.primals), _length(duals, step.duals)
+    return point.moved(step, min(1.0, _STEP * primal), min(1.0, _STEP * both))
 
 
 class _Newton:
     """The Newton system at a point, for any products that are wanted."""
 
-    def __init__(self, form: Form, point: Point, factor: Factor) -> None:
+    def __init__(self, form: Form, point: Point) -> None:
         self.form = form
         self.point = point
-        self.factor = factor
-        rows, slack, dual = form.rows(point.x), point.slack, point.dual
+        terms, slack, dual = form.terms, point.slack, point.dual
+        ratio, self.rows_from = point.primals / point.duals, point.x.size
+        scale, apart = _parts(ratio, point.shape, point.groups)
+        self.factor = form.factor(scale, apart)
+        rows = form.rows(point.x)
         self.missed = Rows(
-            rows.rate - slack.rate - form.terms.slope * point.t - form.terms.floor,
+            rows.rate - slack.rate - terms.slope * point.t - terms.floor,
             rows.time + slack.time - 1.0,
             rows.gpus + slack.gpus - 1.0,
         )
-        self.missed_cost = form.columns(dual) - form.terms.gain - point.cost
-        self.missed_level = form.terms.price - float(
-            (form.terms.counts * form.terms.slope * dual.rate).sum()
-        )
+        self.missed_cost = form.columns(dual) - terms.gain - point.cost
+        self.missed_level = terms.price - float((terms.counts * terms.slope * dual.rate).sum())
 
-    def step(self, wanted: _Products) -> _Step:
+    def step(self, wanted: Floats) -> _Step:
         """Return the step on which the products become the wanted ones, to first order."""
-        point, missed = self.point, self.missed
-        x, slack, dual = point.x, point.slack, point.dual
-        rate, time, gpus = wanted.rows.rate, wanted.rows.time, wanted.rows.gpus
-        force = wanted.x / x - self.missed_cost
+        point, missed, start = self.point, self.missed, self.rows_from
+        force = wanted[:start].reshape(point.shape) / point.x - self.missed_cost
+        pushed = wanted[start:] / point.duals[start:]
+        groups = point.groups
         right = Rows(
-            rate / dual.rate - missed.rate,
-            -time / dual.time - missed.time,
-            -gpus / dual.gpus - missed.gpus,
+            pushed[:groups] - missed.rate,
+            -pushed[groups : 2 * groups] - missed.time,
+            -pushed[2 * groups :] - missed.gpus,
         )
-        moved, duals, t = self.factor.solve(force, right, self.missed_level)
-        cost_step = self.form.columns(duals) + self.missed_cost
-        return _Step(
-            moved,
-            t,
-            Rows(
-                (rate - slack.rate * duals.rate) / dual.rate,
-                (time - slack.time * duals.time) / dual.time,
-                (gpus - slack.gpus * duals.gpus) / dual.gpus,
-            ),
-            duals,
-            cost_step,
-        )
+        moved, rows, t = self.factor.solve(force, right, self.missed_level)
+        duals = _joined(self.form.columns(rows) + self.missed_cost, rows)
+        slacks = pushed - point.primals[start:] * duals[start:] / point.duals[start:]
+        return _Step(np.concatenate((moved.reshape(-1), slacks)), duals, t)
 
 
-def _lengths(point: Point, step: _Step) -> tuple[float, float]:
-    """Return how far fractions and slacks, and how far the duals, can go."""
-    slack, dual = point.slack, point.dual
-    primal = min(
-        _length(point.x, step.x),
-        _length(slack.rate, step.slack.rate),
-        _length(slack.time, step.slack.time),
-        _length(slack.gpus, step.slack.gpus),
-    )
-    both = min(
-        _length(point.cost, step.cost),
-        _length(dual.rate, step.dual.rate),
-        _length(dual.time, step.dual.time),
-        _length(dual.gpus, step.dual.gpus),
-    )
-    return primal, both
+def _weights(terms: Terms) -> Floats:
+    """Return the weight of each complementary pair, in the order of a point."""
+    fractions = terms.weights.reshape(-1)
+    return np.concatenate((fractions, terms.counts, terms.counts, np.ones(terms.types)))
+
+
+def _parts(values: Floats, shape: tuple[int, ...], groups: int) -> tuple[Floats, Rows]:
+    """Return the parts of a flat array that belong to fractions and to rows."""
+    start = prod(shape)
+    fractions, rows = values[:start].reshape(shape), values[start:]
+    return fractions, Rows(rows[:groups], rows[groups : 2 * groups], rows[2 * groups :])
+
+
+def _joined(fractions: Floats, rows: Rows) -> Floats:
+    return np.concatenate((fractions.reshape(-1), rows.rate, rows.time, rows.gpus))
 
 
 def _length(values: Floats, change: Floats) -> float:
     """Return how many times a change leaves the values positive."""
-    worst = float((change / values).min(initial=0.0))
+    worst = float((change / values).min())
     return -1.0 / worst if worst < 0 else np.inf
-
-
-def _moved(point: Point, step: _Step, primal: float, dual: float) -> Point:
-    s, w = point.slack, point.dual
-    return Point(
-        point.x + primal * step.x,
-        point.t + primal * step.t,
-        Rows(
-            s.rate + primal * step.slack.rate,
-            s.time + primal * step.slack.time,
-            s.gpus + primal * step.slack.gpus,
-        ),
-        Rows(
-            w.rate + dual * step.dual.rate,
-            w.time + dual * step.dual.time,
-            w.gpus + dual * step.dual.gpus,
-        ),
-        point.cost + dual * step.cost,
-    )

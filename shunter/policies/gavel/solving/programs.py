@@ -75,7 +75,8 @@ class Program:
         usable = _usable(groups, groups.rates).T.astype(np.float64)
         # A gain of −1 gives what has no part a cost of 1, and no weight.
         gain = np.where(usable > 0, rates * asked.value[:, None], -1.0)
-        terms = Terms(counts, counts * usable, gain, asked.slope, asked.floor, asked.price)
+        types = len(groups.capacity)
+        terms = Terms(counts, counts * usable, gain, asked.slope, asked.floor, asked.price, types)
         share = usable * groups.gangs / np.maximum(groups.capacity, _LEAST)[:, None]
         nowhere = np.zeros(0, np.intp)
         form = Blocks(rates * asked.per_step * usable, share, usable, terms)
@@ -105,6 +106,7 @@ class Program:
             asked.slope,
             asked.floor,
             asked.price,
+            types,
             np.minimum(counts[first], counts[second]) / weights,
         )
         form = Couples(
@@ -167,7 +169,7 @@ class Program:
         cost = form.columns(dual) - terms.gain
         dual.time = dual.time + max(0.0, -float(cost.min())) + 0.3 * mean / float(np.median(x))
         cost = form.columns(dual) - terms.gain
-        return Point(x, level, slack, dual, cost)
+        return Point.of(x, level, slack, dual, cost)
 
     def bound(self, dual: Rows) -> float:
         """Return what no fractions can beat: weak duality, whatever the duals are worth."""
