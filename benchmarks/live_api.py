@@ -3,9 +3,9 @@
     python benchmarks/live_api.py [--queued 10000] [--best-of 5]
 
 `queue_s` and `queue_json_s` are whole processes of the command line, from their start to their end,
-with all jobs in what is printed; `screen_s` is the one request behind the first 200 rows. `answer_s`
-is the daemon's answer to a small request, `submit_s` that to a submission, durable, over a
-connection that is open: the medians. `rss_mib` is what the daemon occupies. Prints JSON.
+with all jobs in what is printed; `screen_s` is the one request behind the first 200 rows.
+`answer_s` is the daemon's answer to a small request, `submit_s` that to a submission, durable, over
+a connection that is open: the medians. `rss_mib` is what the daemon occupies. Prints JSON.
 """
 
 import argparse

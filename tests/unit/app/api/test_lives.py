@@ -1,0 +1,137 @@
+from shunter.app.api.documents.lives import Life, life_of
+from shunter.core.state import Outcome
+from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.execution import (
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    CheckpointSaved,
+    GpusReleased,
+    JobSuspended,
+    LaunchFailed,
+    SuspendAcknowledged,
+    SuspendEscalated,
+)
+from shunter.events.facts.jobs import JobFailed, JobFinished, JobRejected, JobSubmitted
+from shunter.events.kinds import Event
+from shunter.events.values.allocation import NOTHING, Allocation, Share
+from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.job_spec import JobSpec, SuspendMode
+from shunter.events.values.reasons import Because, Reason
+
+JOB = JobId("j1")
+RULE = Because("las")
+
+
+def on(node: str) -> Allocation:
+    return Allocation((Share(NodeName(node), 0b11),))
+
+
+def life(*events: Event) -> Life:
+    found = life_of([JobSubmitted(0, JOB, JobSpec(gpus=2)), *events])
+    assert found is not None
+    return found
+
+
+def test_job_that_was_never_submitted_has_no_life() -> None:
+    assert life_of([AttemptStarted(1, JOB, 1)]) is None
+
+
+def test_suspended_attempt_tells_every_step_with_its_instant() -> None:
+    found = life(
+        AllocationChanged(1, JOB, on("a"), RULE),
+        AttemptStarted(2, JOB, 1),
+        AllocationChanged(10, JOB, NOTHING, RULE),
+        SuspendAcknowledged(11, JOB, 1),
+        SuspendEscalated(12, JOB, 1, SuspendMode.signal),
+        CheckpointSaved(13, JOB, 1, "c", step=40),
+        JobSuspended(14, JOB, 1),
+        GpusReleased(15, JOB, 1),
+        AllocationChanged(20, JOB, on("b"), RULE),
+        AttemptStarted(21, JOB, 2, resumed_from="c"),
+    )
+    first, second = (one.document(str) for one in found.attempts)
+    assert first == {
+        "attempt": 1,
+        "where": "a[0-1]",
+        "granted_at": "1",
+        "rule": "las",
+        "started_at": "2",
+        "resumed_from": "",
+        "suspend_asked_at": "10",
+        "acknowledged_at": "11",
+        "escalated_to": ["signal"],
+        "saved_at": "13",
+        "step": 40,
+        "ended_at": "14",
+        "ended_by": "suspended",
+        "exit_code": None,
+        "released_at": "15",
+        "suspend_s": 5e-6,
+    }
+    assert (second["where"], second["resumed_from"], second["suspend_s"]) == ("b[0-1]", "c", None)
+
+
+def test_moved_job_is_asked_to_leave_by_its_next_grant() -> None:
+    found = life(
+        AllocationChanged(1, JOB, on("a"), RULE),
+        AttemptStarted(2, JOB, 1),
+        AllocationChanged(5, JOB, on("b"), RULE),
+        JobSuspended(6, JOB, 1),
+        GpusReleased(7, JOB, 1),
+        AttemptStarted(8, JOB, 2),
+    )
+    assert [(one.where, one.asked_us) for one in found.attempts] == [
+        ("a[0-1]", 5),
+        ("b[0-1]", None),
+    ]
+
+
+def test_attempt_asked_to_leave_before_it_began_knows_when() -> None:
+    found = life(
+        AllocationChanged(1, JOB, on("a"), RULE),
+        AllocationChanged(2, JOB, NOTHING, RULE),
+        AttemptStarted(3, JOB, 1),
+        JobSuspended(4, JOB, 1),
+        GpusReleased(5, JOB, 1),
+    )
+    assert [one.asked_us for one in found.attempts] == [2]
+
+
+def test_attempt_that_is_launched_and_not_yet_seen_is_told() -> None:
+    found = life(AllocationChanged(1, JOB, on("a"), RULE))
+    assert found.attempts == []
+    assert [(one.number, one.where) for one in found.upto(1)] == [(1, "a[0-1]")]
+
+
+def test_lost_and_failed_attempts_say_why() -> None:
+    found = life(
+        AllocationChanged(1, JOB, on("a"), RULE),
+        LaunchFailed(2, JOB, 1, "no such program"),
+        AllocationChanged(3, JOB, on("a"), RULE),
+        AttemptStarted(4, JOB, 2),
+        AttemptLost(5, JOB, 2, "supervisor"),
+    )
+    assert [one.ended_by for one in found.attempts] == [
+        "not launched: no such program",
+        "lost: supervisor",
+    ]
+
+
+def test_end_says_outcome_code_and_time_run() -> None:
+    found = life(
+        AllocationChanged(1, JOB, on("a"), RULE),
+        AttemptStarted(1_000_000, JOB, 1),
+        AttemptEnded(3_500_000, JOB, 1, 7),
+        GpusReleased(3_500_000, JOB, 1),
+        JobFailed(3_500_000, JOB, "exit", 7),
+    )
+    row = found.row(str)
+    assert (row["state"], row["exit_code"], row["run_s"], row["attempts"]) == ("failed", 7, 2.5, 1)
+
+
+def test_each_way_to_end_has_its_outcome() -> None:
+    assert life(JobFinished(1, JOB)).outcome is Outcome.finished
+    assert life(JobFailed(1, JOB, "timeout")).outcome is Outcome.timeout
+    rejected = life(JobRejected(1, JOB, Reason.infeasible, 9, 4, "too wide"))
+    assert (rejected.outcome, rejected.cause) == (Outcome.rejected, "infeasible: too wide")

@@ -1,0 +1,37 @@
+from typing import Any
+
+import pytest
+
+from shunter.app.api.models.submission import ArrayBody, SubmitBody
+from shunter.app.api.submissions import ARRAY_INDEX, array_of, submission_of
+from shunter.errors import UsageError
+
+
+def body(**fields: Any) -> SubmitBody:
+    return SubmitBody(command=("echo", "hunter2 x"), **fields)
+
+
+def test_units_of_the_body_become_those_of_the_core() -> None:
+    found = submission_of(body(cpus=1.5, memory_mb=2, time_limit_s=0.25), "k")
+    assert (found.cpus_milli, found.memory_mb, found.time_limit_us) == (1500, 2, 250_000)
+    assert found.key == "k"
+
+
+def test_secret_is_taken_out_of_the_command() -> None:
+    found = submission_of(body(environment={"T": "hunter2"}, secrets=("T",)), "")
+    assert found.command == ("echo", "{secret:T} x")
+    assert found.environment == {"T": "hunter2"}
+
+
+def test_short_secret_would_be_found_everywhere() -> None:
+    with pytest.raises(UsageError) as caught:
+        submission_of(body(environment={"T": "x"}, secrets=("T",)), "")
+    assert "4 or more" in str(caught.value)
+
+
+def test_tasks_of_an_array_differ_in_index_name_and_key() -> None:
+    request = submission_of(body(name="sweep", environment={"A": "1"}), "k")
+    found = array_of(request, ArrayBody(first=2, last=6, step=2))
+    assert [task.array_index for task in found] == [2, 4, 6]
+    assert [(task.name, task.key) for task in found[:2]] == [("sweep/2", "k/2"), ("sweep/4", "k/4")]
+    assert found[2].environment == {"A": "1", ARRAY_INDEX: "6"}

@@ -1,0 +1,77 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shunter.app.cli.live.queue import _print
+from shunter.app.cli.live.reasons import CLAUSES, clause
+from shunter.app.cli.live.tables import age, print_rows, printable
+from shunter.app.cli.output import Column
+from shunter.events.values.reasons import Reason
+
+NOW = datetime(2026, 11, 21, 18, tzinfo=UTC)
+
+
+def row(number: int, reason: str | None = None) -> dict[str, object]:
+    why = {"name": reason, "needed": 2, "free": 1, "blockers": ["j1"], "detail": ""}
+    return {
+        "id": f"j{number}",
+        "name": "sweep",
+        "user": "ana",
+        "gpus": 2,
+        "state": "waiting" if reason else "running",
+        "since_at": NOW.isoformat(),
+        "where": "",
+        "reason": why if reason else None,
+    }
+
+
+def test_every_reason_of_the_log_has_words() -> None:
+    assert set(CLAUSES) == {reason.value for reason in Reason}
+
+
+def test_clause_names_numbers_and_a_few_blockers() -> None:
+    blockers = [f"j{number}" for number in range(6)]
+    found = clause(
+        {"name": "no_capacity", "needed": 8, "free": 3, "blockers": blockers, "detail": "x"}
+    )
+    assert found == (
+        "too few GPUs are free; needs 8, 3 free; held back by j0, j1, j2, j3 and 2 more; x"
+    )
+
+
+@pytest.mark.parametrize(
+    ("passed", "expected"),
+    [
+        (timedelta(seconds=5), "00:00:05"),
+        (timedelta(hours=2, minutes=11, seconds=9), "02:11:09"),
+        (timedelta(days=3, hours=2, minutes=11), "3d 02:11"),
+        (timedelta(seconds=-5), "00:00:00"),
+    ],
+)
+def test_age_is_short_and_never_negative(passed: timedelta, expected: str) -> None:
+    assert age((NOW - passed).isoformat(), NOW) == expected
+
+
+def test_text_of_others_moves_no_cursor() -> None:
+    assert printable("a\x1b[31mb\nc\u202e") == "a?[31mb?c?"
+    assert len(printable("x" * 500)) == 60
+
+
+def test_columns_are_as_wide_as_they_must_be(capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows(["NAME", Column("N", is_number=True)], [["a", "1"], ["long one", "20"]])
+    assert capsys.readouterr().out == "NAME       N\na          1\nlong one  20\n"
+
+
+def test_what_is_not_shown_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    found = {
+        "now": NOW.isoformat(),
+        "total": 1200,
+        "states": {"running": 1, "waiting": 1199},
+        "jobs": [row(1), row(2, "no_capacity")],
+    }
+    _print(found, explain=True)
+    printed = capsys.readouterr()
+    assert printed.err == "1,200 jobs: 1 running, 1,199 waiting; 1,198 more are not shown\n"
+    assert printed.out.splitlines()[-1] == (
+        "j2: too few GPUs are free; needs 2, 1 free; held back by j1"
+    )

@@ -1,0 +1,99 @@
+from collections.abc import Callable
+
+import pytest
+
+from shunter.app.cli.live.submitting.quantities import (
+    array_of,
+    dependency_of,
+    memory_mb,
+    seconds,
+    since_s,
+)
+from shunter.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("90s", 90),
+        ("1h30m", 5400),
+        ("1.5h", 5400),
+        ("2d", 172_800),
+        ("1w", 604_800),
+        ("250ms", 0.25),
+        ("12:00:00", 43_200),
+        ("1-12:30:15", 131_415),
+    ],
+)
+def test_duration_is_read(text: str, expected: float) -> None:
+    assert seconds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "60", "1h 30", "-5m", "5 minutes", "1:00", "00:70:00", "h"])
+def test_what_is_no_duration_says_how_one_is_written(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        seconds(text)
+    assert "90s" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("512M", 512),
+        ("16G", 16_000),
+        ("16g", 16_000),
+        ("16GB", 16_000),
+        ("16Gi", 16_384),
+        ("1.5T", 1_500_000),
+        ("0.5M", 1),
+    ],
+)
+def test_size_is_read_as_configs_count(text: str, expected: int) -> None:
+    assert memory_mb(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0-99", (0, 99, 1, None)),
+        ("0-99%8", (0, 99, 1, 8)),
+        ("1-9:2%1", (1, 9, 2, 1)),
+        ("7", (7, 7, 1, None)),
+    ],
+)
+def test_array_is_read(text: str, expected: tuple[int, int, int, int | None]) -> None:
+    assert array_of(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("j12", ("j12", "ok")), ("j12:ok", ("j12", "ok")), ("j12:any", ("j12", "any"))],
+)
+def test_dependency_is_read(text: str, expected: tuple[str, str]) -> None:
+    assert dependency_of(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (memory_mb, "16"),
+        (memory_mb, "-1G"),
+        (memory_mb, "1E"),
+        (array_of, "5-1"),
+        (array_of, "0-9%0"),
+        (array_of, "0-9:0"),
+        (array_of, "a-b"),
+        (dependency_of, "j12:sometimes"),
+        (dependency_of, "../j12"),
+        (dependency_of, ""),
+    ],
+)
+def test_what_cannot_be_read_is_shown(read: Callable[[str], object], text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read(text)
+    assert repr(text) in str(caught.value)
+
+
+def test_since_is_a_duration_or_left_to_the_daemon() -> None:
+    assert since_s("10m") == 600
+    assert since_s("2026-11-19T18:00:00+00:00") is None

@@ -1,0 +1,103 @@
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from shunter.client.asks import act, error_of, read, submission, token_from, value_of
+from shunter.client.following import Followed, Lines
+from shunter.client.handles import worth_of
+from shunter.errors import (
+    JobFailedError,
+    NotFoundError,
+    RefusedError,
+    ShunterError,
+    UnreachableError,
+    UsageError,
+)
+
+
+def test_id_cannot_leave_its_place_in_the_path() -> None:
+    assert read("/jobs/{}/logs", "../../etc").path == "/api/v1/jobs/..%2F..%2Fetc/logs"
+    assert act("/jobs/{}/cancel", "a?b#c").path == "/api/v1/jobs/a%3Fb%23c/cancel"
+
+
+def test_parameters_that_say_nothing_are_left_out() -> None:
+    assert read("/jobs", user=None, limit=0, follow=True).params == {"limit": "0", "follow": "true"}
+
+
+def test_submission_says_what_it_was_told_and_its_key() -> None:
+    ask = submission(
+        ["echo"], {"gpus": 2, "after": ["j1", ("j2", "any")], "array": (0, 9, 1, 3)}, "k"
+    )
+    assert ask.headers["Idempotency-Key"] == "k"
+    assert orjson.loads(ask.body or b"") == {
+        "gpus": 2,
+        "command": ["echo"],
+        "environment": {},
+        "depends_on": [{"job_id": "j1", "when": "ok"}, {"job_id": "j2", "when": "any"}],
+        "array": {"first": 0, "last": 9, "step": 1, "at_once": 3},
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("usage", UsageError),
+        ("too_large", UsageError),
+        ("unauthenticated", RefusedError),
+        ("refused", RefusedError),
+        ("not_found", NotFoundError),
+        ("unavailable", UnreachableError),
+        ("failed", ShunterError),
+        ("of the future", ShunterError),
+    ],
+)
+def test_problem_is_the_error_it_was(code: str, kind: type[ShunterError]) -> None:
+    content = orjson.dumps({"error": {"code": code, "message": "m", "faults": ["f"]}})
+    error = error_of(400, content)
+    assert (type(error), str(error)) == (kind, "m\nf")
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>", b"[]", b'{"error": 5}', b'{"error": {}}'])
+def test_what_is_no_daemon_is_unreachable(content: bytes) -> None:
+    assert isinstance(error_of(502, content), UnreachableError)
+
+
+@pytest.mark.parametrize("content", [b"<html>", b"[]"])
+def test_answer_of_something_else_is_no_document(content: bytes) -> None:
+    with pytest.raises(UnreachableError):
+        value_of(200, content)
+
+
+def test_token_comes_from_the_environment_or_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("# mine\nsecret ana\n", encoding="utf-8")
+    assert token_from({"SHUNTER_TOKEN": "t", "SHUNTER_TOKEN_FILE": str(path)}) == "t"
+    assert token_from({"SHUNTER_TOKEN_FILE": str(path)}) == "secret"
+    assert token_from({}) is None
+    with pytest.raises(UsageError):
+        token_from({"SHUNTER_TOKEN_FILE": str(tmp_path / "none")})
+
+
+def test_stream_is_put_together_line_by_line() -> None:
+    text = 'retry: 1000\n\n: still there\n\nid: 7\nevent: JobFinished\ndata: {"a":\ndata: 1}\n\n'
+    lines = Lines()
+    found = [event for line in text.split("\n") for event in lines.take(line)]
+    assert found == [Followed(7, "JobFinished", {"a": 1})]
+
+
+def ended(state: str, code: int | None = None) -> dict[str, Any]:
+    return {"id": "j1", "state": state, "cause": "exit", "exit_code": code}
+
+
+def test_worth_of_an_end_is_a_code_or_an_error() -> None:
+    from concurrent.futures import CancelledError
+
+    assert worth_of(ended("finished", 0)) == 0
+    with pytest.raises(CancelledError):
+        worth_of(ended("cancelled"))
+    for state in ("failed", "timeout", "rejected"):
+        with pytest.raises(JobFailedError) as caught:
+            worth_of(ended(state, 7))
+        assert caught.value.exit_status == 7
