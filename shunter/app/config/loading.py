@@ -25,6 +25,7 @@ from shunter.app.config.layers import (
 from shunter.app.config.model import Config
 from shunter.app.config.policies import did_you_mean, find_policy, policy_names
 from shunter.app.config.policy import SkewSection
+from shunter.app.config.workload import ONE_OF
 from shunter.core.throughputs import ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
@@ -142,7 +143,7 @@ def check_layers(layers: Layers, known: LoadedConfig | None = None) -> LoadedCon
         config = Config.model_validate_json(_json(tree))
     except ValidationError as error:
         faults += faults_of(error, Config, tree)
-    faults += _lacking_jobs(tree)
+    faults += _lacking_jobs(tree, config)
     params = _checked_params(tree, faults)
     read = known.tables if known is not None else {}
     tables = {**read, **_skew_table(config, read, faults)}
@@ -152,13 +153,17 @@ def check_layers(layers: Layers, known: LoadedConfig | None = None) -> LoadedCon
     return LoadedConfig(config, params, layers, tables, throughput_file)
 
 
-def _lacking_jobs(tree: Mapping[str, Any]) -> list[Fault]:
+def _lacking_jobs(tree: Mapping[str, Any], config: Config | None) -> list[Fault]:
     """Return what is wrong where a simulation has no jobs; a live cluster needs none."""
     backend = tree.get("backend")
     kind = backend.get("kind", "simulated") if isinstance(backend, dict) else "simulated"
-    if "workload" in tree or kind != "simulated":
+    if kind != "simulated":
         return []
-    return [Fault(("workload",), "missing; expected the jobs")]
+    if "workload" not in tree:
+        return [Fault(("workload",), "missing; expected the jobs")]
+    if config is not None and not config.workload.has_jobs:
+        return [Fault(("workload",), ONE_OF)]
+    return []
 
 
 def _with_cluster_file(layers: Layers, faults: list[Fault]) -> Layers:

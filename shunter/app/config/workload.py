@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from shunter.app.config.section import Positive, Section, Share
 
-__all__ = ["NO_WORKLOAD", "EndsSection", "GenerateSection", "WorkloadSection"]
+__all__ = ["NO_WORKLOAD", "ONE_OF", "EndsSection", "GenerateSection", "WorkloadSection"]
 
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Row = Annotated[int, Field(ge=0)]
@@ -81,8 +81,11 @@ class GenerateSection(Section):
         return document
 
 
+ONE_OF = "expected either trace = 'FILE' or a table [workload.generate]"
+
+
 class WorkloadSection(Section):
-    """Either a trace or generated jobs."""
+    """Either a trace or generated jobs; a live cluster needs neither."""
 
     trace: str | None = Field(default=None, min_length=1, description="a trace file")
     format: FormatName | None = Field(
@@ -107,10 +110,16 @@ class WorkloadSection(Section):
     )
     generate: GenerateSection | None = Field(default=None, description="make jobs up instead")
 
+    @property
+    def has_jobs(self) -> bool:
+        """Whether it names jobs, in one way."""
+        return (self.trace is None) != (self.generate is None)
+
     @model_validator(mode="after")
     def _is_one(self) -> Self:
-        if (self.trace is None) == (self.generate is None):
-            raise ValueError("expected either trace = 'FILE' or a table [workload.generate]")
+        is_none = self.trace is None and self.generate is None
+        if (is_none and self.throughputs is None) or not (is_none or self.has_jobs):
+            raise ValueError(ONE_OF)
         if self.generate is not None and (self.format or self.rows or self.options):
             raise ValueError(
                 "format, rows and options choose from a trace, not from generated jobs"

@@ -30,6 +30,7 @@ from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import open_log, read_log
 from shunter.events.values.ids import NodeName, QueueName
+from shunter.workloads.throughputs import compact_form
 
 __all__ = ["open_site"]
 
@@ -118,7 +119,9 @@ def _opening(
 
 def _record(loaded: LoadedConfig, identity: Identity) -> str:
     """Return the recorded config, which also says when time began."""
-    document = json.loads(record_of(loaded, instant=False, workload={}))
+    table = loaded.throughputs
+    workload = {} if table is None else {"throughputs": compact_form(table)}
+    document = json.loads(record_of(loaded, instant=False, workload=workload))
     document["origin"] = identity.origin.isoformat()
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 

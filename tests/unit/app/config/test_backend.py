@@ -15,12 +15,25 @@ LOCAL = {"kind": "local", "local": {"root": "/srv/shunter"}}
 
 
 def live(backend: Any = LOCAL, url: str = "log.db", **sections: Any) -> LoadedConfig:
-    tree = {"cluster": {"nodes": NODES}, "backend": backend, "log": {"url": url}, **sections}
+    tree = {"cluster": {"nodes": NODES}, "backend": backend, "log": {"url": url}} | sections
     return make_config(tree)
 
 
 def test_live_cluster_needs_no_workload() -> None:
     assert live().config.backend.is_live
+
+
+def test_live_cluster_may_have_a_table_of_throughputs() -> None:
+    nodes = [{"name": "n0", "gpus": 4, "type": "v100"}]
+    loaded = live(cluster={"nodes": nodes}, workload={"throughputs": "builtin:gavel"})
+    assert loaded.throughputs is not None
+
+
+def test_table_of_throughputs_alone_is_no_workload_of_a_simulation() -> None:
+    nodes = [{"name": "n0", "gpus": 4, "type": "v100"}]
+    tree = {"cluster": {"nodes": nodes}, "workload": {"throughputs": "builtin:gavel"}}
+    with pytest.raises(ConfigError, match="workload: expected either trace"):
+        make_config(tree)
 
 
 def test_simulated_cluster_needs_one() -> None:
