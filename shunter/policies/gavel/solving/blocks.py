@@ -7,7 +7,7 @@ sums are written as sums of products of differences, which stay exact where frac
 fixed; the work is O(groups · types²) a step.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
@@ -17,21 +17,43 @@ from shunter.policies.gavel.solving.interior import Floats, Rows, Terms
 __all__ = ["BlockFactor", "Blocks"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Blocks:
     """A program over fractions of shape (GPU types, groups).
 
     `rate` is a and `share` is s. Where `usable` is 0, so are they: the fraction has no part.
+    The rest is what every step needs of these: n s, n d, n s s', the squares and the products of
+    a, their differences, and the products of the differences to each third type.
     """
 
     rate: Floats
     share: Floats
     usable: Floats
     terms: Terms
+    used: Floats = field(init=False)
+    sloped: Floats = field(init=False)
+    used_share: Floats = field(init=False)
+    squares: Floats = field(init=False)
+    products: dict[tuple[int, int], Floats] = field(init=False)
+    apart: Floats = field(init=False)
+    thirds: dict[tuple[int, int], list[tuple[int, Floats]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        rate, types = self.rate, range(len(self.rate))
+        self.used = self.terms.counts * self.share
+        self.sloped = self.terms.counts * self.terms.slope
+        self.used_share = self.used[:, None] * self.share
+        self.squares = rate * rate
+        self.apart = rate[:, None] - rate
+        self.products = {(j, k): rate[j] * rate[k] for j, k in combinations(types, 2)}
+        self.thirds = {
+            (j, k): [(i, self.apart[i, j] * self.apart[i, k]) for i in types if i not in {j, k}]
+            for j, k in self.products
+        }
 
     def rows(self, x: Floats) -> Rows:
         """Return throughput, time and GPUs taken by fractions."""
-        gpus = (self.terms.counts * self.share * x).sum(axis=1)
+        gpus = (self.used * x).sum(axis=1)
         return Rows((self.rate * x).sum(axis=0), (self.usable * x).sum(axis=0), gpus)
 
     def columns(self, dual: Rows) -> Floats:
@@ -54,59 +76,49 @@ class BlockFactor:
         rate, terms = form.rate, form.terms
         self.form, self.scale = form, scale
         self.freest, self.every = scale.argmax(axis=0), np.arange(scale.shape[1])
-        self.used = terms.counts * form.share
         weighted = rate * scale
         ones, mixed = scale.sum(axis=0), weighted.sum(axis=0)
         squares = (rate * weighted).sum(axis=0)
-        inverse = self._invert(ones, squares, ratio)
+        inverse = self._invert(weighted, ones, squares, ratio)
         self.rate_rate = (ones + ratio.time) * inverse
         self.rate_time = mixed * inverse
         self.time_time = (squares + ratio.rate) * inverse
-        self.pull = (self.used * self.lift * terms.slope).sum(axis=1)
-        self.give = float((terms.counts * terms.slope * terms.slope * self.rate_rate).sum())
-        border = np.diag(ratio.gpus)
-        for j in range(len(rate)):
-            for k in range(j, len(rate)):
-                border[j, k] += (self.used[j] * form.share[k] * self.free[j, k]).sum()
-                border[k, j] = border[j, k]
-        self.border = border
+        self.pull = (form.used * self.lift * terms.slope).sum(axis=1)
+        self.give = float((form.sloped * terms.slope * self.rate_rate).sum())
+        self.border = (form.used_share * self.free).sum(axis=2)
+        self.border[np.diag_indices(len(rate))] += ratio.gpus
         if self.give > 0:
-            self.border = border + self.pull[:, None] * self.pull / self.give
+            self.border += self.pull[:, None] * self.pull / self.give
 
-    def _invert(self, ones: Floats, squares: Floats, ratio: Rows) -> Floats:
+    def _invert(self, weighted: Floats, ones: Floats, squares: Floats, ratio: Rows) -> Floats:
         """Set how fractions answer; return the inverse of the determinants of the blocks."""
-        rate, scale = self.form.rate, self.scale
-        types = range(len(rate))
-        pairs = list(combinations(types, 2))
-        apart = {(j, k): rate[j] - rate[k] for j in types for k in types if j != k}
-        spread = {(j, k): scale[j] * scale[k] * apart[j, k] ** 2 for j, k in pairs}
+        form, scale = self.form, self.scale
+        types, apart = range(len(scale)), form.apart
+        spread = {(j, k): scale[j] * scale[k] * apart[j, k] ** 2 for j, k in form.products}
         both = ratio.rate * ratio.time
         determinant = ratio.rate * ones + ratio.time * squares + both
         for value in spread.values():
             determinant += value
         inverse: Floats = 1.0 / determinant
         unit = scale * inverse
-        alone = scale * (ratio.rate + ratio.time * rate * rate)
-        lift, drop = ratio.time * rate, np.repeat(-ratio.rate[None], len(rate), axis=0)
-        self.free = np.empty((len(rate), *scale.shape))
+        alone = scale * (ratio.rate + ratio.time * form.squares)
+        self.lift = unit * (ratio.time * form.rate + (scale * apart).sum(axis=1))
+        self.drop = unit * ((weighted * apart).sum(axis=1) - ratio.rate)
+        self.free = np.empty((len(scale), *scale.shape))
         for j in types:
-            rest = both
+            rest = both.copy()
             for k in types:
                 if k != j:
-                    rest = rest + alone[k]
-                    lift[j] += scale[k] * apart[j, k]
-                    drop[j] += scale[k] * rate[k] * apart[j, k]
+                    rest += alone[k]
             for pair, value in spread.items():
                 if j not in pair:
-                    rest = rest + value
+                    rest += value
             self.free[j, j] = unit[j] * rest
-        for j, k in pairs:
-            off = ratio.rate + ratio.time * rate[j] * rate[k]
-            for other in types:
-                if other not in {j, k}:
-                    off = off + scale[other] * apart[other, j] * apart[other, k]
+        for (j, k), thirds in form.thirds.items():
+            off = ratio.rate + ratio.time * form.products[j, k]
+            for i, product in thirds:
+                off += scale[i] * product
             self.free[j, k] = self.free[k, j] = -unit[j] * scale[k] * off
-        self.lift, self.drop = unit * lift, unit * drop
         return inverse
 
     def solve(self, cost: Floats, rows: Rows, level: float) -> tuple[Floats, Rows, float]:
@@ -114,9 +126,9 @@ class BlockFactor:
         terms, pull, give = self.form.terms, self.pull, self.give
         held = self._fractions(cost, rows.rate, rows.time)
         y, _ = self._duals(cost, rows.rate, rows.time)
-        right = (self.used * held).sum(axis=1) - rows.gpus
+        right = (self.form.used * held).sum(axis=1) - rows.gpus
         if give > 0:
-            short = level - float((terms.counts * terms.slope * y).sum())
+            short = level - float((self.form.sloped * y).sum())
             gpus = np.linalg.solve(self.border, right + pull * (short / give))
             t = (short - float((pull * gpus).sum())) / give
         else:
