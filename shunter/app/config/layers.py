@@ -47,13 +47,13 @@ CLUSTER_FILE: Path = ("cluster", "file")
 NODES: Path = ("cluster", "nodes")
 SKEW_TABLE: Path = ("policy", "skew", "table")
 LOG: Path = ("log", "url")
-LOCAL_ROOT: Path = ("backend", "local", "root")
+BACKEND_ROOTS: tuple[Path, ...] = (("backend", "local", "root"), ("backend", "ssh", "root"))
 SERVER_FILES: tuple[Path, ...] = (
     ("server", "token_file"),
     ("server", "tls", "certificate"),
     ("server", "tls", "key"),
 )
-FILES = (TRACE, THROUGHPUTS, CLUSTER_FILE, SKEW_TABLE, LOG, LOCAL_ROOT, *SERVER_FILES)
+FILES = (TRACE, THROUGHPUTS, CLUSTER_FILE, SKEW_TABLE, LOG, *BACKEND_ROOTS, *SERVER_FILES)
 _FILE_URLS = ("sqlite+aiosqlite:///", "sqlite:///")
 
 
