@@ -1,0 +1,104 @@
+"""What is decided against what is true: one order for each difference, and none for agreement."""
+
+from typing import Any
+
+import pytest
+
+from shunter.app.live.recovery import Adoption, holding, recovery_of
+from shunter.core.effects import Effect, Fence, Launch, Migrate, Suspend, Terminate
+from shunter.core.fold import replay
+from shunter.core.state import State
+from shunter.events.facts.jobs import JobCancelRequested
+from shunter.events.kinds import Event
+from tests.factories import (
+    attempt_started,
+    granted,
+    job_id,
+    job_submitted,
+    node_added,
+    node_name,
+    revoked,
+    scheduler_started,
+)
+
+J0 = job_id(0)
+OPENING: tuple[Event, ...] = (scheduler_started(), node_added(0, 4), node_added(1, 4))
+LAUNCHING = (job_submitted(0), granted(0, n0=0b1))
+RUNNING = (*LAUNCHING, attempt_started(0))
+SUSPENDING = (*RUNNING, revoked(0))
+MOVING = (*RUNNING, granted(0, n1=0b1))
+ENDING = (*RUNNING, JobCancelRequested(0, J0))
+PHASES: dict[str, tuple[Event, ...]] = {
+    "launching": LAUNCHING,
+    "running": RUNNING,
+    "suspending": SUSPENDING,
+    "moving": MOVING,
+    "ending": ENDING,
+}
+
+
+def told(phase: str) -> State:
+    return replay([*OPENING, *PHASES[phase]])
+
+
+def seen(state: str, attempt: int = 1, job: str = "j0") -> dict[str, Any]:
+    return {"job": job, "attempt": attempt, "state": state}
+
+
+def order_for(phase: str) -> list[Effect]:
+    state = told(phase)
+    orders: dict[str, list[Effect]] = {
+        "launching": [],
+        "running": [],
+        "suspending": [Suspend(J0, 1)],
+        "moving": [Migrate(J0, 1, state.jobs[J0].allocation)],
+        "ending": [Terminate(J0, 1)],
+    }
+    return orders[phase]
+
+
+@pytest.mark.parametrize("trace", ["starting", "running", "ended", "lost"])
+@pytest.mark.parametrize("phase", PHASES)
+def test_attempt_with_a_trace_is_watched_and_told_again(phase: str, trace: str) -> None:
+    state = told(phase)
+    recovery = recovery_of(state, [seen(trace)])
+    started = phase != "launching"
+    assert recovery.adoptions == [Adoption(J0, 1, started, 0, state.jobs[J0].held)]
+    assert recovery.orders == order_for(phase)
+
+
+def test_launch_without_a_trace_is_repeated() -> None:
+    state = told("launching")
+    recovery = recovery_of(state, [])
+    job = state.jobs[J0]
+    assert recovery.orders == [Launch(J0, 1, job.held, job.spec)]
+    assert recovery.adoptions == []
+
+
+@pytest.mark.parametrize("found", [[], [seen("absent")]])
+@pytest.mark.parametrize("phase", ["running", "suspending", "moving", "ending"])
+def test_other_attempt_without_a_trace_is_fenced(phase: str, found: list[dict[str, Any]]) -> None:
+    recovery = recovery_of(told(phase), found)
+    assert recovery.orders == [Fence(J0, 1)]
+    assert [one.attempt for one in recovery.adoptions] == [1]
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_attempt_on_a_server_that_is_silent_is_taken_for_running(phase: str) -> None:
+    recovery = recovery_of(told(phase), [], {node_name(0)})
+    assert recovery.orders == order_for(phase)
+    assert len(recovery.adoptions) == 1
+
+
+@pytest.mark.parametrize(
+    ("stray", "fenced"), [("running", True), ("starting", True), ("ended", False), ("lost", False)]
+)
+def test_what_runs_and_holds_nothing_is_fenced(stray: str, fenced: bool) -> None:
+    found = [seen("running"), seen(stray, 3, "j7")]
+    recovery = recovery_of(told("running"), found)
+    assert recovery.orders == ([Fence(job_id(7), 3)] if fenced else [])
+
+
+def test_only_attempts_that_hold_gpus_are_asked_for() -> None:
+    waiting = replay([*OPENING, *RUNNING, job_submitted(1)])
+    assert holding(waiting) == [(J0, 1)]
