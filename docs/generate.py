@@ -153,9 +153,16 @@ def _commands(command: Any, name: str) -> Iterator[str]:
     """Yield a section for each command that does something itself."""
     inner = getattr(command, "commands", None)
     if inner is not None:
+        if command.invoke_without_command:
+            yield from _command(command, name)
         for part, below in inner.items():
             yield from _commands(below, f"{name} {part}")
         return
+    yield from _command(command, name)
+
+
+def _command(command: Any, name: str) -> Iterator[str]:
+    """Yield the section of one command."""
     yield f"## {name}\n"
     yield f"{(command.help or '').strip()}\n"
     arguments = [param for param in command.params if param.param_type_name == "argument"]

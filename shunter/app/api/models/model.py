@@ -9,7 +9,9 @@ __all__ = ["SCHEMA_VERSION", "At", "Document", "Instant", "Model", "Name", "Text
 
 SCHEMA_VERSION = 1
 NAME_MOST = 200
-TEXT_MOST = 4096
+TEXT_MOST = 131_000
+"""What Linux takes for one argument or variable (128 KiB with its end), rounded down."""
+
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 

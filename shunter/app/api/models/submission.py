@@ -80,10 +80,12 @@ class SubmitBody(Model):
     environment: dict[Variable, Text] = Field(
         default={},
         max_length=VARIABLES_MOST,
-        description="variables by name; the log holds names and keyed digests only",
+        description="values by name, which the job gets and no log holds",
     )
     secrets: tuple[Variable, ...] = Field(
-        default=(), max_length=VARIABLES_MOST, description="variables of which no digest is kept"
+        default=(),
+        max_length=VARIABLES_MOST,
+        description="variables whose values are kept out of the recorded command too",
     )
     dry_run: bool = Field(default=False, description="check it, and say where it would stand")
 

@@ -3,6 +3,7 @@ from collections import Counter
 
 from pydantic import BaseModel
 
+from docs.http_page import PAGE, http_page
 from shunter.app.api.models.jobs import JobRow
 from shunter.app.api.openapi import openapi_document
 from shunter.app.api.routes import ROUTES
@@ -41,3 +42,7 @@ def test_models_are_strict_and_closed() -> None:
     for model in models:
         assert model.model_config.get("extra") == "forbid", model
         assert model.model_config.get("strict"), model
+
+
+def test_reference_page_is_what_the_table_says() -> None:
+    assert PAGE.read_text(encoding="utf-8") == http_page(), "run python -m docs.http_page"
