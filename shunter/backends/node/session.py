@@ -138,7 +138,7 @@ class Session:
         return {"root": self.root, "term": self.term}
 
     def look(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Beat, and return what has changed about attempts since it was told, or is asked anew."""
+        """Beat; return what has changed of attempts since it was told, or is asked anew."""
         self._beat()
         for job, attempt in question["anew"]:
             self.told.pop((job, attempt), None)
@@ -261,7 +261,7 @@ def _refused(base: str, owner: dict[str, Any], claim: dict[str, Any]) -> dict[st
 
 
 def _at_home(order: dict[str, Any]) -> dict[str, Any]:
-    """Return an order as this node understands it: its users, their homes, its search path."""
+    """Return an order as this node understands it: its users, homes, search path."""
     user, name = None, order.get("user_name", "")
     who = pwd.getpwuid(os.geteuid())
     if name and os.geteuid() == 0:

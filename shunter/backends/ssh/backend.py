@@ -64,12 +64,14 @@ class SshBackend:
         await self._tasks.__aenter__()
         for link in self._links.values():
             self._tasks.start_soon(link.run)
+        is_open = False
         try:
             await self._take_over()
-        except BaseException:
-            self._tasks.cancel_scope.cancel()
-            await self._tasks.__aexit__(None, None, None)
-            raise
+            is_open = True
+        finally:
+            if not is_open:
+                self._tasks.cancel_scope.cancel()
+                await self._tasks.__aexit__(None, None, None)
         return self
 
     async def __aexit__(
@@ -111,9 +113,7 @@ class SshBackend:
         """Wait for inputs; a live world gathers nothing, it hands over what it sees."""
         return await self._inbox.observe(until_us)
 
-    async def inventory(
-        self, wanted: Collection[tuple[JobId, int]] | None = None
-    ) -> list[Record]:
+    async def inventory(self, wanted: Collection[tuple[JobId, int]] | None = None) -> list[Record]:
         """Return the records of every attempt on the hosts that answer, gangs as one.
 
         An attempt of which a host knows that does not answer counts as running.
@@ -121,7 +121,7 @@ class SshBackend:
         return await self._places.inventory()
 
     def recall(self, unreachable: Sequence[NodeName]) -> None:
-        """Say which hosts an earlier term found unreachable or lost, so that no end is missed."""
+        """Say which hosts an earlier term found unreachable or lost."""
         for name in unreachable:
             if self._links[name].is_up:
                 self._tell_reachable(name)
@@ -158,7 +158,7 @@ class SshBackend:
             self._tasks.start_soon(self._carry_out, effect.job_id)
 
     async def equip(self, job_id: JobId, environment: Mapping[str, str]) -> None:
-        """Keep what only the job's processes may see, in place of what was kept under its id.
+        """Keep what only the job's processes may see; what was kept before is gone.
 
         Raises:
             BackendError: it cannot be kept.
@@ -168,7 +168,7 @@ class SshBackend:
     async def read_output(
         self, job_id: JobId, attempt: int, rank: int, stream: str, offset: int, size: int
     ) -> tuple[bytes, int | None]:
-        """Return a piece of what a rank printed, read where it lies, and how much there is.
+        """Return a piece of what a rank printed, and how much there is; None: nothing is.
 
         Raises:
             BackendError: its host does not answer.
@@ -183,7 +183,7 @@ class SshBackend:
         return answer["data"].encode("latin-1"), answer["size"]
 
     def came_up(self, link: Link) -> None:
-        """Hear that a host answers; what became of its attempts is told by its first look."""
+        """Hear that a host answers; what became of its attempts is told next."""
         name = link.host.name
         if name in self._unreachable:
             self._tell_reachable(name)

@@ -138,7 +138,7 @@ class Carrier:
 
 
 async def _copied(source: Any, path: str, target: Any, to: str, limit_s: float) -> None:
-    """Copy one file; every piece has its own deadline, since the whole may be of any size."""
+    """Copy one file; each piece has a deadline, since the whole may be of any size."""
     with anyio.fail_after(limit_s):
         reader, writer = await source.open(path, "rb"), await target.open(to, "wb")
     try:

@@ -131,7 +131,7 @@ class Conversation:
             tell(line["changed"])
 
     def _set_clock(self, far_ns: int, asked_ns: int) -> None:
-        """Note how far the host's monotonic clock is ahead; the swiftest answer knows best."""
+        """Note how far the host's clock is ahead; the swiftest answer knows best."""
         now_ns = time.monotonic_ns()
         if now_ns - asked_ns < self._swiftest_ns:
             self._swiftest_ns = now_ns - asked_ns

@@ -22,8 +22,8 @@ EXIT_SUSPENDED = 75
 class Part:
     """What is known of a gang on one host.
 
-    `record` is None while nothing is known; `is_starting` while its start is under way; `is_refused`
-    once the host has said that it will not start it. `is_gone` says that its host is lost, and
+    `record` is None while nothing is known; `is_starting` while its start is under way;
+    `is_refused` once the host has said that it will not start it. `is_gone` says that its host is lost, and
     `ordered` is the strongest order its supervisor has taken.
     """
 
@@ -55,10 +55,10 @@ class Part:
 
 @dataclass(slots=True)
 class Gang:
-    """An attempt that may run, host by host in order of rank, and what is asked of it.
+    """An attempt that may run, host by host in order of rank.
 
-    `cause` says why it cannot begin: then it is fenced, and fails once it is certain; `doubt` why
-    it was not known whether it did.
+    `asked` is the strongest order it is to get. `cause` says why it cannot begin: then it is
+    fenced, and fails once that is certain; `doubt` why it was not known whether it did.
     """
 
     watch: Watch
@@ -110,7 +110,7 @@ def _follows_from(status: Record) -> str:
 
 
 def merged(gang: Gang) -> tuple[Record, list[Record]]:
-    """Return what is known of a gang as if one supervisor had told it, and its journal."""
+    """Return what is known of a gang, as if one supervisor told it, and its journal."""
     parts = list(gang.parts.values())
     records = [part.record for part in parts if part.record is not None]
     notes = [note for record in records for note in record["notes"]]

@@ -317,7 +317,7 @@ class Link:
             await self._back.wait()
 
     def _pause_s(self) -> float:
-        """Return how long to wait between tries; what is down for long is tried less often."""
+        """Return how long to wait between tries: the longer, the longer it is down."""
         return min(max(RETRY_S, (time.monotonic() - self._down_s) / 60), RETRY_S_MAX)
 
     async def _knock(self) -> None:

@@ -14,6 +14,7 @@ from shunter.backends.local.orders import NAME_CHARACTERS, quietest
 from shunter.backends.ssh.settings import SshHost, SshSettings
 from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError
+from shunter.events.values.allocation import Share
 from shunter.events.values.ids import NodeName
 
 __all__ = ["orders_for"]
@@ -49,7 +50,6 @@ def orders_for(
         raise BackendError(f"job {job_id} has no command to run")
     hosts = {host.name: host for host in settings.hosts}
     first = hosts.get(shares[0].node)
-    signal = Signals(settings.suspend_signal).name
     orders = {}
     for number, share in enumerate(shares):
         host = hosts.get(share.node)
@@ -66,24 +66,35 @@ def orders_for(
             gpus=",".join(gpus),
             checkpoints=checkpoints_of(settings, root, job_id),
         )
-        count = -(-share.cpus_milli // 1000)
-        cpus = quietest(host.cpus, count, tenants[share.node]) if count else host.cpus
-        here = {"SHUNTER_NODE": share.node, "SHUNTER_SUSPEND_SIGNAL": signal}
+        environment = {**host.environment, **given, **promised}
         orders[share.node] = {
             **_order(effect, settings, root, port),
-            "ranks": [
-                {
-                    "argv": list(spec.command),
-                    "env": {**host.environment, **given, **promised, **here},
-                    "cpus": list(cpus),
-                    "pinned": bool(count),
-                    "directory": spec.directory or "/",
-                }
-            ],
+            "ranks": [_rank(effect, share, host, environment, settings, tenants[share.node])],
             "gpus": gpus,
             "memory_mb": share.memory_mb,
         }
     return orders
+
+
+def _rank(
+    effect: Launch | Resume,
+    share: Share,
+    host: SshHost,
+    environment: Mapping[str, str],
+    settings: SshSettings,
+    tenants: Counter[int],
+) -> Order:
+    count = -(-share.cpus_milli // 1000)
+    cpus = quietest(host.cpus, count, tenants) if count else host.cpus
+    signal = Signals(settings.suspend_signal).name
+    here = {"SHUNTER_NODE": share.node, "SHUNTER_SUSPEND_SIGNAL": signal}
+    return {
+        "argv": list(effect.spec.command),
+        "env": {**environment, **here},
+        "cpus": list(cpus),
+        "pinned": bool(count),
+        "directory": effect.spec.directory or "/",
+    }
 
 
 def checkpoints_of(settings: SshSettings, root: str, job: str) -> str:

@@ -66,7 +66,7 @@ class Places:
         return nodes[rank] if rank < len(nodes) else None
 
     def write_off(self, job_id: JobId, attempt: int, node: NodeName) -> None:
-        """Note that an attempt counts as lost with its host, whatever is found there later."""
+        """Note that an attempt counts as lost with its host, whatever is found later."""
         self._written_off.add((job_id, attempt, node))
 
     async def survey(self) -> None:

@@ -54,7 +54,7 @@ async def pushed(connection: "SSHClientConnection", host: SshHost, limit_s: floa
 
 @cache
 def _content() -> bytes:
-    """Return the file: one for as long as this process lives, whatever becomes of its sources."""
+    """Return the file; this process keeps to one, whatever becomes of its sources."""
     return bundle()
 
 

@@ -8,10 +8,11 @@ from shunter.events.values.ids import NodeName
 
 @dataclass(frozen=True, slots=True)
 class SshHost:
-    """A server and how to reach it; its GPUs as CUDA names them (index or UUID), its CPUs.
+    """A server and how to reach it.
 
-    `base` is the folder of the scheduler there, and `~` the home of who logs in. `gang_address` is
-    what other hosts call it by, where that is not `address`.
+    Its GPUs are named as CUDA does (index or UUID), its CPUs by number. `base` is the folder of the
+    scheduler there, and `~` the home of who logs in. `gang_address` is what other hosts call it,
+    where that is not `address`.
     """
 
     name: NodeName
@@ -28,10 +29,11 @@ class SshHost:
 
 @dataclass(frozen=True, slots=True)
 class SshAccess:
-    """Whom we believe and who we are. Nothing of the user's own SSH set-up counts unless named.
+    """Whom we believe, and who we are.
 
-    `known_hosts` is a file; a host whose key is not in it is refused. `agent` is the socket of an
-    SSH agent, and `config` a file of `ssh_config` options.
+    Nothing of the user's own SSH set-up counts unless it is named here. `known_hosts` is a file; a
+    host whose key is not in it is refused. `agent` is the socket of an SSH agent, and `config` a
+    file of `ssh_config` options.
     """
 
     known_hosts: str
@@ -42,9 +44,10 @@ class SshAccess:
 
 @dataclass(frozen=True, slots=True)
 class SshSettings:
-    """The cluster as SSH sees it; `holder` tells two schedulers with copies of a log apart.
+    """The cluster as SSH sees it.
 
-    `root` is a folder of this machine, for what jobs are given beside their specification.
+    `holder` tells two schedulers with copies of a log apart. `root` is a folder of this machine,
+    for what jobs are given beside their specification.
     `checkpoints` is a folder that all hosts share; where it is empty, checkpoints lie on the host
     that made them, and are carried over when a job moves.
     """
