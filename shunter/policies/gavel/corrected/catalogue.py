@@ -9,6 +9,7 @@ from shunter.policies.gavel.mechanism import Targets
 from shunter.policies.gavel.objectives import (
     FastestFirst,
     FinishTimes,
+    GandivaFair,
     Hierarchical,
     Isolated,
     Makespan,
@@ -25,6 +26,7 @@ ObjectiveName = Literal[
     "allox",
     "fifo",
     "finish_time_fairness",
+    "gandiva_fair",
     "hierarchical",
     "isolated",
     "makespan",
@@ -58,6 +60,7 @@ OBJECTIVES: Final[dict[str, Callable[[Chosen], Targets]]] = {
     "allox": lambda chosen: QueueAssignment(chosen.agnostic),
     "fifo": lambda chosen: FastestFirst(agnostic=chosen.agnostic),
     "finish_time_fairness": lambda chosen: FinishTimes(chosen.agnostic, packed=chosen.packed),
+    "gandiva_fair": lambda chosen: GandivaFair(chosen.entity_weights, chosen.agnostic),
     "hierarchical": lambda chosen: Hierarchical(
         chosen.entity_weights, chosen.inside, chosen.agnostic, chosen.packed
     ),
@@ -77,7 +80,14 @@ OBJECTIVES: Final[dict[str, Callable[[Chosen], Targets]]] = {
     "shortest_job_first": lambda chosen: FastestFirst(shortest=True, agnostic=chosen.agnostic),
     "water_filling": lambda chosen: WaterFilling(chosen.agnostic, packed=chosen.packed),
 }
-UNSHARED: Final = ("allox", "fifo", "isolated", "proportional", "shortest_job_first")
+UNSHARED: Final = (
+    "allox",
+    "fifo",
+    "gandiva_fair",
+    "isolated",
+    "proportional",
+    "shortest_job_first",
+)
 """Objectives that give whole GPUs to one job each, so that there is no room for another."""
 
 assert set(OBJECTIVES) == set(get_args(ObjectiveName))

@@ -34,7 +34,7 @@ class Teller(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a plan tells with: the seats, what they were chosen by, each job's `pairs`."""
+    """What a plan tells with: seats, what chose them, and each job's `pairs`."""
 
     seats: Seats
     choice: Choice

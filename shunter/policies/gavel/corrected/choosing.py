@@ -3,7 +3,7 @@
 That is the paper's loop (OSDI 2020, section 5, algorithm 1) over all types at once: the highest
 claim of all is served, and what conflicts with it is gone. Of equals, who runs there already
 stays. What is left over then goes to those with no claim left, on the fastest type with room, so
-that no GPU idles for which there is work. Two jobs that are to share GPUs have a claim of their own.
+that no GPU idles for which there is work. Two jobs that are to share GPUs claim them together.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ _STARVED = Band.starved
 
 @fact
 class Candidate:
-    """A job that could get GPUs in this turn, its rates, the type it is on, and beside whom."""
+    """A job that could get GPUs now, its rates, its type, and who is beside it."""
 
     job: Job
     rates: Mapping[GpuType, float]

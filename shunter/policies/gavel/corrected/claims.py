@@ -66,7 +66,7 @@ def _claims(view: View, rates: Rates, by: EntityBy) -> Iterator[Claim]:
 
 
 def _is_alone(job: Job, spare: tuple[float, float]) -> bool:
-    """Say whether a job shares no GPUs: nearness is its own, or its CPUs would not go twice.
+    """Say whether a job shares no GPUs: it must be near, or needs many CPUs.
 
     Two jobs that ask for no more than half of what there is with each GPU fit anywhere together.
     """

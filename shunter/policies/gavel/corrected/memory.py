@@ -25,7 +25,7 @@ _PACKED = Sharing.packed
 
 @fact
 class Post:
-    """Where a job has its GPUs and with whom, and up to when its time there was counted.
+    """Where a job has GPUs and with whom, and up to when its time was counted.
 
     The time of a `gang` counts once, with its first job.
     """

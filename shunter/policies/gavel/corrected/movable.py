@@ -31,7 +31,7 @@ def room_among(candidates: Sequence[Candidate], view: View) -> Room:
 
 
 def left_by(job: Job, movable: Container[JobId], view: View) -> list[Gpu]:
-    """Return the GPUs that are free once all that may leave have left, a shared one once.
+    """Return the GPUs a job leaves free if all leave that may, a shared one once.
 
     It counts with the tenant that was submitted first.
     """
@@ -47,7 +47,7 @@ def left_by(job: Job, movable: Container[JobId], view: View) -> list[Gpu]:
 
 
 def may_leave(job: Job, view: View) -> bool:
-    """Say whether a job that has GPUs could lose them in this turn, with those beside it."""
+    """Say whether a job could lose its GPUs in this turn, with those beside it."""
     beside = view.partners(job) if job.allocation.sharing is Sharing.packed else ()
     return all(_may_leave(view.jobs[name], view) for name in (job.job_id, *beside))
 

@@ -14,6 +14,7 @@ from shunter.policies.gavel.corrected.policy import GavelPolicy
 __all__ = [
     "Allox",
     "FinishTimeFairness",
+    "GandivaFair",
     "Hierarchical",
     "Isolated",
     "Makespan",
@@ -50,6 +51,12 @@ class FinishTimeFairness(_Named):
     """The worst ratio of finish times here and alone is the least (Gavel)."""
 
     name = "finish_time_fairness"
+
+
+class GandivaFair(_Named):
+    """Equal parts of every GPU type for each user, and trades between them."""
+
+    name = "gandiva_fair"
 
 
 class Hierarchical(_Named):

@@ -60,10 +60,13 @@ class GavelOptions(PolicyParams):
         default=0, description="the most, though nobody comes or leaves; 0: no bound"
     )
     entities: EntityBy = Field(
-        default="user", description="whose weights count in `hierarchical`: user, queue or group"
+        default="user",
+        description="who has weights and parts in `hierarchical` and `gandiva_fair`: user, "
+        "queue or group",
     )
     entity_weights: dict[str, Price] = Field(
-        default={}, description="weights of entities by name, for `hierarchical`; 1 for all others"
+        default={},
+        description="weights of entities by name, for the same objectives; 1 for all others",
     )
     inside: Literal["fairness", "fifo"] = Field(
         default="fairness", description="how an entity of `hierarchical` divides what it gets"

@@ -46,7 +46,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The cluster as it is once all candidates have left, and where they go from there."""
+    """The cluster once all candidates have left, and where they go from there."""
 
     seats: Seats
     pools: dict[str, Pool]
@@ -139,7 +139,7 @@ def seat_together(
 
 
 def _part(unit: Unit, choice: Choice, floor: Floor) -> None:
-    """Seat two that find no place together each by itself, the second if there is room."""
+    """Seat two that find no place together one by one, as far as there is room."""
     for member in unit.members:
         job_id, gpus = member.job.job_id, member.job.spec.gpus
         del choice.partners[job_id]

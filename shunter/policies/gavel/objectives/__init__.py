@@ -11,11 +11,13 @@ from shunter.policies.gavel.objectives.fairness import MaxMinFairness, WaterFill
 from shunter.policies.gavel.objectives.queues import FastestFirst, StaleFifo
 from shunter.policies.gavel.objectives.shares import Isolated, Proportional
 from shunter.policies.gavel.objectives.sums import ThroughputSum
+from shunter.policies.gavel.objectives.trading import GandivaFair
 
 __all__ = [
     "Allox",
     "FastestFirst",
     "FinishTimes",
+    "GandivaFair",
     "Hierarchical",
     "Isolated",
     "Makespan",
