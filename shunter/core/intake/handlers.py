@@ -20,7 +20,7 @@ from shunter.core.intake.inputs import (
     WorldEnded,
 )
 from shunter.core.retries import BACKING_OFF, LAUNCHES_MOST
-from shunter.core.state import ENDING, LAUNCHING, Job
+from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job
 from shunter.events.facts.cluster import (
     NodeDrained,
     NodeLost,
@@ -146,6 +146,19 @@ def gpus_released(core: "Scheduler", seen: GpusReleased) -> None:
         _end(core, job, seen.at_us, job.exit_code)
 
 
+def job_suspended(core: "Scheduler", seen: JobSuspended) -> None:
+    """Note that a job leaves; one that was not asked to waits a while before it is resumed.
+
+    So a job that always leaves at once is not launched again as fast as the machine can.
+    """
+    job = core.state.jobs[seen.job_id]
+    left_by_itself = job.phase is RUNNING
+    core.emit(seen)
+    if left_by_itself and not job.is_on_hold:
+        core.emit(JobHeld(seen.at_us, job.job_id, BACKING_OFF))
+        core.returns.add(job)
+
+
 def attempt_failed(core: "Scheduler", seen: AttemptLost | LaunchFailed) -> None:
     """Note that an attempt is over; a job that was about to end gets no other one."""
     job = core.state.jobs[seen.job_id]
@@ -240,7 +253,7 @@ HANDLERS: dict[type[Input], Callable[["Scheduler", Any], None]] = {
     SuspendAcknowledged: as_is,
     SuspendEscalated: as_is,
     CheckpointSaved: as_is,
-    JobSuspended: as_is,
+    JobSuspended: job_suspended,
     AttemptLost: attempt_failed,
     NodeUnreachable: as_is,
     NodeReachable: as_is,

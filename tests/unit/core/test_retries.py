@@ -7,7 +7,7 @@ from shunter.core.retries import BACKING_OFF, LAUNCHES_MOST, backoff_us
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase, Outcome, State
 from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts.execution import AttemptStarted, LaunchFailed
+from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended, LaunchFailed
 from shunter.events.facts.jobs import JobFailed, JobHeld, JobReleased, JobSubmitted
 from tests.factories import World, job_id, job_spec, policy, servers
 
@@ -83,6 +83,25 @@ def test_wait_goes_on_in_the_next_term() -> None:
     state: State = decode_record(State, encode_record(core.state))
     again = Scheduler(policy(), core.rules, state)
     assert again.deadline_us(1) == SECOND_US
+
+
+def test_job_that_leaves_by_itself_is_not_resumed_at_once() -> None:
+    core = launched()
+    core.step(5, [AttemptStarted(5, J0, 1)])
+    core.step(9, [JobSuspended(9, J0, 1), GpusReleased(9, J0, 1)])
+    assert core.state.jobs[J0].attempt == 1
+    assert core.deadline_us(9) == 9 + SECOND_US
+    core.step(9 + SECOND_US, ())
+    assert core.state.jobs[J0].attempt == 2
+
+
+def test_job_that_was_asked_to_leave_is_resumed_at_once() -> None:
+    core = launched()
+    core.step(5, [AttemptStarted(5, J0, 1)])
+    core.step(6, [SuspendJob(6, J0, "ann")])
+    core.step(7, [ReleaseJob(7, J0, "ann")])
+    core.step(9, [JobSuspended(9, J0, 1), GpusReleased(9, J0, 1)])
+    assert core.state.jobs[J0].attempt == 2
 
 
 def test_suspension_of_a_launching_job_is_ordered_once_decided() -> None:
