@@ -13,6 +13,7 @@ from shunter.app.live.clock import watch_clock
 from shunter.app.live.commands import Commands
 from shunter.app.live.desk import Desk, Stopped
 from shunter.app.live.feed import Feed
+from shunter.app.live.forgetting import forget_environments
 from shunter.app.live.history import Identity
 from shunter.app.live.keeping import Keeper
 from shunter.app.live.requests import Caller, Receipt, Submission
@@ -217,6 +218,7 @@ class Site:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._keeper.run)
                 tasks.start_soon(watch_clock, self._backend)
+                tasks.start_soon(forget_environments, self._feed, self._backend)
                 await self._loop()
                 tasks.cancel_scope.cancel()
             await self._say_goodbye()

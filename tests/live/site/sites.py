@@ -1,6 +1,7 @@
 """A cluster on this machine for tests: a folder, a config, and a Site at work."""
 
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -76,6 +77,14 @@ async def events_until(
             if done(seen):
                 return seen
     raise AssertionError(f"it did not come to that: {seen}")
+
+
+def wait_for(done: Callable[[], bool]) -> None:
+    """Wait until something is so, of which no event tells."""
+    until_s = time.monotonic() + PATIENCE_S
+    while not done():
+        assert time.monotonic() < until_s, "it did not come to that"
+        time.sleep(0.005)
 
 
 async def outcome(site: Site, job_id: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from anyio import to_thread
 
 from shunter.app.live import Caller, Site, Submission
 from shunter.errors import NotFoundError, RefusedError, UsageError
@@ -26,6 +27,7 @@ from tests.live.site.sites import (
     outcome,
     program,
     verified,
+    wait_for,
 )
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]
@@ -223,14 +225,18 @@ async def test_ids_are_never_used_again(tmp_path: Path) -> None:
 
 async def test_environment_reaches_the_job_and_no_log(tmp_path: Path) -> None:
     secret = "correct horse battery"
-    look = program("import os; print(os.environ['TOKEN'])", environment={"TOKEN": secret})
+    look = program(
+        "import os, time; print(os.environ['TOKEN'], flush=True); time.sleep(0.3)",
+        environment={"TOKEN": secret},
+    )
+    kept = tmp_path / "attempts/jobs/j1/environment.json"
     async with machine(tmp_path) as site:
         job_id = await site.submit(look, NOBODY)
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
         assert await outcome(site, job_id) == "finished"
+        await to_thread.run_sync(wait_for, lambda: not kept.exists())
         output, size = await site.read_output(job_id, 1, "stdout.0", 8, 5)
         assert (output, size) == (b"horse", len(secret) + 1)
-    kept = tmp_path / "attempts/jobs/j1/environment.json"
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert secret.encode() not in bytes_of_log(tmp_path)
 
 

@@ -8,7 +8,6 @@ free and run to its end.
 import os
 import signal
 import subprocess
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -44,6 +43,7 @@ from tests.live.site.sites import (
     of,
     outcome,
     verified,
+    wait_for,
 )
 from tests.live.site.witnesses import marks, witness, wrongs
 
@@ -120,13 +120,6 @@ def fill(disk: Path) -> Path:
                 while True:
                     file.write(bytes(size))
     return path
-
-
-def wait_for(done: Callable[[], bool]) -> None:
-    until_s = time.monotonic() + 30
-    while not done():
-        assert time.monotonic() < until_s, "it did not come to that"
-        time.sleep(0.01)
 
 
 def has_marked(root: Path, mark: str) -> Callable[[], bool]:

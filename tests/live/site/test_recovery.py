@@ -1,7 +1,6 @@
 """Schedulers that die: what runs is found again, what ended is told, and nothing is lost."""
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,6 +34,7 @@ from tests.live.site.sites import (
     outcome,
     program,
     verified,
+    wait_for,
 )
 
 pytestmark = pytest.mark.live
@@ -62,13 +62,6 @@ def marks(root: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def wait_until(done: Callable[[], bool]) -> None:
-    until_s = time.monotonic() + 30
-    while not done():
-        assert time.monotonic() < until_s, "it did not come to that"
-        time.sleep(0.005)
-
-
 def daemon_with(root: Path, request: Submission, **changes: Any) -> Daemon:
     """Start a scheduler process that submits a job and goes on for ever."""
 
@@ -92,7 +85,7 @@ async def ended(root: Path, job_id: JobId = J1) -> str:
 
 def test_job_runs_on_under_the_next_scheduler(tmp_path: Path) -> None:
     daemon = daemon_with(tmp_path, marking(tmp_path, 1.0))
-    wait_until(lambda: len(marks(tmp_path)) == 1)
+    wait_for(lambda: len(marks(tmp_path)) == 1)
     daemon.kill()
     assert anyio.run(ended, tmp_path) == "finished"
     assert marks(tmp_path) == ["j1.1 began", "j1.1 ended"]
@@ -104,9 +97,9 @@ def test_job_runs_on_under_the_next_scheduler(tmp_path: Path) -> None:
 
 def test_end_that_no_scheduler_saw_is_told_by_the_next(tmp_path: Path) -> None:
     daemon = daemon_with(tmp_path, marking(tmp_path, 0.3))
-    wait_until(lambda: len(marks(tmp_path)) == 1)
+    wait_for(lambda: len(marks(tmp_path)) == 1)
     daemon.kill()
-    wait_until((tmp_path / "attempts/jobs/j1/1/status").exists)
+    wait_for((tmp_path / "attempts/jobs/j1/1/status").exists)
     assert anyio.run(ended, tmp_path) == "finished"
     finished = of(anyio.run(all_events, tmp_path), JobFinished)
     assert len(finished) == 1
