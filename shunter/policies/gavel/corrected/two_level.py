@@ -48,7 +48,7 @@ from shunter.policies.gavel.corrected.claims import EntityBy, wants
 from shunter.policies.gavel.corrected.cpu_jobs import cpu_starts
 from shunter.policies.gavel.corrected.memory import gpu_type_of
 from shunter.policies.gavel.corrected.movable import may_leave, room_among
-from shunter.policies.gavel.corrected.seats import seat
+from shunter.policies.gavel.corrected.together import seat_together
 from shunter.policies.params import Duration, PolicyParams
 
 __all__ = ["TwoLevel", "TwoLevelMemory", "TwoLevelParams", "TwoLevelPolicy"]
@@ -187,7 +187,7 @@ class TwoLevelPolicy:
         """Fill group by group; say why."""
         candidates, has = self._candidates(memory, view)
         choice = self._filled(memory, candidates, dict(has), view)
-        seats = seat(choice, candidates, self.placement, view)
+        seats = seat_together(choice, candidates, self.placement, view)
         changes = (
             *changes_of(seats, _Teller(has, self.by), candidates, view),
             *cpu_starts(self.placement, view),
