@@ -22,8 +22,9 @@ MODULES = (
     "sampling",
     "supervision",
     "supervisor",
-    "session",
-    "carrying",
+    "far/session",
+    "far/carrying",
+    "far/survey",
     "verbs",
 )
 OURS = "shunter.backends.node"

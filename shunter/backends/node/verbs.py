@@ -8,8 +8,9 @@
     python3 -I -S FILE inventory ROOT           {"attempts": [...], "term", "boot", "now_ns"}
     python3 -I -S FILE sweep ROOT JOB ATTEMPT   {"left": how much was still there}
     python3 -I -S FILE beat ROOT                {"beaten": true}: the daemon is alive
-    python3 -I -S FILE serve BASE NONCE         many questions, one after the other: session.py
-    python3 -I -S FILE manifest|receive FOLDER NONCE    checkpoints that move: carrying.py
+    python3 -I -S FILE serve BASE NONCE         many questions, one after the other: far/session.py
+    python3 -I -S FILE survey BASE NONCE        what the host has: far/survey.py
+    python3 -I -S FILE manifest|receive FOLDER NONCE    checkpoints that move: far/carrying.py
 
 Only the standard library of Python 3.8 or later, as in supervisor.py. What fails exits with 1 and
 says so on stderr; without an answer on stdout, nothing is known of what was done.
@@ -36,9 +37,10 @@ from shunter.backends.node.attempts import (
     sweep,
     write_beat,
 )
-from shunter.backends.node.carrying import manifest, receive
+from shunter.backends.node.far.carrying import manifest, receive
+from shunter.backends.node.far.session import serve
+from shunter.backends.node.far.survey import survey
 from shunter.backends.node.records import boot_id, folder_of, get
-from shunter.backends.node.session import serve
 from shunter.backends.node.supervisor import start
 
 if TYPE_CHECKING:
@@ -124,5 +126,6 @@ _VERBS: dict[str, Verb] = {
     "beat": _beat,
     "serve": serve,
     "manifest": manifest,
+    "survey": survey,
     "receive": receive,
 }

@@ -1,4 +1,4 @@
-"""The daemon's end of a conversation with a host: see `shunter.backends.node.session`.
+"""The daemon's end of a conversation with a host: see `shunter.backends.node.far.session`.
 
 Each question has a deadline. One that is not answered in time, or whose connection ends, is
 unknown, never failed: a lost connection does not raise by itself, it ends the output.

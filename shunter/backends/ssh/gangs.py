@@ -23,8 +23,8 @@ class Part:
     """What is known of a gang on one host.
 
     `record` is None while nothing is known; `is_starting` while its start is under way;
-    `is_refused` once the host has said that it will not start it. `is_gone` says that its host is lost, and
-    `ordered` is the strongest order its supervisor has taken.
+    `is_refused` once the host has said that it will not start it. `is_gone` says that its host is
+    lost, and `ordered` is the strongest order its supervisor has taken.
     """
 
     record: Record | None = None

@@ -123,6 +123,7 @@ class Farm:
         process = self.hosts[name].process
         if process is None:
             return
+        process.send_signal(signal.SIGSTOP)  # nobody gets in any more
         for pid in sessions(process.pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -62,7 +62,8 @@ def test_bundle_is_the_same_every_time_and_under_every_hash_seed() -> None:
 
 def test_no_module_of_the_folder_is_forgotten() -> None:
     folder = Path(str(sys.modules[bundle.__module__].__file__)).parent
-    names = {path.stem for path in sorted(folder.glob("*.py"))} - {"__init__", "bundle"}
+    paths = [path.relative_to(folder).with_suffix("") for path in sorted(folder.rglob("*.py"))]
+    names = {path.as_posix() for path in paths if path.name not in ("__init__", "bundle")}
     assert names == set(MODULES)
 
 

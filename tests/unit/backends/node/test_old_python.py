@@ -8,7 +8,7 @@ import pytest
 
 from shunter.backends.node import supervisor
 
-FILES = sorted(Path(supervisor.__file__).parent.glob("*.py"))
+FILES = sorted(Path(supervisor.__file__).parent.rglob("*.py"))
 OURS = "shunter.backends.node"
 
 

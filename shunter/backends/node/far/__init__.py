@@ -1,0 +1,1 @@
+"""What is asked of a far host only: a conversation, its checkpoints, what it has."""
