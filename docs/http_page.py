@@ -18,23 +18,26 @@ PAGE = Path(__file__).with_name("reference") / "http-api.md"
 HEAD = """\
 # HTTP API
 
-`shunter serve` answers on a unix socket, and over TCP where `[server]` says so. The command line and
-the Python client (`shunter.client`) use nothing else. The same table for programs is at
+`shunter serve` answers on a unix socket, and over TCP where `[server]` says so. The command line
+and the Python client (`shunter.client`) use nothing else. The same table for programs is at
 `/api/v1/openapi.json`.
 
 **Who calls** is known from the connection, never from a request: on the socket the kernel names the
 user, over TCP a bearer token does (`Authorization: Bearer TOKEN`, a line of `server.token_file`).
-Everybody who is let in sees the queue; jobs are changed, and their output is read, by their owner and
-by admins; servers are drained by admins. A daemon that is not root's serves its own user only.
+Everybody who is let in sees the queue; jobs are changed, and their output is read, by their owner
+and by admins; servers are drained by admins. A daemon that is not root's serves its own user only.
 
-**Bodies** are JSON, with `Content-Type: application/json`. Unknown fields and parameters are errors.
-Over TCP, requests of pages of other sites (`Origin`) and for other hosts (`Host`) are refused.
+**Bodies** are JSON, with `Content-Type: application/json`. Unknown fields and parameters are
+errors. Requests of pages of other sites (`Origin`) and for other hosts (`Host`) are refused; known
+are `localhost`, `shunter`, and the names in `server.hosts`.
 
-**Answers** are JSON with a `schema_version`. What an answer tells is durable: it is in the log. Dates
-are ISO 8601 with offset. A point of the log (`at`) is an event (`20871` or `e20871`), `T+03:12:40`
-since the log began, or a date.
+**Answers** are JSON with a `schema_version`. What an answer tells is durable: it is in the log.
+Dates are ISO 8601 with offset. A point of the log (`at`) is an event (`20871` or `e20871`),
+`T+03:12:40` since the log began, or a date.
 
-**Errors** are one document, whatever fails: `{"error": {"code", "exit_code", "message", "faults"}}`.
+**Errors** are one document: `{"error": {"code", "exit_code", "message", "faults"}}`.
+
+    curl --unix-socket /run/shunter/shunter.sock http://localhost/api/v1/jobs
 
 This page is made from the table of routes by `python -m docs.http_page`.
 """

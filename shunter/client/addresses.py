@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from shunter.errors import UnreachableError, UsageError
 
 __all__ = [
+    "SOCKET_HOST",
     "SYSTEM_SOCKET",
     "TcpAddress",
     "UnixAddress",
@@ -23,6 +24,9 @@ __all__ = [
 ]
 
 SYSTEM_SOCKET = "/run/shunter/shunter.sock"
+SOCKET_HOST = "shunter"
+"""What clients of a socket put where a host must stand."""
+
 SOCKET_BYTES_MOST = 107
 """A longer path does not fit into the kernel's `sun_path`, whose last byte is a zero."""
 
@@ -37,8 +41,8 @@ class UnixAddress:
 
     @property
     def url(self) -> str:
-        """What requests are made to; the host means nothing on a socket."""
-        return "http://shunter"
+        """What requests are made to; the host means little on a socket."""
+        return f"http://{SOCKET_HOST}"
 
     def __str__(self) -> str:
         return f"unix:{self.path}"

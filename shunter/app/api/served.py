@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import anyio
+import orjson
 from anyio import to_thread
 
 from shunter.app.api.access.callers import Callers
+from shunter.app.api.documents.cluster import state_document
 from shunter.app.api.metrics import Metrics
 from shunter.app.api.stream import Stream
 from shunter.app.live.site import Site
@@ -52,6 +54,7 @@ class Served:
     metrics: Metrics
     past: Past = field(init=False)
     is_ready: bool = False
+    _state: tuple[int, bytes] | None = None
 
     def __post_init__(self) -> None:
         self.past = Past(self.site.config.log.url)
@@ -59,6 +62,13 @@ class Served:
     def dated(self, at_us: int) -> str:
         """Return an instant of the log as a date."""
         return self.site.wall(at_us).isoformat(timespec="milliseconds")
+
+    def state_now(self) -> tuple[int, bytes]:
+        """Return the last event with what is true after it; made once for each event."""
+        state = self.site.state
+        if self._state is None or self._state[0] != state.seq:
+            self._state = (state.seq, orjson.dumps(state_document(state, self.dated)))
+        return self._state
 
     async def durable(self, seq: int) -> None:
         """Wait until an event is on disk: nobody outside sees more than the log has.

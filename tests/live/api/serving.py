@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -63,12 +64,19 @@ class Served:
         self.end(signal.SIGKILL)
         empty(str(self.root / "attempts"))
 
-    def start(self) -> None:
-        """Start the daemon, and wait until it says that it is ready."""
+    def start(self, file_bytes_most: int | None = None) -> None:
+        """Start the daemon, and wait until it says that it is ready.
+
+        Args:
+            file_bytes_most: no file of its may grow longer, as if the disk were full.
+        """
         words = [sys.executable, "-m", "shunter", "serve", str(self.config), "--make-token"]
         said = self.root / "said"
         with said.open("wb") as file:
             self.process = subprocess.Popen(words, stderr=file, env=environment())
+        if file_bytes_most is not None:
+            limits = (file_bytes_most, file_bytes_most)
+            resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, limits)
         found = awaited(lambda: re.search(r"^ready: .*", self.said(), re.MULTILINE), self.process)
         self.tcp = found.group().rpartition(", ")[2]
 

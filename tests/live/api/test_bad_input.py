@@ -51,6 +51,7 @@ def test_wrong_token_is_refused_and_never_repeated(shared: Served, header: str |
     [
         ({"Host": "evil.example"}, "server.hosts"),
         ({"Host": "evil.example:80"}, "server.hosts"),
+        ({"Host": "[::1"}, "server.hosts"),
         ({"Origin": "http://evil.example"}, "evil.example"),
         ({"Origin": "null"}, "null"),
     ],
@@ -59,8 +60,11 @@ def test_pages_of_other_sites_are_refused(
     shared: Served, headers: dict[str, str], what: str
 ) -> None:
     token = {"Authorization": f"Bearer {shared.token}"}
-    response = httpx.get(shared.tcp + "/api/v1/jobs", headers={**token, **headers}, trust_env=False)
-    assert what in refused(response, 403, "refused")
+    over_tcp = httpx.get(shared.tcp + "/api/v1/jobs", headers={**token, **headers}, trust_env=False)
+    with shared.http() as http:
+        over_socket = http.post("/api/v1/nodes/n0/drain", headers=headers)
+    assert what in refused(over_tcp, 403, "refused")
+    assert what in refused(over_socket, 403, "refused")
 
 
 def test_oversized_body_is_refused_by_its_head(shared: Served) -> None:

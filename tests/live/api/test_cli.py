@@ -1,7 +1,10 @@
 """The command line against a real daemon: what people type, what is printed, how it exits."""
 
 import json
+import os
+import pty
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -215,3 +218,56 @@ def test_doctor_and_init_agree_on_this_machine(tmp_path: Path) -> None:
     assert set(states) >= {"python", "sqlite", "gpus", "memory", "users", "disk", "boot", "socket"}
     assert (states["python"], states["sqlite"]) == ("good", "good")
     assert all(one["mend"] for one in found if one["state"] != "good")
+
+
+def test_terminal_shows_the_first_rows_and_how_many_there_are(served: Served) -> None:
+    with served.client() as client:
+        client.submit(["sleep", "60"], gpus=4)
+        client.submit_many(["true"], gpus=4, array=(0, 248, 1, None))
+    screen, ours = pty.openpty()
+    listing = subprocess.Popen(
+        [sys.executable, "-m", "shunter", "queue", "--url", served.url],
+        env=environment(),
+        stdout=ours,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(ours)
+    printed = read_all(screen)
+    _, said = listing.communicate(timeout=60)
+    assert len(re.findall(r"^j\d+ ", printed, re.MULTILINE)) == 200
+    assert "250 jobs" in said
+    assert "50 more are not shown" in said
+    piped = served.run("queue")
+    assert len(re.findall(r"^j\d+ ", piped.stdout, re.MULTILINE)) == 250
+
+
+def test_watching_goes_on_until_it_is_interrupted(served: Served) -> None:
+    watching = subprocess.Popen(
+        [sys.executable, "-m", "shunter", "queue", "-w", "--json", "--url", served.url],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert watching.stdout is not None
+    assert json.loads(watching.stdout.readline())["total"] == 0
+    submitted(served, "--", "sleep", "60")
+    while json.loads(watching.stdout.readline())["total"] == 0:
+        pass
+    watching.send_signal(signal.SIGINT)
+    _, said = watching.communicate(timeout=30)
+    assert b"Traceback" not in said
+
+
+def read_all(screen: int) -> str:
+    """Return what was printed to a terminal that is closed now."""
+    found = b""
+    while True:
+        try:
+            piece = os.read(screen, 65_536)
+        except OSError:
+            piece = b""
+        if not piece:
+            os.close(screen)
+            return found.decode()
+        found += piece

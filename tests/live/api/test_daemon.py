@@ -1,17 +1,20 @@
 """The daemon as a process: its sockets, its stops and starts, and who else may run."""
 
 import os
+import shutil
 import signal
 import socket
 import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from shunter.errors import UnreachableError
+from shunter.client import Client
+from shunter.errors import ShunterError, UnreachableError
 from tests.live.api.serving import Served, awaited, environment
 
 pytestmark = pytest.mark.live
@@ -152,15 +155,18 @@ def test_array_runs_no_more_tasks_at_once_than_it_may(served: Served) -> None:
 def test_values_of_variables_and_secrets_are_in_no_log(served: Served) -> None:
     with served.client() as client:
         job = client.submit(
-            ["sh", "-c", 'echo "$PLAIN $TOKEN $0"', "header: hunter2hunter2"],
+            ["sh", "-c", 'echo "$PLAIN $TOKEN $0"; sleep 60', "header: hunter2hunter2"],
             environment={"PLAIN": "plain-value", "TOKEN": "hunter2hunter2"},
             secrets=["TOKEN"],
         )
-        assert job.result(30) == 0
-        assert b"".join(job.logs()) == b"plain-value hunter2hunter2 header: hunter2hunter2\n"
+        line = b"plain-value hunter2hunter2 header: hunter2hunter2\n"
+        awaited(lambda: b"".join(job.logs()) == line)
         assert job.describe()["spec"]["command"][-1] == "header: {secret:TOKEN}"
-    kept = served.root / "attempts" / "jobs" / job.id / "environment.json"
-    assert mode(kept) == 0o600
+        kept = served.root / "attempts" / "jobs" / job.id / "environment.json"
+        assert mode(kept) == 0o600
+        job.cancel()
+        awaited(job.done)
+        awaited(lambda: not kept.exists())
     served.end()
     for path in sorted(served.root.glob("log.db*")):
         assert b"hunter2" not in path.read_bytes()
@@ -219,3 +225,42 @@ for ask in sys.argv[2:]:
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.split()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl, to make a certificate")
+def test_tls_is_spoken_where_it_is_configured(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+            *("-nodes", "-days", "1", "-subj", "/CN=localhost", "-keyout", str(key)),
+            *("-addext", "subjectAltName=IP:127.0.0.1", "-out", str(certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    tls = f'[server.tls]\ncertificate = "{certificate}"\nkey = "{key}"'
+    with Served(tmp_path, server=tls) as served:
+        assert served.tcp.startswith("https://127.0.0.1:")
+        token = served.token
+        with Client(served.tcp, token=token, ca_file=str(certificate)) as client:
+            assert client.submit(["true"]).result(30) == 0
+        with pytest.raises(UnreachableError), Client(served.tcp, token=token) as stranger:
+            stranger.daemon()
+
+
+def test_full_disk_stops_the_daemon_and_the_next_one_goes_on(served: Served) -> None:
+    served.end()
+    served.start(file_bytes_most=(served.root / "log.db").stat().st_size + 200_000)
+    done = []
+    with served.client() as client, suppress(ShunterError):
+        while True:
+            done.append(client.submit(["true"], name="x" * 200).id)
+    assert served.process is not None
+    assert served.process.wait(60) == 1
+    assert "error:" in served.said()
+    assert "Traceback" not in served.said()
+    served.start()
+    with served.client() as client:
+        for job_id in done:
+            assert client.handle(job_id).result(60) == 0

@@ -1,7 +1,8 @@
 """What is refused before anything is read: strange hosts, pages of other sites, long bodies.
 
 A browser lets any page send requests to a loopback address. Such a page gives itself away by its
-Origin, and one whose name was made to point here (DNS rebinding) by the Host it asked for.
+Origin, and one whose name was made to point here (DNS rebinding) by the Host it asked for. That
+holds for the socket too, since `ssh -L` brings it to a port of somebody's own machine.
 """
 
 from collections.abc import Collection
@@ -11,12 +12,12 @@ from urllib.parse import urlsplit
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shunter.app.api.access.callers import PEER
 from shunter.app.api.problems import problem
+from shunter.client.addresses import SOCKET_HOST
 
 __all__ = ["Door"]
 
-LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
+KNOWN_HOSTS = (SOCKET_HOST, "localhost", "127.0.0.1", "::1")
 _SAFE = [
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
@@ -29,7 +30,7 @@ class Door:
 
     def __init__(self, app: ASGIApp, hosts: Collection[str], body_bytes_most: int) -> None:
         self._app = app
-        self._hosts = frozenset((*LOOPBACK_HOSTS, *hosts))
+        self._hosts = frozenset((*KNOWN_HOSTS, *hosts))
         self._most = body_bytes_most
         self._too_long = f"expected a body of {body_bytes_most:,} bytes at most"
 
@@ -66,9 +67,7 @@ class Door:
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > self._most:
             return problem("too_large", self._too_long)
-        if PEER in scope.get("extensions", {}):
-            return None
-        host = urlsplit(f"//{headers.get('host', '')}").hostname
+        host = _host_of(headers.get("host", ""))
         server = scope.get("server") or ("", 0)
         if host is None or host not in {*self._hosts, server[0]}:
             return problem(
@@ -77,4 +76,12 @@ class Door:
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != headers.get("host"):
             return problem("refused", f"pages of {origin!r} may not ask this daemon")
+        return None
+
+
+def _host_of(header: str) -> str | None:
+    """Return the name in a Host header, None if it holds none that could be."""
+    try:
+        return urlsplit(f"//{header}").hostname
+    except ValueError:
         return None

@@ -23,8 +23,7 @@ async def state(call: Call[AtQuery, NoBody]) -> Response:
     """Answer with the whole state; its ETag is event number and digest."""
     served = call.served
     if call.query.at is None:
-        seq = served.site.state.seq
-        body = orjson.dumps(state_document(served.site.state, served.dated))
+        seq, body = served.state_now()
         await served.durable(seq)
     else:
         at, origin = call.query.at, served.site.origin.isoformat()
