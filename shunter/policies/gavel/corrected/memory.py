@@ -105,6 +105,10 @@ class GavelMemory:
             if other in view.jobs:
                 self._put(view.jobs[other], view, now_us)
 
+    def is_accompanied(self, job_id: JobId) -> bool:
+        """Say whether a job shares its GPUs with another one now."""
+        return len(self._gang_at(job_id)) > 1
+
     def _gang_at(self, job_id: JobId) -> Gang:
         post = self.posts.get(job_id)
         return (job_id,) if post is None else post.gang

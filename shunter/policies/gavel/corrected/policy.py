@@ -303,8 +303,8 @@ def _sampled(memory: GavelMemory) -> Observer:
         gpu_type = None if job is None else gpu_type_of(job, view)
         if event.step is not None:
             memory.measured.steps[event.job_id] = event.step
-        if gpu_type is None or not event.batch_s:
-            return
+        if gpu_type is None or not event.batch_s or memory.is_accompanied(event.job_id):
+            return  # how fast it is beside another says nothing of it alone
         if memory.measured.sample(event.job_id, gpu_type, event.batch_s):
             memory.ledger.is_dirty = memory.stale = True
 

@@ -1,21 +1,24 @@
 """Two jobs on the same GPUs: where it pays, beside whom, and what follows when one leaves."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from shunter.app.replaying.wording import because_in_words
+from shunter.core.intake.inputs import AttemptExited, SubmitJob
 from shunter.core.performance import SpeedModel
 from shunter.core.placement import PLACEMENTS
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.facts.decisions import AllocationChanged, TargetsSet
-from shunter.events.facts.execution import SpeedChanged
+from shunter.events.facts.execution import AttemptStarted, SpeedChanged
+from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import GpuType
 from shunter.events.values.job_spec import Level
 from shunter.policies.gavel.corrected import Gavel, GavelPolicy
-from tests.factories import Outcome, World, job_id, node_added, run, trace_job
+from tests.factories import Outcome, World, job_id, job_spec, node_added, run, trace_job
 
 TURN_US = 60_000_000
 V100 = GpuType("v100")
@@ -169,3 +172,18 @@ def test_other_objectives_let_jobs_share_too(objective: str) -> None:
 def test_objective_that_gives_whole_gpus_cannot_share_them() -> None:
     with pytest.raises(ConfigError, match="objective allox gives each job whole GPUs"):
         gavel(objective="allox")
+
+
+def test_sample_of_a_job_beside_another_says_nothing_of_it_alone() -> None:
+    world = World(servers=(node_added(gpus=1),), round_us=TURN_US)
+    core, _ = world.scheduler(gavel(), instant=False)
+    core.step(0, [SubmitJob(0, name, job_spec(model="light"), TURN_US) for name in (J0, J1)])
+    core.step(1, [AttemptStarted(1, name, 1) for name in (J0, J1)])
+    sample = ProfileSampled(2, J0, 1, step=5, batch_s=4.0)
+
+    core.step(2, [sample])
+    assert core.memory.measured.rates == {}
+    core.step(3, [AttemptExited(3, J1, 1, 0, released=True)])
+    core.step(4, [replace(sample, at_us=4)])
+
+    assert core.memory.measured.rates == {J0: {V100: 0.25}}
