@@ -9,12 +9,13 @@ import pytest
 
 from shunter.app.api.models.problems import ProblemDocument
 from shunter.app.api.routes import ROUTES
-from shunter.app.api.routing import JSON, Route
+from shunter.app.api.routing import JSON, SSE, Route
+from shunter.errors import RefusedError
 from tests.live.api.serving import Served, awaited
 
 pytestmark = pytest.mark.live
 
-READS = [route for route in ROUTES if route.method == "GET"]
+READS = [route for route in ROUTES if route.method == "GET" and route.media != SSE]
 JOB_ACTIONS = ("cancel", "suspend", "resume", "priority")
 SLEEP = {"command": ["sleep", "60"]}
 
@@ -35,8 +36,6 @@ def told(served: Served, route: Route, **places: str) -> httpx.Response:
 
 @pytest.mark.parametrize("route", READS, ids=lambda route: route.name)
 def test_answer_has_the_form_its_model_says(route: Route, shared: Served, job: str) -> None:
-    if "stream" in route.path:
-        pytest.skip("it has no end; see test_stream.py")
     response = told(shared, route, job_id=job, seq="9", node="n0")
     assert response.status_code == 200
     assert response.headers["content-type"].startswith(route.media.partition(";")[0])
@@ -130,6 +129,36 @@ def test_why_tells_the_same_as_the_log_read_by_itself(shared: Served, job: str) 
     }
     assert asked["phase"] == "finished"
     assert "T+" not in asked["headline"]
+
+
+def test_what_is_ordered_is_answered_as_its_model_says(shared: Served) -> None:
+    orders = {route.path: route for route in ROUTES if route.method == "POST"}
+    with shared.http() as http:
+        body = {"command": ["sleep", "60"], "suspend_mode": "restart"}
+        made = http.post("/api/v1/jobs", json=body)
+        job_id = made.json()["id"]
+        answers = {"/api/v1/jobs": made}
+        for path in sorted(orders.keys() - answers.keys(), key=steps):
+            json = {"priority": 3} if "priority" in path else None
+            answers[path] = http.post(path.format(job_id=job_id, node="n0"), json=json)
+    for path, answer in answers.items():
+        model = orders[path].answer
+        assert model is not None
+        assert answer.status_code == (201 if path == "/api/v1/jobs" else 200), answer.text
+        model.model_validate_json(answer.content)
+
+
+def steps(path: str) -> int:
+    """Return when an order can be given: a job is suspended before it is resumed."""
+    order = ("drain", "restore", "priority", "suspend", "resume", "cancel")
+    return order.index(path.rpartition("/")[2])
+
+
+def test_refused_array_leaves_one_record(served: Served) -> None:
+    with served.client() as client:
+        with pytest.raises(RefusedError):
+            client.submit_array(["true"], gpus=99, array=(0, 99, 1, None))
+        assert client.history()["total"] == 1
 
 
 def test_unknown_things_are_not_found(shared: Served) -> None:

@@ -44,7 +44,7 @@ async def find_decision(reader: LogReader, seq: int) -> Found:
     if not 0 < seq <= head:
         raise NotFoundError(f"there is no event {seq}: the log ends at {head}")
     upto, found = seq, None
-    while found is None and upto > 0:
+    while found is None and upto > max(0, seq - FACTS_MOST):
         after = max(0, upto - WINDOW)
         number = after
         async for event in reader.events(after, upto):
@@ -53,7 +53,7 @@ async def find_decision(reader: LogReader, seq: int) -> Found:
                 found = number
         upto = after
     if found is None:
-        raise NotFoundError(f"nothing was decided up to event {seq}")
+        raise NotFoundError(f"nothing was decided among the last {FACTS_MOST:,} events up to {seq}")
     facts: Found = []
     number = found - 1
     async for event in reader.events(found - 1, min(head, found + FACTS_MOST)):

@@ -1,6 +1,6 @@
 """Reading the log: events by number, a stream of new ones, and single decisions."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import orjson
@@ -18,7 +18,7 @@ from shunter.events.log import LogReader
 __all__ = ["decision", "events", "stream"]
 
 LOOKED_AT_MOST = 200_000
-"""Events one answer looks through; `next` says where to go on."""
+"""Events one answer looks through; where more may follow, `next` is less than `head`."""
 
 
 async def events(call: Call[EventsQuery, NoBody]) -> Response:
@@ -36,13 +36,12 @@ async def events(call: Call[EventsQuery, NoBody]) -> Response:
     async def read(reader: LogReader) -> dict[str, Any]:
         head = (await reader.head()).seq
         found: list[dict[str, Any]] = []
-        seq = query.after
-        upto = min(head, query.after + LOOKED_AT_MOST)
-        async for event in reader.events(query.after, upto):
-            seq += 1
+        seq = upto = head if query.job else min(head, query.after + LOOKED_AT_MOST)
+        async for number, event in _numbered(reader, query, upto):
             if wanted(event):
-                found.append(event_object(seq, event, dated))
+                found.append(event_object(number, event, dated))
                 if len(found) == query.limit:
+                    seq = number
                     break
         return {"schema_version": 1, "events": found, "next": seq, "head": head}
 
@@ -51,6 +50,21 @@ async def events(call: Call[EventsQuery, NoBody]) -> Response:
         lines = b"".join(orjson.dumps(one) + b"\n" for one in page["events"])
         return Response(lines, headers={"X-Next": str(page["next"])}, media_type=JSON_LINES)
     return json_answer(page)
+
+
+async def _numbered(
+    reader: LogReader, query: EventsQuery, upto: int
+) -> AsyncIterator[tuple[int, Event]]:
+    """Yield the events to look at with their numbers; a job's own are found by the index."""
+    if query.job is not None:
+        for seq, event in await reader.job_events(query.job):
+            if query.after < seq <= upto:
+                yield seq, event
+        return
+    seq = query.after
+    async for event in reader.events(query.after, upto):
+        seq += 1
+        yield seq, event
 
 
 async def stream(call: Call[StreamQuery, NoBody]) -> Response:

@@ -98,8 +98,11 @@ def _told(call: Call[NoQuery, NoBody] | Call[NoQuery, PriorityBody], subject: st
 async def _submit_tasks(
     call: Call[NoQuery, SubmitBody], tasks: list[Submission], at_once: int | None
 ) -> list[JobId]:
-    """Submit an array; each task but the first N waits for the N-th before it."""
-    ids: list[JobId] = []
+    """Submit an array; each task but the first N waits for the N-th before it.
+
+    The first goes ahead alone: if it is refused, all would be, and one record of that is enough.
+    """
+    ids = [await call.served.site.submit(tasks[0], call.caller)]
     block = min(at_once or TOGETHER, TOGETHER)
     while len(ids) < len(tasks):
         number = len(ids)
