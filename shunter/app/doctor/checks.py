@@ -1,10 +1,8 @@
-"""All checks, in the order in which they are told; a backend with checks of its own adds them here.
-
-CHECKS = (*CHECKS_OF_THIS_MACHINE, *hosts.CHECKS)
-"""
+"""All checks, in the order in which they are told; a backend with checks of its own adds them."""
 
 from shunter.app.doctor import daemon, machine
 from shunter.app.doctor.findings import Check, Finding, Looked
+from shunter.app.hosts import checks as hosts
 
 __all__ = ["CHECKS", "examined"]
 
@@ -18,6 +16,7 @@ CHECKS: tuple[Check, ...] = (
     machine.boot,
     daemon.sockets,
     daemon.tokens,
+    *hosts.CHECKS,
 )
 
 

@@ -1,5 +1,6 @@
-"""`shunter init`: write a config to begin with, for what is found on this machine."""
+"""`shunter init`: write a config to begin with, for what is found on this machine or others."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -20,19 +21,40 @@ def init(
         int | None,
         typer.Option(min=0, max=64, help="How many GPUs it has; left out: as many as NVML sees."),
     ] = None,
+    ssh: Annotated[
+        str,
+        typer.Option("--ssh", metavar="HOSTS", help="A cluster of servers: [USER@]HOST[:PORT],…"),
+    ] = "",
+    key: Annotated[
+        list[str] | None, typer.Option("--key", metavar="FILE", help="A private key for --ssh.")
+    ] = None,
+    agent: Annotated[
+        str, typer.Option("--agent", metavar="SOCKET", help="An SSH agent, for --ssh.")
+    ] = "",
+    known_hosts: Annotated[
+        str, typer.Option(metavar="FILE", help="The host keys to believe, for --ssh.")
+    ] = "~/.ssh/known_hosts",
+    python: Annotated[
+        str, typer.Option(metavar="PATH", help="Python 3.8 or later on the servers, for --ssh.")
+    ] = "python3",
     out: Annotated[
         Path, typer.Option("-o", "--out", metavar="FILE", help="Where the config goes.")
     ] = Path("shunter.toml"),
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a config to begin with, explained line by line."""
-    if not local:
-        raise UsageError("init: expected --local, a cluster of this one machine")
+    if local == bool(ssh):
+        raise UsageError(
+            "init: expected --local, a cluster of this machine, or --ssh HOSTS, one of others"
+        )
     if out.exists() and not force:
         raise UsageError(f"{out} is there already; --force replaces it, --out names another one")
-    from shunter.app.doctor.writing import local_config
+    if ssh:
+        text, notes = _over_ssh(ssh.split(","), python, known_hosts, tuple(key or ()), agent)
+    else:
+        from shunter.app.doctor.writing import local_config
 
-    text, notes = local_config(gpus)
+        text, notes = local_config(gpus)
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -40,3 +62,17 @@ def init(
     for line in notes:
         output.note(line)
     output.print_line(f"wrote {out}; next: shunter doctor {out}, then shunter serve {out}")
+
+
+def _over_ssh(
+    hosts: list[str], python: str, known_hosts: str, keys: tuple[str, ...], agent: str
+) -> tuple[str, list[str]]:
+    if find_spec("asyncssh") is None:
+        raise UsageError("init --ssh needs asyncssh: install shunter with the extra ssh")
+    if not keys and not agent:
+        raise UsageError("init --ssh: expected --key FILE, such as ~/.ssh/id_ed25519, or --agent")
+    from shunter.app.hosts.writing import parsed_host, ssh_config
+    from shunter.backends.ssh.settings import SshAccess
+
+    access = SshAccess(known_hosts, keys, agent)
+    return ssh_config([parsed_host(host, python) for host in hosts], access)

@@ -1,0 +1,136 @@
+"""`shunter doctor` of servers reached over SSH: what each lacks, and how to mend it."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from shunter.app.doctor.findings import Check, Finding, Looked
+
+if TYPE_CHECKING:
+    from shunter.app.config.cluster import ClusterSection
+    from shunter.app.config.live import SshSection
+    from shunter.backends.ssh.surveying import Surveyed
+    from shunter.events.values.configuration_set import ConfigurationSet
+
+__all__ = ["CHECKS", "hosts"]
+
+SKEW_S = 5.0
+SLOW_S = 5.0
+FREE_LEAST_MB = 1_000
+PYTHON = [3, 8]
+
+
+def hosts(looked: Looked) -> Iterator[Finding]:
+    """Check every host of a config, all at once."""
+    if looked.loaded is None or looked.loaded.config.backend.kind != "ssh":
+        return
+    section = looked.loaded.config.backend.ssh
+    assert section is not None, "the config was checked"
+    if find_spec("asyncssh") is None:
+        yield Finding("ssh", "bad", "asyncssh is missing", "install shunter with the extra ssh")
+        return
+    yield from _hosts(section, looked.loaded.config.cluster)
+
+
+CHECKS: tuple[Check, ...] = (hosts,)
+
+
+def _hosts(section: "SshSection", cluster: "ClusterSection") -> Iterator[Finding]:
+    from shunter.app.hosts.settings import access_of, hosts_of
+    from shunter.backends.ssh.surveying import survey_hosts
+
+    described = dict(cluster.servers())
+    surveyed = survey_hosts(hosts_of(section, cluster), access_of(section), section.connect / 1e6)
+    for one in surveyed:
+        findings = list(findings_of(one, described[one.host.name]))
+        if all(finding.state == "good" for finding in findings):
+            yield Finding(one.host.name, "good", summary(one))
+        yield from (finding for finding in findings if finding.state != "good")
+    if not section.checkpoints and len(surveyed) > 1:
+        yield from _common_folder(surveyed)
+
+
+def findings_of(one: "Surveyed", described: "ConfigurationSet") -> Iterator[Finding]:
+    """Return what is poor or bad about a host, against what the config says of it."""
+    name, found = one.host.name, one.found
+    if found is None:
+        yield Finding(name, "bad", *halves(one.cause))
+        return
+    if found["python"][:2] < PYTHON:
+        version = ".".join(map(str, found["python"]))
+        yield Finding(name, "bad", f"Python {version}", "name a Python 3.8 or later: python = PATH")
+    yield from _gpus(one, described)
+    if found["memory_mb"] < described.memory_mb:
+        what = f"{found['memory_mb']} MB of memory, and the config says {described.memory_mb}"
+        yield Finding(name, "bad", what, f"correct memory_gb of {name} in [cluster]")
+    if len(found["cpus"]) * 1000 < described.cpus_milli:
+        what = f"{len(found['cpus'])} CPUs, and the config says {described.cpus_milli // 1000}"
+        yield Finding(name, "bad", what, f"correct cpus of {name} in [cluster]")
+    if abs(one.ahead_s) > SKEW_S:
+        way = "ahead of" if one.ahead_s > 0 else "behind"
+        what = f"its clock is {abs(one.ahead_s):.0f} s {way} ours"
+        yield Finding(
+            name, "poor", what, "jobs run all the same, their output is dated wrong: run NTP there"
+        )
+    if found["ends_sessions"]:
+        yield Finding(
+            *(name, "bad", "systemd ends what a session leaves behind, so jobs too"),
+            f"KillUserProcesses=no in logind.conf, or: loginctl enable-linger {found['user']}",
+        )
+    if found["free_mb"] < FREE_LEAST_MB:
+        what = f"{found['free_mb']} MB are free for {one.host.base}"
+        yield Finding(name, "poor", what, "make room, or set base to a folder of a larger disk")
+    if not one.sftp:
+        yield Finding(
+            *(name, "poor", "no SFTP: checkpoints cannot be copied there"),
+            "let its shell print nothing for commands, or: Subsystem sftp internal-sftp",
+        )
+    if one.slow_s > SLOW_S:
+        what = f"it took {one.slow_s:.1f} s to answer"
+        yield Finding(name, "poor", what, "look at what its shell does at login (~/.bashrc)")
+
+
+def summary(one: "Surveyed") -> str:
+    """Return in one line what a host has."""
+    found = one.found
+    assert found is not None, "a host that did not answer has a cause instead"
+    gpus = f"{len(found['gpus'])} GPUs" if found["gpus"] else f"no GPU seen ({found['gpu_fault']})"
+    version = ".".join(map(str, found["python"]))
+    return (
+        f"{gpus}, {len(found['cpus'])} CPUs, {found['memory_mb'] // 1000} GB, Python {version}, "
+        f"answered in {one.slow_s:.1f} s, clock {one.ahead_s:+.1f} s"
+    )
+
+
+def halves(cause: str) -> tuple[str, str]:
+    """Return what is wrong, and how to mend it, of a sentence that says both."""
+    what, _, mend = cause.partition(": ")
+    return what, mend
+
+
+def _gpus(one: "Surveyed", described: "ConfigurationSet") -> Iterator[Finding]:
+    found, name = one.found, one.host.name
+    assert found is not None, "only hosts that answered are looked at"
+    if not found["gpus"]:
+        if described.gpus:
+            what = f"no GPU is seen ({found['gpu_fault']}), and the config says {described.gpus}"
+            yield Finding(name, "poor", what, "install the driver; they are given out unseen")
+        return
+    known = {each["uuid"] for each in found["gpus"]} | {each["index"] for each in found["gpus"]}
+    strange = [gpu for gpu in one.host.gpus[: described.gpus] if gpu not in known]
+    if strange:
+        what = f"it has no GPU {strange[0]}, but {len(found['gpus'])}: {', '.join(sorted(known))}"
+        yield Finding(name, "bad", what, f"correct [backend.ssh.hosts.{name}] gpus")
+
+
+def _common_folder(surveyed: "list[Surveyed]") -> Iterator[Finding]:
+    """Name the folders that all hosts mount from one place."""
+    mounts = [
+        {tuple(mount) for mount in one.found["shared"]} for one in surveyed if one.found is not None
+    ]
+    common = sorted(set.intersection(*mounts)) if mounts else []
+    if common:
+        yield Finding(
+            *("ssh", "good", f"all hosts share {common[0][0]} (from {common[0][1]})"),
+            "checkpoints = a folder of it spares copying them when jobs move",
+        )

@@ -1,0 +1,204 @@
+"""`shunter init --ssh`: a config for hosts that were asked what they have."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from shunter.backends.ssh.settings import SshAccess, SshHost
+from shunter.backends.ssh.surveying import Surveyed, survey_hosts
+from shunter.errors import UnreachableError, UsageError
+from shunter.events.values.ids import NodeName
+
+__all__ = ["parsed_host", "ssh_config"]
+
+CONNECT_S = 15.0
+SKEW_S = 5.0
+NEAR = ("PIX", "PXB")
+_TARGET = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<address>[A-Za-z0-9._-]+)(?::(?P<port>\d{1,5}))?")
+_MODEL = re.compile(
+    r"\b(GB?\d{3}|[ABHLPTV]\d{1,3}S?|K\d{2}|RTX ?\w+ ?\d{4}|\d{4}(?: ?Ti)?)\b", re.IGNORECASE
+)
+
+HEAD = """\
+# A live cluster of servers reached over SSH, as they were found. `shunter doctor FILE` looks at them
+# again, docs/reference/config.md lists every key.
+
+"""
+TAIL = """
+[policy]
+name = "tiresias"                 # or fifo, las, srtf, gavel: `shunter policy list`
+trigger = "event"                 # decide at once; "round" decides every policy.round
+[policy.guards]
+min_runtime = "1m"                # nobody is preempted before that
+
+[backend]
+kind = "ssh"
+[backend.ssh]
+root = "shunter-daemon"           # beside this file: what jobs are given in secret
+known_hosts = {known_hosts}
+{login}
+{checkpoints}
+# heartbeat_deadline = "15m"      # a server that is silent for so long has ended its jobs itself
+{hosts}
+[server]
+listen = "unix:"                  # the usual socket; clients find it by themselves
+# admins = ["ana"]                # besides root and whoever runs the daemon
+
+[log]
+url = "shunter.db"                # everything that happens, for ever
+"""
+
+
+def parsed_host(text: str, python: str) -> SshHost:
+    """Return a host from [USER@]ADDRESS[:PORT].
+
+    Raises:
+        UsageError: it is none.
+    """
+    found = _TARGET.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"--ssh {text!r}: expected [USER@]HOST[:PORT], several with commas")
+    address = found["address"]
+    return SshHost(
+        name=NodeName(text.strip()),
+        address=address,
+        gpus=(),
+        port=int(found["port"] or 22),
+        user=found["user"] or "",
+        python=python,
+    )
+
+
+def ssh_config(hosts: Sequence[SshHost], access: SshAccess) -> tuple[str, list[str]]:
+    """Return a config for hosts, and what is to be said about them.
+
+    Raises:
+        UnreachableError: not one of them answers.
+    """
+    names = _names(hosts)
+    surveyed = survey_hosts(tuple(hosts), access, CONNECT_S)
+    silent = [one for one in surveyed if one.found is None]
+    if len(silent) == len(surveyed):
+        raise UnreachableError("; ".join(one.cause for one in silent))
+    notes = [f"left out: {one.cause}" for one in silent]
+    there = [(names[one.host.name], one) for one in surveyed if one.found is not None]
+    for name, one in there:
+        notes += [f"{name}: {note}" for note in _notes(one)]
+    text = HEAD + "\n".join(_node(name, one) for name, one in there)
+    return text + _tail(there, access), notes
+
+
+def _names(hosts: Sequence[SshHost]) -> dict[str, str]:
+    """Return a name for each host: the first part of its own, or its address, made unique."""
+    names: dict[str, str] = {}
+    for host in hosts:
+        first = host.address.partition(".")[0]
+        name = plain = host.address if first.isdigit() else first
+        number = 1
+        while name in names.values():
+            number += 1
+            name = f"{plain}-{number}"
+        names[host.name] = name
+    return names
+
+
+def _notes(one: Surveyed) -> list[str]:
+    found, notes = one.found or {}, []
+    if not found["gpus"]:
+        notes.append(f"no GPU is seen ({found['gpu_fault']}); write gpus yourself if it has some")
+    if abs(one.ahead_s) > SKEW_S:
+        notes.append(f"its clock is {one.ahead_s:+.0f} s against ours; jobs run all the same")
+    if found["ends_sessions"]:
+        notes.append("systemd ends what sessions leave behind: KillUserProcesses=no is needed")
+    if not one.sftp:
+        notes.append("it has no SFTP: checkpoints cannot be copied to it")
+    return notes
+
+
+def _node(name: str, one: Surveyed) -> str:
+    found: dict[str, Any] = one.found or {}
+    gpus = found["gpus"]
+    lines = [
+        "[[cluster.nodes]]",
+        f'name = "{name}"',
+        f"gpus = {len(gpus)}",
+        f'type = "{_type(gpus)}"' + (f"  # {gpus[0]['name']}" if gpus else ""),
+        f"cpus = {len(found['cpus'])}",
+        f"memory_gb = {found['memory_mb'] // 1000}",
+    ]
+    sockets = len({gpu["socket"] for gpu in gpus if gpu["socket"] is not None})
+    if sockets > 1 and len(gpus) % sockets == 0:
+        lines.append(f"sockets = {sockets}")
+    switches = _switches(found["links"])
+    if 1 < switches < len(gpus) and len(gpus) % switches == 0 and switches % max(1, sockets) == 0:
+        lines.append(f"switches = {switches}")
+    joined = _joined(found["links"])
+    if joined:
+        lines.append(f"nvlink = {joined}")
+    return "\n".join(lines) + "\n"
+
+
+def _type(gpus: Sequence[dict[str, Any]]) -> str:
+    """Return a short name for a kind of GPU, such as a100."""
+    if not gpus:
+        return "gpu"
+    found = _MODEL.search(gpus[0]["name"])
+    return (found[0] if found else gpus[0]["name"]).lower().replace(" ", "-")
+
+
+def _switches(links: Sequence[Sequence[str]]) -> int:
+    """Return how many groups of GPUs hang on a switch together."""
+    return len(_groups(links, lambda link: link in NEAR))
+
+
+def _joined(links: Sequence[Sequence[str]]) -> list[list[int]]:
+    """Return the groups of GPUs that NVLink joins."""
+    found = _groups(links, lambda link: link.startswith("NV"))
+    return [group for group in found if len(group) > 1]
+
+
+def _groups(links: Sequence[Sequence[str]], near: Any) -> list[list[int]]:
+    groups: list[list[int]] = []
+    for gpu, row in enumerate(links):
+        mine = [group for group in groups if any(near(row[other]) for other in group)]
+        merged = sorted([gpu, *(other for group in mine for other in group)])
+        groups = [group for group in groups if group not in mine] + [merged]
+    return sorted(groups)
+
+
+def _tail(there: Sequence[tuple[str, Surveyed]], access: SshAccess) -> str:
+    keys = ", ".join(f'"{key}"' for key in access.keys)
+    login = f"keys = [{keys}]" if access.keys else f'agent = "{access.agent}"'
+    mounts = [{tuple(mount) for mount in (one.found or {})["shared"]} for _, one in there]
+    common = sorted(set.intersection(*mounts)) if mounts else []
+    place = f"{common[0][0]}/shunter" if common else "/shared/shunter"
+    said = "all servers mount it" if common else "if all servers share a folder; else copied"
+    return TAIL.format(
+        known_hosts=f'"{access.known_hosts}"',
+        login=login,
+        checkpoints=f'# checkpoints = "{place}"  # {said}',
+        hosts="\n".join(_host(name, one) for name, one in there),
+    )
+
+
+def _host(name: str, one: Surveyed) -> str:
+    host, found = one.host, one.found or {}
+    lines = [f"[backend.ssh.hosts.{_key(name)}]"]
+    if host.address != name:
+        lines.append(f'address = "{host.address}"')
+    if host.port != 22:
+        lines.append(f"port = {host.port}")
+    if host.user:
+        lines.append(f'user = "{host.user}"')
+    if host.python != "python3":
+        lines.append(f'python = "{host.python}"')
+    if found["gpus"]:
+        uuids = ", ".join(f'"{gpu["uuid"]}"' for gpu in found["gpus"])
+        lines.append(f"gpus = [{uuids}]")
+    if found["cpus"] != list(range(len(found["cpus"]))):
+        lines.append(f"cpus = {found['cpus']}")
+    return "\n".join(lines) + "\n" if len(lines) > 1 else ""
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else f'"{name}"'

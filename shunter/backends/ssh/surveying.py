@@ -1,0 +1,87 @@
+"""What hosts have, asked once and beside any scheduler: for `shunter init --ssh` and `doctor`."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from shunter.backends.ssh.connecting import UnreachedError, connected
+from shunter.backends.ssh.conversation import asked_aside
+from shunter.backends.ssh.pushing import pushed
+from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
+from shunter.errors import BackendError
+
+__all__ = ["Surveyed", "survey_hosts"]
+
+SURVEY_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """What a host has (`found`, see `shunter.backends.node.far.survey`), or why nobody knows.
+
+    `ahead_s` is how far its wall clock is ahead of ours, and `slow_s` how long it took to let us
+    in and answer.
+    """
+
+    host: SshHost
+    found: dict[str, Any] | None = None
+    cause: str = ""
+    ahead_s: float = 0.0
+    slow_s: float = 0.0
+    sftp: bool = True
+
+
+def survey_hosts(hosts: tuple[SshHost, ...], access: SshAccess, connect_s: float) -> list[Surveyed]:
+    """Ask all hosts at once; return what each has, in the order given."""
+    return anyio.run(_survey_all, hosts, access, connect_s)
+
+
+async def _survey_all(
+    hosts: tuple[SshHost, ...], access: SshAccess, connect_s: float
+) -> list[Surveyed]:
+    settings = SshSettings(hosts, access, "", 0, "", "", connect_s=connect_s)
+    limit = anyio.Semaphore(settings.simultaneous)
+    found: dict[str, Surveyed] = {}
+
+    async def ask(host: SshHost) -> None:
+        found[host.name] = await _survey(host, settings, limit)
+
+    async with anyio.create_task_group() as tasks:
+        for host in hosts:
+            tasks.start_soon(ask, host)
+    return [found[host.name] for host in hosts]
+
+
+async def _survey(host: SshHost, settings: SshSettings, limit: anyio.Semaphore) -> Surveyed:
+    import asyncssh
+
+    began_s = time.monotonic()
+    try:
+        async with connected(host, settings, limit) as connection:
+            path = await pushed(connection, host, settings.connect_s)
+            asked_s = time.time()
+            answer = await asked_aside(
+                connection, host, [path, "survey", host.base], limit_s=SURVEY_S
+            )
+            # Its clock was read within the question: half of that is what nobody can know.
+            middle_s = (asked_s + time.time()) / 2
+            has_sftp = True
+            try:
+                with anyio.fail_after(settings.connect_s):
+                    (await connection.start_sftp_client()).exit()
+            except (asyncssh.Error, OSError, TimeoutError):
+                has_sftp = False
+    except UnreachedError as error:
+        return Surveyed(host, cause=str(error))
+    except BackendError as error:
+        return Surveyed(host, cause=str(error))
+    ahead_s = float(answer["wall_s"]) - middle_s
+    return Surveyed(
+        host,
+        answer,
+        ahead_s=ahead_s,
+        slow_s=time.monotonic() - began_s,
+        sftp=has_sftp,
+    )

@@ -1,0 +1,161 @@
+"""`init --ssh` and `doctor` against real hosts, with an nvidia-smi and a clock that we made up."""
+
+import sys
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from shunter.app.cli.application import app
+from shunter.app.config.loading import load_config
+from shunter.app.hosts import checks
+from shunter.backends.ssh.surveying import Surveyed, survey_hosts
+from tests.live.ssh.bench import Bench
+
+pytestmark = [pytest.mark.live, pytest.mark.ssh]
+
+# What nvidia-smi prints on a server of four GPUs, two on each switch and joined by NVLink.
+NVIDIA_SMI = """#!/bin/sh
+if [ "$1" = topo ]; then
+    printf '\\tGPU0\\tGPU1\\tGPU2\\tGPU3\\tCPU Affinity\\tNUMA Affinity\\n'
+    printf 'GPU0\\t X \\tNV4\\tSYS\\tSYS\\t0-15\\t0\\nGPU1\\tNV4\\t X \\tSYS\\tSYS\\t0-15\\t0\\n'
+    printf 'GPU2\\tSYS\\tSYS\\t X \\tNV4\\t16-31\\t1\\nGPU3\\tSYS\\tSYS\\tNV4\\t X \\t16-31\\t1\\n'
+    printf '\\nLegend:\\n  X = Self\\n'
+else
+    for number in 0 1 2 3; do
+        echo "$number, GPU-00$number, NVIDIA A100-SXM4-80GB, 81920, 00000000:0$number:00.0"
+    done
+fi
+"""
+
+
+@pytest.fixture
+def with_gpus(bench: Bench) -> Bench:
+    """A farm whose hosts find an nvidia-smi in their path."""
+    for host in bench.farm.hosts.values():
+        programs = host.folder / "bin"
+        programs.mkdir()
+        (programs / "nvidia-smi").write_text(NVIDIA_SMI)
+        (programs / "nvidia-smi").chmod(0o755)
+        host.noisy(f"PATH={programs}:$PATH\n")
+    return bench
+
+
+def targets(bench: Bench) -> str:
+    hosts = bench.farm.hosts.values()
+    return ",".join(f"{bench.farm.user}@{host.address}:{host.port}" for host in hosts)
+
+
+def init(bench: Bench, *arguments: str) -> tuple[int, str, Path]:
+    """Write a config for all hosts; return exit code, what was said, and where it lies."""
+    path = bench.folder / "shunter.toml"
+    access = ["--key", str(bench.farm.key), "--known-hosts", str(bench.farm.known_hosts)]
+    command = [
+        "init",
+        "--ssh",
+        targets(bench),
+        *access,
+        "--python",
+        sys.executable,
+        "-o",
+        str(path),
+    ]
+    ran = CliRunner().invoke(app, [*command, *arguments])
+    return ran.exit_code, ran.output + str(ran.exception or ""), path
+
+
+def test_init_writes_a_config_of_what_the_hosts_have(with_gpus: Bench) -> None:
+    code, said, path = init(with_gpus)
+    assert code == 0, said
+    found = tomllib.loads(path.read_text())
+    nodes = found["cluster"]["nodes"]
+    assert [(node["gpus"], node["type"], node["nvlink"]) for node in nodes] == [
+        (4, "a100", [[0, 1], [2, 3]])
+    ] * 3
+    hosts = found["backend"]["ssh"]["hosts"]
+    assert {tuple(host["gpus"]) for host in hosts.values()} == {
+        ("GPU-000", "GPU-001", "GPU-002", "GPU-003")
+    }
+    assert load_config(path).config.cluster.gpus == 12
+
+
+def test_init_leaves_out_a_host_that_does_not_answer_and_says_so(bench: Bench) -> None:
+    bench.farm.stop("n1")
+    code, said, path = init(bench)
+    assert code == 0, said
+    assert "left out: host" in said
+    assert "is sshd running on port" in said
+    assert len(tomllib.loads(path.read_text())["cluster"]["nodes"]) == 2
+
+
+def test_init_without_any_host_fails_as_unreachable(bench: Bench) -> None:
+    for name in bench.farm.hosts:
+        bench.farm.stop(name)
+    code, said, path = init(bench)
+    assert code == 4, said
+    assert not path.exists()
+
+
+def test_doctor_finds_hosts_of_a_written_config_well(with_gpus: Bench) -> None:
+    _, _, path = init(with_gpus)
+    ran = CliRunner().invoke(app, ["doctor", str(path)])
+    for host in with_gpus.farm.hosts.values():
+        (line,) = [line for line in ran.output.splitlines() if host.address in line]
+        assert line.startswith("ok")
+        assert "4 GPUs" in line
+
+
+def test_doctor_names_the_host_that_is_down_and_the_one_with_another_key(with_gpus: Bench) -> None:
+    _, _, path = init(with_gpus)
+    with_gpus.farm.stop("n0")
+    with_gpus.farm.trust("n0", "n1")
+    ran = CliRunner().invoke(app, ["doctor", str(path)])
+    assert ran.exit_code == 1
+    assert "refuses connections" in ran.output
+    assert "shows a key that is not in" in ran.output
+    assert "ssh-keyscan" in ran.output
+
+
+def test_clock_of_a_host_that_is_an_hour_off_is_told_and_harms_nobody(bench: Bench) -> None:
+    """A Python that starts with its clock shifted stands for a host whose clock is wrong."""
+    late = bench.folder / "late.py"
+    late.write_text(
+        "import sys, time\n"
+        "real = time.time\n"
+        "time.time = lambda: real() - 3600\n"
+        "path, sys.argv = sys.argv[1], sys.argv[1:]\n"
+        "exec(compile(open(path).read(), path, 'exec'), {'__name__': '__main__'})\n"
+    )
+    python = bench.folder / "python"
+    python.write_text(
+        f'#!/bin/sh\nfor word do case $word in *.py) set -- "$@" {late};; esac; '
+        f'set -- "$@" "$word"; shift; done\nexec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    settings = bench.settings()
+    host = replace(bench.host("n0"), python=str(python))
+    (found,) = survey_hosts((host,), settings.access, 5.0)
+    assert found.found is not None, found.cause
+    assert found.ahead_s == pytest.approx(-3600, abs=5)
+    described = load_config(written(bench)).config.cluster.servers()[0][1]
+    told = [each.what for each in checks.findings_of(found, described)]
+    assert "its clock is 3600 s behind ours" in told
+
+
+def written(bench: Bench) -> Path:
+    code, said, path = init(bench, "--force")
+    assert code == 0, said
+    return path
+
+
+def test_host_without_sftp_or_room_is_told_so(bench: Bench) -> None:
+    (found,) = survey_hosts((bench.host("n0"),), bench.settings().access, 5.0)
+    assert found.found is not None
+    poor = Surveyed(found.host, {**found.found, "free_mb": 1, "ends_sessions": True}, sftp=False)
+    described = load_config(written(bench)).config.cluster.servers()[0][1]
+    told = {finding.what: finding.mend for finding in checks.findings_of(poor, described)}
+    assert any(what.startswith("1 MB are free") for what in told)
+    assert any("enable-linger" in mend for mend in told.values())
+    assert any(what.startswith("no SFTP") for what in told)
