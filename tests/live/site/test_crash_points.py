@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -145,13 +146,17 @@ class Case:
         def armed() -> None:
             os.environ["SHUNTER_CRASH"] = setting
             arm_crash(setting)
+            said = os.open(root / "stderr", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            os.dup2(said, 2)
+            sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 of this process
 
         return Daemon(cluster(root), deed, armed)
 
     def faults(self) -> list[str]:
         """Return what is wrong with what came of it."""
         if self.codes and (self.codes[-1] or set(self.codes) - {0, -signal.SIGKILL}):
-            return [f"{' then '.join(self.points)}: schedulers ended with {self.codes}"]
+            said = (self.root / "stderr").read_text()
+            return [f"{' then '.join(self.points)}: schedulers ended with {self.codes}: {said}"]
         faults = wrongs(self.root)
         outcomes, divergence = anyio.run(self._told)
         if outcomes != list(ENDS.values()):
