@@ -5,7 +5,8 @@ still improve. Two facts make few programs enough. At the end of the central pat
 complementarity tells who is held, and which GPU types are used up at a price: whoever is not held
 has no part in these. So there are at most as many bottlenecks as GPU types, and between two of
 them groups only stop at their caps, which is known beforehand. Each bottleneck is then a root of
-one variable: how far the level can rise until demands, cut at the caps, no longer fit.
+one variable: how far the level can rise until demands, cut at the caps, no longer fit. The duals
+of one try bound every other one (Kelley, J. SIAM 8, 1960), so few tries find it.
 """
 
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ __all__ = ["hierarchical", "water_filling"]
 _EASE = 1e-7
 _LITTLE = 1e-6  # of a cap: a demand this small waits, its row would have no scale
 _FULL = 1e-9  # of a cap: a group this close has reached it
+_CUTS_MAX = 40
 
 
 def water_filling(groups: Groups, weights: Floats) -> Shares:
@@ -98,6 +100,7 @@ class _Filling:
     base: Floats = field(init=False)
     active: NDArray[np.bool_] = field(init=False)
     types: NDArray[np.bool_] = field(init=False)
+    cuts: list[Floats] = field(default_factory=list)
     solves: int = 0
 
     def __post_init__(self) -> None:
@@ -121,20 +124,35 @@ class _Filling:
             self.base, self.active = top, np.zeros_like(self.active)
             return
 
-        def miss(rise: float) -> tuple[float, float]:
-            nonlocal last
-            demand, slope = self.basin.at(water, rise)
-            last = self.level(np.where(demand < _LITTLE * cap, 0.0, demand) * eased)
-            steep = np.where(demand > 0, slope / np.maximum(demand, 1e-300), 0.0)
-            gauge = 1.0 / last.value
-            growth = (self.groups.counts * last.weight * steep).sum()
-            return gauge - 1.0, gauge * float(growth)
+        self._cut(last, top * eased)
 
-        found = root(miss, self._first(water), 0.0, (-0.5 * _EASE, 0.1 * _EASE))
+        def held_up(rise: float) -> tuple[float, float]:
+            """Return how far demands are above what the known duals allow, and its slope."""
+            demand, slope = self.basin.at(water, rise)
+            gauges = [float((cut * demand * eased).sum()) for cut in self.cuts]
+            most = int(np.argmax(gauges))
+            return gauges[most] - 1.0, float((self.cuts[most] * slope * eased).sum())
+
+        found, low = self._first(water), 0.0
+        for _ in range(_CUTS_MAX):
+            found = root(held_up, found, low, (-1e-12, 1e-12))
+            demand, _ = self.basin.at(water, found)
+            asked = np.where(demand < _LITTLE * cap, 0.0, demand) * eased
+            last = self.level(asked)
+            gauge = 1.0 / last.value
+            if -0.5 * _EASE <= gauge - 1.0 <= 0.1 * _EASE:
+                break
+            low = found if gauge < 1.0 else low
+            self._cut(last, asked)
         base, _ = self.basin.at(water, found)
         full = base >= water.cap * (1.0 - _FULL)
         self.base = np.where(full, cap, base)
         self._hold(last, full)
+
+    def _cut(self, level: Level, asked: Floats) -> None:
+        """Keep what the duals of a level say of all demands: those above 1 here do not fit."""
+        weight = self.groups.counts * level.weight / level.bound
+        self.cuts.append(np.where(asked > 0, weight / np.maximum(asked, 1e-300), 0.0))
 
     def _first(self, water: Water) -> float:
         """Return a rise to begin with: what would use up all GPUs at proportional rates."""
