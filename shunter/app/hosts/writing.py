@@ -20,8 +20,8 @@ _MODEL = re.compile(
 )
 
 HEAD = """\
-# A live cluster of servers reached over SSH, as they were found. `shunter doctor FILE` looks at them
-# again, docs/reference/config.md lists every key.
+# A live cluster of servers reached over SSH, as they were found. `shunter doctor FILE` looks at
+# them again, docs/reference/config.md lists every key.
 
 """
 TAIL = """
@@ -89,7 +89,7 @@ def ssh_config(hosts: Sequence[SshHost], access: SshAccess) -> tuple[str, list[s
 
 
 def _names(hosts: Sequence[SshHost]) -> dict[str, str]:
-    """Return a name for each host: the first part of its own, or its address, made unique."""
+    """Return a name for each host: the first part of its own, or its address."""
     names: dict[str, str] = {}
     for host in hosts:
         first = host.address.partition(".")[0]

@@ -34,7 +34,7 @@ class UnreachedError(BackendError):
 async def connected(
     host: SshHost, settings: SshSettings, limit: anyio.Semaphore
 ) -> AsyncIterator["SSHClientConnection"]:
-    """Open a connection, and abort it at the end: a host that is gone hears no farewell.
+    """Open a connection, and abort it at the end, which waits for nobody.
 
     Args:
         host: whom to reach.

@@ -19,9 +19,9 @@ SURVEY_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """What a host has (`found`, see `shunter.backends.node.far.survey`), or why nobody knows.
+    """What a host has, or why nobody knows.
 
-    `ahead_s` is how far its wall clock is ahead of ours, and `slow_s` how long it took to let us
+    `found` is what `shunter.backends.node.far.survey` tells. `ahead_s` is how far its wall clock is ahead of ours, and `slow_s` how long it took to let us
     in and answer.
     """
 

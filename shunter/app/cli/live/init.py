@@ -26,11 +26,9 @@ def init(
         typer.Option("--ssh", metavar="HOSTS", help="A cluster of servers: [USER@]HOST[:PORT],…"),
     ] = "",
     key: Annotated[
-        list[str] | None, typer.Option("--key", metavar="FILE", help="A private key for --ssh.")
+        list[str] | None,
+        typer.Option("--key", metavar="FILE", help="A private key for --ssh, or agent:SOCKET."),
     ] = None,
-    agent: Annotated[
-        str, typer.Option("--agent", metavar="SOCKET", help="An SSH agent, for --ssh.")
-    ] = "",
     known_hosts: Annotated[
         str, typer.Option(metavar="FILE", help="The host keys to believe, for --ssh.")
     ] = "~/.ssh/known_hosts",
@@ -50,7 +48,7 @@ def init(
     if out.exists() and not force:
         raise UsageError(f"{out} is there already; --force replaces it, --out names another one")
     if ssh:
-        text, notes = _over_ssh(ssh.split(","), python, known_hosts, tuple(key or ()), agent)
+        text, notes = _over_ssh(ssh.split(","), python, known_hosts, key or [])
     else:
         from shunter.app.doctor.writing import local_config
 
@@ -65,14 +63,18 @@ def init(
 
 
 def _over_ssh(
-    hosts: list[str], python: str, known_hosts: str, keys: tuple[str, ...], agent: str
+    hosts: list[str], python: str, known_hosts: str, keys: list[str]
 ) -> tuple[str, list[str]]:
     if find_spec("asyncssh") is None:
         raise UsageError("init --ssh needs asyncssh: install shunter with the extra ssh")
-    if not keys and not agent:
-        raise UsageError("init --ssh: expected --key FILE, such as ~/.ssh/id_ed25519, or --agent")
+    if not keys:
+        raise UsageError(
+            "init --ssh: expected --key FILE, such as ~/.ssh/id_ed25519, or --key agent:SOCKET"
+        )
     from shunter.app.hosts.writing import parsed_host, ssh_config
     from shunter.backends.ssh.settings import SshAccess
 
-    access = SshAccess(known_hosts, keys, agent)
+    agents = [key.removeprefix("agent:") for key in keys if key.startswith("agent:")]
+    files = tuple(key for key in keys if not key.startswith("agent:"))
+    access = SshAccess(known_hosts, files, "".join(agents[:1]))
     return ssh_config([parsed_host(host, python) for host in hosts], access)

@@ -8,7 +8,7 @@ are on one switch. Only the standard library of Python 3.8 or later.
 """
 
 # Paths are strings, as in supervisor.py.
-# ruff: noqa: PTH111, PTH112, PTH118, PTH120, PTH123
+# ruff: noqa: PTH111, PTH112, PTH118, PTH120, PTH123, PTH208
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _numa_node(bus: str) -> int | None:
 
 
 def _links(count: int) -> list[list[str]]:
-    """Return how GPUs are joined, row by row: X, PIX, PXB, PHB, NODE, SYS or NV and a number."""
+    """Return how GPUs are joined, row by row, in the words of nvidia-smi."""
     said, _ = _said(["nvidia-smi", "topo", "-m"]) if count > 1 else ("", "")
     rows = []
     for line in said.splitlines():
@@ -142,7 +142,7 @@ def _ends_sessions() -> bool:
     paths = ["/etc/systemd/logind.conf"]
     folder = "/etc/systemd/logind.conf.d"
     if os.path.isdir(folder):
-        paths += [os.path.join(folder, name) for name in sorted(os.listdir(folder))]  # noqa: PTH208
+        paths += [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
     setting = ""
     for path in paths:
         try:
