@@ -76,9 +76,8 @@ class Served:
         Raises:
             UnreachableError: it will never be; the scheduler has stopped.
         """
-        while self.site.committed < seq:
-            if not await self.stream.came(self.stream.last_seq):
-                raise UnreachableError("the scheduler has stopped")
+        if not await self.stream.reached(seq):
+            raise UnreachableError("the scheduler has stopped")
 
     @property
     def now(self) -> str:

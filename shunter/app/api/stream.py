@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import orjson
 
+from shunter.app.api.lives import Lives
 from shunter.app.live.site import Site
 from shunter.errors import UnreachableError
 from shunter.events.kinds import Event
@@ -54,7 +55,9 @@ class Stream:
         self._kept: deque[Sent] = deque(maxlen=KEPT)
         self._came = anyio.Event()
         self._fresh = anyio.Event()
+        self._arrived = anyio.Event()
         self._closed = False
+        self.lives = Lives()
         self.followers = 0
         self.last_seq = site.committed
 
@@ -65,15 +68,27 @@ class Stream:
                 tasks.start_soon(self._wake_in_groups)
                 async for seq, event in self._site.follow(self.last_seq):
                     self._kept.append(self._sent(seq, event))
+                    self.lives.take(event)
                     self.last_seq = seq
                     self._fresh.set()
+                    self._arrived = _told(self._arrived)
                 tasks.cancel_scope.cancel()
         finally:
             self._closed = True
             self._came.set()
+            self._arrived.set()
+
+    async def reached(self, seq: int) -> bool:
+        """Wait until an event is durable and known here; False: it will never be."""
+        while self.last_seq < seq and not self._closed:
+            await self._arrived.wait()
+        return self.last_seq >= seq
 
     async def came(self, after: int) -> bool:
-        """Wait until there is an event after a number; False: there will be none."""
+        """Wait, with all followers, for an event after a number; False: there is none.
+
+        With many followers that takes a moment longer than `reached`.
+        """
         while self.last_seq <= after and not self._closed:
             await self._came.wait()
         return self.last_seq > after
@@ -124,8 +139,7 @@ class Stream:
         while True:
             await self._fresh.wait()
             self._fresh = anyio.Event()
-            came, self._came = self._came, anyio.Event()
-            came.set()
+            self._came = _told(self._came)
             await anyio.sleep(PAUSE_S + PAUSE_PER_FOLLOWER_S * self.followers)
 
     def _sent(self, seq: int, event: Event) -> Sent:
@@ -134,3 +148,9 @@ class Stream:
         chunk = b"id: %d\nevent: %s\ndata: %s\n\n" % (seq, kind.encode(), document)
         job_id, node = getattr(event, "job_id", None), getattr(event, "node", None)
         return Sent(seq, kind, job_id, node, chunk)
+
+
+def _told(event: anyio.Event) -> anyio.Event:
+    """Wake who waits for an event; return the one to wait for next."""
+    event.set()
+    return anyio.Event()

@@ -149,7 +149,9 @@ def test_array_runs_no_more_tasks_at_once_than_it_may(served: Served) -> None:
         )
         assert [job.result(60) for job in jobs] == [0] * 6
         counts = [int(b"".join(job.logs())) for job in jobs]
-    assert max(counts) == 2
+        waits = [job.describe()["spec"].get("depends_on", []) for job in jobs]
+    assert max(counts) <= 2
+    assert waits == [[], [], *([{"job_id": job.id, "when": "any"}] for job in jobs[:4])]
 
 
 def test_values_of_variables_and_secrets_are_in_no_log(served: Served) -> None:
@@ -264,3 +266,18 @@ def test_full_disk_stops_the_daemon_and_the_next_one_goes_on(served: Served) -> 
     with served.client() as client:
         for job_id in done:
             assert client.handle(job_id).result(60) == 0
+
+
+def test_history_and_show_tell_the_same_before_and_after_a_restart(served: Served) -> None:
+    with served.client() as client:
+        ended = client.submit(["sh", "-c", "exit 3"], name="ended")
+        ended.wait(30)
+        going = client.submit(["sleep", "60"], name="going")
+        awaited(lambda: going.state() == "running")
+        before = (client.history()["jobs"], ended.describe()["attempts"], client.job(going.id))
+    served.end()
+    served.start()
+    with served.client() as client:
+        after = (client.history()["jobs"], client.job(ended.id)["attempts"], client.job(going.id))
+    assert after[:2] == before[:2]
+    assert after[2]["attempts"] == before[2]["attempts"]

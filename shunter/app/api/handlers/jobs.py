@@ -24,6 +24,8 @@ from shunter.events.values.ids import JobId
 __all__ = ["history", "job", "queue", "why"]
 
 ME = "me"
+TOGETHER = 50
+"""Jobs of an earlier daemon that are read from the log at a time."""
 
 
 async def queue(call: Call[QueueQuery, NoBody]) -> Response:
@@ -50,20 +52,17 @@ async def history(call: Call[HistoryQuery, NoBody]) -> Response:
     query, served = call.query, call.served
     state = served.site.state
     user = call.caller.user if query.user == ME else query.user
+    await served.durable(state.seq)
     ended = list(reversed(state.ended))
     rows: list[dict[str, Any]] = []
-
-    async def read(reader: LogReader) -> None:
-        for job_id in ended:
-            life = life_of(event for _, event in await reader.job_events(job_id))
-            if life is None or life.outcome is None:
-                continue
-            if user is None or life.submitted.spec.user == user:
-                rows.append(life.row(served.dated))
-                if len(rows) == query.limit:
-                    return
-
-    await served.past.read(read)
+    for first in range(0, len(ended), TOGETHER):
+        lives = await _ended_lives(served, ended[first : first + TOGETHER])
+        rows += [
+            life.row(served.dated) for life in lives if user in (None, life.submitted.spec.user)
+        ]
+        if len(rows) >= query.limit:
+            break
+    del rows[query.limit :]
     return json_answer(
         {
             "schema_version": 1,
@@ -121,11 +120,36 @@ async def life_in_log(served: Served, job_id: JobId) -> Life:
     Raises:
         NotFoundError: the log does not know it yet.
     """
+    lives = served.stream.lives
+    life = lives.of(job_id)
+    if life is not None:
+        return life
     events = await served.past.read(lambda reader: reader.job_events(job_id))
     life = life_of(event for _, event in events)
     if life is None:
         raise NotFoundError(f"job {job_id} is not in the log yet; ask again")
+    if life.outcome is not None:
+        lives.keep(job_id, life)
     return life
+
+
+async def _ended_lives(served: Served, ids: list[JobId]) -> list[Life]:
+    """Return the lives of jobs that have ended; unknown ones are read in one go."""
+    lives = served.stream.lives
+    unknown = [job_id for job_id in ids if lives.of(job_id) is None]
+
+    async def read(reader: LogReader) -> dict[JobId, Life]:
+        found = {}
+        for job_id in unknown:
+            life = life_of(event for _, event in await reader.job_events(job_id))
+            if life is not None and life.outcome is not None:
+                found[job_id] = life
+        return found
+
+    for job_id, life in (await served.past.read(read) if unknown else {}).items():
+        lives.keep(job_id, life)
+    known = [lives.of(job_id) for job_id in ids]
+    return [life for life in known if life is not None and life.outcome is not None]
 
 
 def _job_document(served: Served, job_id: JobId, life: Life) -> dict[str, Any]:

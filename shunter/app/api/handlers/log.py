@@ -55,7 +55,7 @@ async def events(call: Call[EventsQuery, NoBody]) -> Response:
 async def _numbered(
     reader: LogReader, query: EventsQuery, upto: int
 ) -> AsyncIterator[tuple[int, Event]]:
-    """Yield the events to look at with their numbers; a job's own are found by the index."""
+    """Yield the events to look at, numbered; a job's own are found by the index."""
     if query.job is not None:
         for seq, event in await reader.job_events(query.job):
             if query.after < seq <= upto:

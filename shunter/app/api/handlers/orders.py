@@ -105,18 +105,22 @@ async def _submit_tasks(
     ids = [await call.served.site.submit(tasks[0], call.caller)]
     block = min(at_once or TOGETHER, TOGETHER)
     while len(ids) < len(tasks):
-        number = len(ids)
-        part = tasks[number : number + block]
-        if at_once is not None and number >= at_once:
-            before = ids[number - at_once : number - at_once + len(part)]
-            part = [
-                replace(task, after=(*task.after, Dependency(job_id, DependsWhen.any)))
-                for task, job_id in zip(part, before, strict=True)
-            ]
+        # No more than N at a time, so that the one each waits for has its id already.
+        part = range(len(ids), min(len(ids) + block, len(tasks)))
+        made = [_held_back(tasks[number], number, ids, at_once) for number in part]
         ids += await gathered(
-            [partial(call.served.site.submit, task, call.caller) for task in part]
+            [partial(call.served.site.submit, task, call.caller) for task in made]
         )
     return ids
+
+
+def _held_back(
+    task: Submission, number: int, ids: Sequence[JobId], at_once: int | None
+) -> Submission:
+    """Return a task that waits for the N-th before it to end, in whatever way."""
+    if at_once is None or number < at_once:
+        return task
+    return replace(task, after=(*task.after, Dependency(ids[number - at_once], DependsWhen.any)))
 
 
 async def gathered(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:

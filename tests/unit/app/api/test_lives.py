@@ -1,4 +1,5 @@
 from shunter.app.api.documents.lives import Life, life_of
+from shunter.app.api.lives import ENDED_MOST, Lives
 from shunter.core.state import Outcome
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (
@@ -135,3 +136,27 @@ def test_each_way_to_end_has_its_outcome() -> None:
     assert life(JobFailed(1, JOB, "timeout")).outcome is Outcome.timeout
     rejected = life(JobRejected(1, JOB, Reason.infeasible, 9, 4, "too wide"))
     assert (rejected.outcome, rejected.cause) == (Outcome.rejected, "infeasible: too wide")
+
+
+def test_lives_are_those_of_jobs_seen_from_their_submission() -> None:
+    lives = Lives()
+    lives.take(AttemptStarted(1, JobId("before"), 1))
+    lives.take(JobSubmitted(2, JOB, JobSpec()))
+    assert (lives.of(JobId("before")), lives.of(JOB)) == (
+        None,
+        Life(JobSubmitted(2, JOB, JobSpec())),
+    )
+    lives.take(JobFinished(3, JOB))
+    found = lives.of(JOB)
+    assert found is not None
+    assert found.outcome is Outcome.finished
+
+
+def test_oldest_end_goes_when_there_are_too_many() -> None:
+    lives = Lives()
+    ids = [JobId(f"j{number}") for number in range(ENDED_MOST + 1)]
+    for job_id in ids:
+        lives.take(JobSubmitted(1, job_id, JobSpec()))
+        lives.take(JobFinished(2, job_id))
+    assert lives.of(ids[0]) is None
+    assert all(lives.of(job_id) is not None for job_id in ids[1:])
