@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shunter.train import votes
@@ -121,6 +122,12 @@ class TorchAgreement:
         self._torch = torch
         self._group = torch.distributed.new_group(backend="gloo")
         self._begun: tuple[Any, Any] | None = None
+        import ctypes  # only where ranks need it: it takes milliseconds
+
+        self._reductions: deque[Any] = deque(maxlen=2)
+        # The last ones are never dropped, not even by an interpreter that ends: a thread of gloo may
+        # drop them too, and whichever thread needs the interpreter then aborts the process.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._reductions))
 
     def stops(self, tick: int, request: int) -> int:
         asked = 0
@@ -144,6 +151,7 @@ class TorchAgreement:
         work = distributed.all_reduce(
             number, op=distributed.ReduceOp.MAX, group=self._group, async_op=not blocking
         )
+        self._reductions.append((work, number))
         return work, number
 
 
