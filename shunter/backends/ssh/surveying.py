@@ -21,7 +21,8 @@ SURVEY_S = 60.0
 class Surveyed:
     """What a host has, or why nobody knows.
 
-    `found` is what `shunter.backends.node.far.survey` tells. `ahead_s` is how far its wall clock is ahead of ours, and `slow_s` how long it took to let us
+    `found` is what `shunter.backends.node.far.survey` tells. `ahead_s` is how far its wall clock is
+    ahead of ours, and `slow_s` how long it took to let us
     in and answer.
     """
 

@@ -25,7 +25,8 @@ from tests.live.ssh.farm import Farm
 Seen = TypeVar("Seen", bound=Input)
 PATIENCE_US = 30_000_000
 GPUS = 4
-# argv: the ledger's folder, seconds of work, the exit code. Saves what it has done when asked to.
+# argv: the ledger's folder, seconds of work, the exit code; below 0 it works until it has saved once,
+# and then ends well. It saves what it has done when asked to.
 WORKER = """
 import fcntl, json, os, sys, time
 folder, work_s, code = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
@@ -52,14 +53,15 @@ os.makedirs(place, exist_ok=True)
 path = place + "/done." + rank
 done_s = float(open(path).read()) if os.path.exists(path) else 0.0
 begun_s = time.monotonic()
-while done_s + time.monotonic() - begun_s < work_s:
+waits = code < 0 and not os.path.exists(path)
+while waits or done_s + time.monotonic() - begun_s < work_s:
     if os.path.exists(os.environ["SHUNTER_SUSPEND"]):
         open(path, "w").write(str(done_s + time.monotonic() - begun_s))
         note("saved")
         os._exit(75)
     time.sleep(0.01)
 note("done")
-sys.exit(code)
+sys.exit(max(0, code))
 """
 
 

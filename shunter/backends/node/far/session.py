@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 IDLE_S = 10.0
 OWNED_S = 60.0
+LEAVE_TRIES = 20
 READ_BYTES_MAX = 1 << 18
 OUTPUT = re.compile(r"(stdout|stderr)\.[0-9]+")
 
@@ -66,9 +67,9 @@ class Session:
         self.base, self.nonce = base, nonce
         self.root = ""
         self.term = 0
-        self.notices = -1
+        self.notices = self.session = -1
         self.told: dict[tuple[str, int], tuple[Any, ...]] = {}
-        os.register_at_fork(after_in_child=self._forget_notices)
+        os.register_at_fork(after_in_child=self._let_go)
 
     def greet(self) -> None:
         """Say who is there, after a mark that no shell's noise holds."""
@@ -133,6 +134,8 @@ class Session:
         self.root = f"{self.base}/clusters/{question['cluster']}"
         self.term = raise_term(self.root, question["term"])
         self._beat()
+        session = hold(f"{self.root}/session.lock", fcntl.LOCK_SH | fcntl.LOCK_NB)
+        self.session = -1 if session is None else session
         self.notices = open_notices(self.root)
         put(f"{self.root}/listener", {"nonce": self.nonce})
         return {"root": self.root, "term": self.term}
@@ -234,10 +237,12 @@ class Session:
     def _beat(self) -> None:
         write_beat(f"{self.root}/heartbeat", f"{time.monotonic_ns()}\n".encode())
 
-    def _forget_notices(self) -> None:
-        if self.notices >= 0:  # or a supervisor would hold the FIFO open without reading it
-            os.close(self.notices)
-            self.notices = -1
+    def _let_go(self) -> None:
+        """Close, in a supervisor, what would seem to be held or read there for ever."""
+        for held in (self.notices, self.session):
+            if held >= 0:
+                os.close(held)
+        self.notices = self.session = -1
 
 
 def _refused(base: str, owner: dict[str, Any], claim: dict[str, Any]) -> dict[str, Any] | None:
@@ -251,6 +256,8 @@ def _refused(base: str, owner: dict[str, Any], claim: dict[str, Any]) -> dict[st
             return {"refused": "taken", "cause": "a scheduler with a copy of this log rules here"}
         return None
     root = f"{base}/clusters/{owner.get('cluster')}"
+    if not inventory(root) and _is_left(root):
+        return None  # it died before it committed anything: nobody will ever bear its name again
     try:
         silent_s = time.time() - os.stat(f"{root}/heartbeat").st_mtime
     except OSError:
@@ -258,6 +265,17 @@ def _refused(base: str, owner: dict[str, Any], claim: dict[str, Any]) -> dict[st
     if silent_s <= OWNED_S or any(is_held(f"{each['folder']}/lock") for each in inventory(root)):
         return {"refused": "taken", "cause": f"the cluster {owner.get('cluster')} rules here"}
     return None
+
+
+def _is_left(root: str) -> bool:
+    """Say whether no conversation is held about a cluster; one that ends may take a moment."""
+    for _ in range(LEAVE_TRIES):
+        held = hold(f"{root}/session.lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if held is not None:
+            os.close(held)
+            return True
+        time.sleep(0.1)
+    return False
 
 
 def _at_home(order: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,59 @@
+"""A whole cluster over SSH for tests: a config for the hosts of a farm, and what to submit."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from shunter.app.config.loading import LoadedConfig, make_config
+from shunter.app.live import Submission
+from tests.live.ssh.bench import WORKER
+from tests.live.ssh.farm import Farm
+
+
+def cluster(farm: Farm, root: Path, **changes: object) -> LoadedConfig:
+    """Return the config of a cluster of one GPU on each host, with all that is its own in a folder.
+
+    Args:
+        farm: the hosts.
+        root: the folder; `ledger` in it is what the jobs tell of themselves.
+        changes: of the table [backend.ssh].
+    """
+    hosts = {
+        host.name: {
+            "address": host.address,
+            "port": host.port,
+            "user": farm.user,
+            "base": str(root / host.name),
+        }
+        for host in farm.hosts.values()
+    }
+    ssh: dict[str, Any] = {
+        "root": str(root / "daemon"),
+        "known_hosts": str(farm.known_hosts),
+        "keys": [str(farm.key)],
+        "python": sys.executable,
+        "hosts": hosts,
+        "connect": 10_000_000,
+        "keepalive": 500_000,
+        "heartbeat": 500_000,
+        "heartbeat_deadline": 60_000_000,
+        "margin": 1_000_000,
+        "grace": 300_000,
+        "restart": 300_000,
+        **changes,
+    }
+    return make_config(
+        {
+            "cluster": {"nodes": [{"name": name, "gpus": 1} for name in farm.hosts]},
+            "policy": {"trigger": "event"},
+            "backend": {"kind": "ssh", "ssh": ssh},
+            "log": {"url": str(root / "log.db"), "snapshot_every": 15, "seal_after": 20},
+        }
+    )
+
+
+def worker(root: Path, key: str, work_s: float, code: int = 0, gpus: int = 1) -> Submission:
+    """Return a job that keeps the ledger of a folder."""
+    argv = (str(root), str(work_s), str(code))
+    command = (sys.executable, "-I", "-S", "-c", WORKER, *argv)
+    return Submission(command=command, key=key, gpus=gpus)

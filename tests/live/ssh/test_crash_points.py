@@ -1,0 +1,167 @@
+"""The scheduler killed at every point it comes to, with jobs on three hosts.
+
+Goal: wherever it dies, the next start brings every job to the end it would have had; nothing is
+lost, runs twice or shares a GPU. Method: as for this machine alone (tests/live/site): one run
+writes down the points, then each is tried in a cluster of its own, on the same three hosts.
+"""
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import pytest
+
+from shunter.app.live import Site
+from shunter.backends.node.crashes import arm_crash
+from shunter.core.state import JobPhase, Outcome
+from shunter.events.values.ids import JobId
+from tests.contracts.local_backends import empty
+from tests.live.site.daemons import Daemon
+from tests.live.site.sites import NOBODY, verified
+from tests.live.ssh.bench import Bench
+from tests.live.ssh.conftest import HOSTS
+from tests.live.ssh.farm import LACKING, Farm, farm_at
+from tests.live.ssh.site import cluster, worker
+
+pytestmark = [pytest.mark.live, pytest.mark.ssh]
+
+POINTS_LEAST = 20
+TOGETHER = 4
+ENDS = [Outcome.finished, Outcome.finished, Outcome.cancelled, Outcome.failed]
+
+
+async def drive(site: Site, root: Path) -> None:
+    """Submit the jobs, suspend and resume one, cancel another, until all have ended."""
+    requests = [
+        worker(root, "suspended", 0.05, code=-1),
+        worker(root, "gang", 0.1, gpus=2),
+        worker(root, "cancelled", 60.0),
+        worker(root, "failed", 0.0, code=3),
+    ]
+    ids = [await site.submit(request, NOBODY) for request in requests]
+    state = site.state
+    while any(job_id in state.jobs for job_id in ids):
+        one, other = state.jobs.get(ids[0]), state.jobs.get(ids[2])
+        if one is not None and one.attempt < 2 and one.phase is JobPhase.running:
+            await site.suspend(ids[0], NOBODY)
+        elif one is not None and one.is_on_hold and one.held_by == "" and one.since_us is None:
+            await site.resume(ids[0], NOBODY)
+        if other is not None and other.phase is JobPhase.running and not other.end_cause:
+            await site.cancel(ids[2], NOBODY)
+        await anyio.sleep(0.02)
+
+
+@dataclass
+class Case:
+    """One cluster on the hosts of a farm, and the point at which its scheduler is struck."""
+
+    farm: Farm
+    root: Path
+    point: str
+    codes: list[int | None] = field(default_factory=list)
+
+    @property
+    def marker(self) -> Path:
+        return self.root / "struck"
+
+    def run(self) -> Iterator[Daemon]:
+        """Yield one scheduler process after the other, each to be waited for."""
+        self.root.mkdir()
+        (self.root / "daemon").mkdir()
+        for setting in [f"{self.point}:{self.marker}"] * bool(self.point) + [""]:
+            daemon = self.start(setting)
+            yield daemon
+            self.codes.append(daemon.code)
+
+    def start(self, setting: str) -> Daemon:
+        """Start a scheduler process under a setting of SHUNTER_CRASH."""
+        root = self.root
+
+        async def deed(site: Site) -> None:
+            await drive(site, root)
+
+        def armed() -> None:
+            arm_crash(setting)
+            said = os.open(root / "stderr", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            os.dup2(said, 2)
+            sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 of this process
+
+        return Daemon(cluster(self.farm, root), deed, armed)
+
+    def faults(self) -> list[str]:
+        """Return what is wrong with what came of it."""
+        if self.codes and (self.codes[-1] or set(self.codes) - {0, -signal.SIGKILL}):
+            return [f"schedulers ended with {self.codes}: {(self.root / 'stderr').read_text()}"]
+        faults = []
+        bench = Bench(self.farm, self.root)
+        twice = [rank for rank, count in bench.runs().items() if count > 1]
+        doubles = [line for line in bench.ledger() if line[4] == "double"]
+        if twice or doubles:
+            faults.append(f"ran twice: {twice}, {doubles}")
+        verdict = anyio.run(verified, self.root)
+        names = [JobId(name) for name in verdict.state.keys.values()]
+        outcomes = [verdict.state.ended.get(name) for name in names]
+        if outcomes != ENDS:
+            faults.append(f"jobs ended otherwise: {outcomes}")
+        if verdict.divergence is not None:
+            faults.append(f"decided again otherwise: {verdict.divergence}")
+        if self.point and not self.marker.exists():
+            faults.append("was not come to")
+        return faults
+
+
+def together(cases: list[Case]) -> None:
+    """Carry cases out, some at a time."""
+    waiting, busy = list(cases), list[tuple[Iterator[Daemon], Daemon]]()
+    while waiting or busy:
+        while waiting and len(busy) < TOGETHER:
+            steps = waiting.pop(0).run()
+            busy.append((steps, next(steps)))
+        for entry in list(busy):
+            steps, daemon = entry
+            if daemon.has_ended():
+                busy.remove(entry)
+                following = next(steps, None)
+                if following is not None:
+                    busy.append((steps, following))
+        time.sleep(0.01)
+
+
+def all_points(farm: Farm, root: Path) -> list[str]:
+    """Return the points that a run comes to which nobody disturbs."""
+    case = Case(farm, root / "undisturbed", "")
+    case.root.mkdir()
+    (case.root / "daemon").mkdir()
+    daemon = case.start(f":{root / 'points'}")
+    assert daemon.wait() == 0, (case.root / "stderr").read_text()
+    assert case.faults() == []
+    return list(dict.fromkeys((root / "points").read_text().splitlines()))
+
+
+@pytest.mark.skipif(bool(LACKING), reason=LACKING)
+def test_scheduler_killed_anywhere_leaves_three_hosts_in_order() -> None:
+    root = Path(tempfile.mkdtemp(prefix="ssh"))
+    with farm_at(root / "farm", *HOSTS) as farm:
+        points = all_points(farm, root)
+        cases = [Case(farm, root / f"case{number}", point) for number, point in enumerate(points)]
+        try:
+            together(cases)
+        finally:
+            for case in cases:
+                for name in HOSTS:
+                    for place in sorted((case.root / name).glob("clusters/*")):
+                        empty(str(place))
+        faults = {case.point: case.faults() for case in cases}
+    wrong = {point: found for point, found in faults.items() if found}
+    runs = sum(sum(Bench(farm, case.root).runs().values()) for case in cases)
+    print(f"crash points: {len(points)}; passed: {len(points) - len(wrong)}; runs of ranks: {runs}")
+    assert wrong == {}
+    assert len(points) >= POINTS_LEAST
+    shutil.rmtree(root)
