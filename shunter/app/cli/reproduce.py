@@ -11,6 +11,8 @@ from shunter.app.cli.options import Json
 
 if TYPE_CHECKING:
     from shunter.app.reproductions.claims import Claim
+    from shunter.app.reproductions.gavel import Found as GavelFound
+    from shunter.app.reproductions.gavel import Reproduction as GavelReproduction
     from shunter.app.reproductions.tables import Row, Table
     from shunter.app.reproductions.tiresias import Reproduction
 
@@ -19,6 +21,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     papers = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     papers.command("tiresias")(tiresias)
+    papers.command("gavel")(gavel)
     app.add_typer(papers, name="reproduce", help="Run the comparison of a paper.")
 
 
@@ -67,6 +70,92 @@ def tiresias(
         output.print_json(found.document)
     else:
         _print(found, CLAIM)
+
+
+def gavel(
+    seed: Annotated[int, typer.Option(min=0, help="Names the generated jobs.")] = 0,
+    jobs: Annotated[
+        int | None, typer.Option(min=3, help="Jobs at each rate of arrivals; left out: 300.")
+    ] = None,
+    rates: Annotated[
+        list[float] | None,
+        typer.Option("--rate", min=0.01, help="Jobs an hour; may be given several times."),
+    ] = None,
+    as_json: Json = False,
+    workers: Annotated[
+        int, typer.Option("-j", "--workers", min=0, help="Processes; 0 is one a core.")
+    ] = 0,
+) -> None:
+    """Compare Gavel's policies that know GPU types with their agnostic forms.
+
+    The paper is Narayanan et al., OSDI 2020.
+
+    Average completion time against the rate of arrivals on 36 V100, 36 P100 and 36 K80, the
+    makespan of jobs that are all there from the beginning, and the time that solving takes.
+    """
+    from shunter.app.reproductions.gavel import RATES, reproduce
+
+    with output.progress("runs done") as report:
+        found = reproduce(
+            seed, jobs, rates or RATES, workers=workers or os.cpu_count() or 1, report=report
+        )
+    if as_json:
+        output.print_json(found.document)
+    else:
+        _print_gavel(found)
+
+
+def _print_gavel(found: "GavelReproduction") -> None:
+    from shunter.app.reproductions.gavel_figures import SOLVE_S
+
+    for title, part, at in (
+        ("jobs of one GPU that keep arriving", found.averages, "jobs an hour"),
+        ("jobs that are all there from the beginning", found.makespans, "jobs"),
+    ):
+        output.print_line(f"{title}, 36 V100, 36 P100, 36 K80")
+        measure = "mean JCT" if part is found.averages else "makespan"
+        columns = [at, measure, "×", "published", "preemptions", "migrations"]
+        output.print_table(
+            ["policy", *(output.Column(name, is_number=True) for name in columns)],
+            [_gavel_row(each) for each in part],
+        )
+        output.print_line()
+    output.print_line("wall time of one computation of shares (this machine; public code: ours)")
+    output.print_table(
+        ["policy", *(output.Column(name, is_number=True) for name in ("jobs", "ms", "public ms"))],
+        [
+            [each.label, f"{each.jobs:,}", f"{each.wall_s * 1e3:.1f}", _milliseconds(public)]
+            for each in found.solves
+            for public in [SOLVE_S[each.label].get(each.jobs)]
+        ],
+    )
+    output.print_line()
+    for line in found.document["notes"]:
+        output.print_line(line)
+    output.print_line()
+    for sentence in found.document["sentences"]:
+        output.print_line(f"- {sentence}.")
+
+
+def _gavel_row(found: "GavelFound") -> list[str]:
+    from shunter.app.cli.units import NOTHING, number
+
+    document = found.document
+    return [
+        found.label,
+        f"{found.at:g}",
+        f"{found.hours:.1f} h",
+        NOTHING if found.times is None else f"{found.times:.2f}",
+        NOTHING if found.published is None else f"{found.published:.1f} h",
+        number(document["preemptions"]),
+        number(document["migrations"]),
+    ]
+
+
+def _milliseconds(wall_s: float | None) -> str:
+    from shunter.app.cli.units import NOTHING
+
+    return NOTHING if wall_s is None else f"{wall_s * 1e3:,.0f}"
 
 
 def _print(found: "Reproduction", claim: "Claim") -> None:
