@@ -64,16 +64,17 @@ class Served:
         self.end(signal.SIGKILL)
         empty(str(self.root / "attempts"))
 
-    def start(self, file_bytes_most: int | None = None) -> None:
+    def start(self, file_bytes_most: int | None = None, **variables: str) -> None:
         """Start the daemon, and wait until it says that it is ready.
 
         Args:
             file_bytes_most: no file of its may grow longer, as if the disk were full.
+            variables: what more is in its environment.
         """
         words = [sys.executable, "-m", "shunter", "serve", str(self.config), "--make-token"]
         said = self.root / "said"
         with said.open("wb") as file:
-            self.process = subprocess.Popen(words, stderr=file, env=environment())
+            self.process = subprocess.Popen(words, stderr=file, env=environment(**variables))
         if file_bytes_most is not None:
             limits = (file_bytes_most, file_bytes_most)
             resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, limits)

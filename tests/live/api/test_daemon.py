@@ -177,10 +177,7 @@ def test_values_of_variables_and_secrets_are_in_no_log(served: Served) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to call as somebody else")
 def test_stranger_on_the_socket_may_look_but_not_touch(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    for folder in tmp_path.parents:
-        if folder.stat().st_uid == 0 and not folder.stat().st_mode & 0o001:
-            folder.chmod(folder.stat().st_mode | 0o011)
+    let_through(tmp_path)
     with Served(tmp_path, server='socket_mode = "0666"') as served, served.client() as client:
         job = client.submit(["sh", "-c", "echo mine; sleep 30"])
         stranger = as_nobody(
@@ -197,9 +194,7 @@ def test_stranger_on_the_socket_may_look_but_not_touch(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to call as somebody else")
 def test_socket_of_somebody_else_is_a_refusal(served: Served) -> None:
-    for folder in (served.root, *served.root.parents):
-        if folder.stat().st_uid == 0 and not folder.stat().st_mode & 0o001:
-            folder.chmod(folder.stat().st_mode | 0o011)
+    let_through(served.root)
     assert as_nobody(served, "client.daemon()") == ["RefusedError"]
 
 
@@ -281,3 +276,36 @@ def test_history_and_show_tell_the_same_before_and_after_a_restart(served: Serve
         after = (client.history()["jobs"], client.job(ended.id)["attempts"], client.job(going.id))
     assert after[:2] == before[:2]
     assert after[2]["attempts"] == before[2]["attempts"]
+
+
+def test_service_manager_is_told_when_it_takes_commands_and_when_it_stops(served: Served) -> None:
+    served.end()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"{served.root}/n")
+        manager.settimeout(30)
+        served.start(NOTIFY_SOCKET=f"{served.root}/n")
+        assert manager.recv(100) == b"READY=1"
+        served.end()
+        assert manager.recv(100) == b"STOPPING=1"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to start jobs as somebody else")
+def test_daemon_of_root_starts_jobs_as_who_submitted_them(tmp_path: Path) -> None:
+    let_through(tmp_path)
+    with Served(tmp_path, server='socket_mode = "0666"') as served, served.client() as client:
+        ours = client.submit(["id", "-un"])
+        job_id = as_nobody(served, "client.submit(['id', '-un']).id")[0]
+        assert (ours.result(30), client.handle(job_id).result(30)) == (0, 0)
+        printed = [b"".join(client.logs(each)) for each in (ours.id, job_id)]
+        assert printed == [b"root\n", b"nobody\n"]
+        theirs = as_nobody(
+            served, f"b''.join(client.logs({job_id!r}))", f"list(client.logs({ours.id!r}))"
+        )
+    assert theirs == ["b'nobody\\n'", "RefusedError"]
+
+
+def let_through(root: Path) -> None:
+    """Let others reach what is in a folder of tests, without listing what is around it."""
+    for folder in (root, *root.parents):
+        if folder.stat().st_uid == 0 and not folder.stat().st_mode & 0o001:
+            folder.chmod(folder.stat().st_mode | 0o011)

@@ -6,6 +6,7 @@ Whatever ends it, jobs run on: they are their supervisors', and the next start f
 """
 
 import os
+import pwd
 import resource
 import signal
 import socket
@@ -21,6 +22,7 @@ from shunter.app.api.access.tokens import Tokens, read_tokens
 from shunter.app.api.application import application
 from shunter.app.api.metrics import Metrics
 from shunter.app.api.served import Served
+from shunter.app.api.serving.notifying import notify
 from shunter.app.api.serving.sockets import BACKLOG, Listening, listening
 from shunter.app.api.stream import Stream
 from shunter.app.config.live import ServerSection
@@ -118,6 +120,7 @@ async def _stop_on_signal(site: Site, tasks: TaskGroup) -> None:
             count += 1
             if count > 1:
                 tasks.cancel_scope.cancel()
+            notify("STOPPING=1")
             site.stop()
 
 
@@ -127,6 +130,7 @@ async def _say_ready(
     await server.is_up.wait()
     served.is_ready = True
     ready(served.site, sockets)
+    notify("READY=1")
 
 
 def _uvicorn_config(served: Served, section: ServerSection) -> uvicorn.Config:
@@ -157,12 +161,26 @@ def _tokens(server: ServerSection) -> Tokens | None:
         return None
     tokens, own = read_tokens(server.token_file), os.geteuid()
     strangers = [user for user in tokens.users if own != 0 and user != user_name(own)]
+    unknown = [user for user in tokens.users if own == 0 and not _is_known(user)]
+    if unknown:
+        raise ConfigError(
+            f"{server.token_file}: this machine knows no user {', '.join(unknown)}, as whom to "
+            "start jobs"
+        )
     if strangers:
         raise ConfigError(
             f"{server.token_file}: a daemon of {user_name(own)} starts jobs as {user_name(own)}, "
             f"and there is a token of {', '.join(strangers)}; run it as root to serve others"
         )
     return tokens
+
+
+def _is_known(user: str) -> bool:
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        return False
+    return True
 
 
 def _raise_file_limit() -> None:
