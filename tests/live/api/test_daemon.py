@@ -309,3 +309,17 @@ def let_through(root: Path) -> None:
     for folder in (root, *root.parents):
         if folder.stat().st_uid == 0 and not folder.stat().st_mode & 0o001:
             folder.chmod(folder.stat().st_mode | 0o011)
+
+
+def test_example_of_the_client_prints_what_it_says(served: Served) -> None:
+    script = Path(__file__).parents[3] / "examples" / "live" / "client.py"
+    ran = subprocess.run(
+        [sys.executable, str(script)],
+        env=environment(SHUNTER_URL=served.url),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    lines = ["0 failed with exit code 1", "1 10.0", "2 5.0", "3 3.3333333333333335"]
+    assert (ran.stderr, ran.stdout.splitlines()) == ("", lines)
