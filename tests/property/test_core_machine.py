@@ -22,6 +22,7 @@ from shunter.core.intake.inputs import (
     ReleaseJob,
     RestoreNode,
     SubmitJob,
+    SuspendJob,
 )
 from shunter.core.planning.guards import Guards
 from shunter.core.scheduler import Scheduler
@@ -101,13 +102,14 @@ class CoreMachine(RuleBasedStateMachine):
         )
 
     @precondition(lambda machine: machine.core.state.jobs)
-    @rule(which=COUNT, kind=st.sampled_from(["cancel", "hold", "release", "priority"]))
+    @rule(which=COUNT, kind=st.sampled_from(["cancel", "hold", "suspend", "release", "priority"]))
     def command(self, which: int, kind: str) -> None:
         job = self._job(which)
         kind = "release" if self.core.state.jobs[job].is_on_hold else kind
         orders: dict[str, Input] = {
             "cancel": CancelJob(self.now_us, job),
             "hold": HoldJob(self.now_us, job),
+            "suspend": SuspendJob(self.now_us, job),
             "release": ReleaseJob(self.now_us, job),
             "priority": ChangePriority(self.now_us, job, which % 3),
         }

@@ -54,6 +54,7 @@ from shunter.events.facts.jobs import (
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.facts.run import ClockStepped, SegmentSealed
 from shunter.events.values.allocation import NOTHING
+from shunter.events.values.job_spec import SuspendMode
 
 if TYPE_CHECKING:
     from shunter.core.scheduler import Scheduler
@@ -90,12 +91,13 @@ def hold_job(core: "Scheduler", order: HoldJob) -> None:
 
 
 def suspend_job(core: "Scheduler", order: SuspendJob) -> None:
-    """Keep a job from starting, and take back what it was given."""
+    """Keep a job from starting, and take back what it was given if it can leave that."""
     job = core.state.jobs.get(order.job_id)
     if job is None or job.phase is ENDING:
         return
     core.emit(JobHeld(order.at_us, order.job_id, order.by))
-    if job.allocation.shares:
+    stays = job.since_us is not None and job.spec.suspend_mode is SuspendMode.never
+    if job.allocation.shares and not stays:
         core.carry_out(
             AllocationChanged(
                 order.at_us, order.job_id, NOTHING, answers.HELD, instant=core.rules.instant

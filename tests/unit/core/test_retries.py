@@ -9,6 +9,7 @@ from shunter.core.state import JobPhase, Outcome, State
 from shunter.events.codec import decode_record, encode_record
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended, LaunchFailed
 from shunter.events.facts.jobs import JobFailed, JobHeld, JobReleased, JobSubmitted
+from shunter.events.values.job_spec import SuspendMode
 from tests.factories import World, job_id, job_spec, policy, servers
 
 J0 = job_id(0)
@@ -110,6 +111,14 @@ def test_suspension_of_a_launching_job_is_ordered_once_decided() -> None:
     assert JobHeld(3, J0, "ann") in events
     assert [type(effect).__name__ for effect in effects] == ["Suspend"]
     assert core.state.jobs[J0].phase is JobPhase.suspending
+
+
+def test_job_that_cannot_be_suspended_is_held_where_it_runs() -> None:
+    core, _ = World(servers=servers(4)).scheduler(policy(), instant=False)
+    core.step(0, [SubmitJob(0, J0, job_spec(suspend_mode=SuspendMode.never))])
+    events, effects = core.step(3, [SuspendJob(3, J0, "ann")])
+    assert events == [JobHeld(3, J0, "ann")]
+    assert effects == []
 
 
 @pytest.mark.parametrize("key", ["a", ""])
