@@ -54,6 +54,11 @@ BENCHMARKS = (
         (Measure("wall_s", "budget_wall_s", "s"),),
     ),
     Benchmark(
+        "gavel_runs",
+        ("--small", "--best-of", "1"),
+        (Measure("wall_s", "budget_wall_s", "s, whole process"),),
+    ),
+    Benchmark(
         "million",
         ("--jobs", "40000", "--small", "20000"),
         (
