@@ -22,6 +22,7 @@ MODULES = (
     "sampling",
     "supervision",
     "supervisor",
+    "far/readings",
     "far/session",
     "far/carrying",
     "far/survey",

@@ -23,6 +23,7 @@ from shunter.backends.ssh.gangs import STRENGTH, Gang, Part, merged
 from shunter.backends.ssh.launching import Launches
 from shunter.backends.ssh.link import Link
 from shunter.backends.ssh.places import Places
+from shunter.backends.ssh.samples import Samples
 from shunter.backends.ssh.settings import SshSettings
 from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.intake.inputs import Input
@@ -53,6 +54,7 @@ class SshBackend:
         self._moved_from: dict[JobId, tuple[NodeName, ...]] = {}
         self._unreachable: set[NodeName] = set()
         self._launches = Launches(settings, self._links, self._gangs)
+        self._samples = Samples(self._inbox, self._gangs)
         self._tasks: TaskGroup = anyio.create_task_group()
 
     async def __aenter__(self) -> Self:
@@ -221,8 +223,9 @@ class SshBackend:
                 part.record = record
                 self._settle(gang)
 
-    def looked(self, link: Link) -> None:
+    def looked(self, link: Link, samples: list[Record], gpus: list[Record] | None) -> None:
         """Hear that a host was looked at; orders that nobody took are given again."""
+        self._samples.take(link.host.name, samples, gpus)
         for gang in list(self._gangs.values()):
             if link.host.name in gang.parts:
                 self._settle(gang)

@@ -50,8 +50,8 @@ class Listener(Protocol):
     def changed(self, link: "Link", known: list[Record]) -> None:
         """Hear what has become of attempts."""
 
-    def looked(self, link: "Link") -> None:
-        """Hear that all watched attempts have been looked at."""
+    def looked(self, link: "Link", samples: list[Record], gpus: list[Record] | None) -> None:
+        """Hear that all watched attempts have been looked at, and what was sampled of them."""
 
     def was_replaced(self, cause: str) -> None:
         """Hear that a newer scheduler rules the cluster."""
@@ -292,7 +292,7 @@ class Link:
             self._anew.difference_update(asked["anew"])
             self._alive_s = max(self._alive_s, began_s)
             self._listener.changed(self, self.localised(answer["changed"]))
-            self._listener.looked(self)
+            self._listener.looked(self, answer["samples"], answer["gpus"])
             with anyio.move_on_after(self._settings.patrol_s):
                 await self._look_now.wait()
 

@@ -38,6 +38,7 @@ from shunter.backends.node.attempts import (
     sweep,
     write_beat,
 )
+from shunter.backends.node.far.readings import Readings
 from shunter.backends.node.records import boot_id, folder_of, get, hold, put
 from shunter.backends.node.supervisor import start
 
@@ -69,6 +70,8 @@ class Session:
         self.term = 0
         self.notices = self.session = -1
         self.told: dict[tuple[str, int], tuple[Any, ...]] = {}
+        self.sampled: dict[tuple[str, int], int] = {}
+        self.readings = Readings()
         os.register_at_fork(after_in_child=self._let_go)
 
     def greet(self) -> None:
@@ -145,7 +148,12 @@ class Session:
         self._beat()
         for job, attempt in question["anew"]:
             self.told.pop((job, attempt), None)
-        return {"changed": self._changed((job, attempt) for job, attempt in question["watched"])}
+        watched = [(job, attempt) for job, attempt in question["watched"]]
+        return {
+            "changed": self._changed(watched),
+            "samples": self._samples(watched),
+            "gpus": self.readings.poll() if watched else None,
+        }
 
     def start(self, question: dict[str, Any]) -> dict[str, Any]:
         """Start an attempt, unless the question has been under way for too long."""
@@ -212,6 +220,18 @@ class Session:
             if before.get((each["job"], each["attempt"]))
             != self.told[(each["job"], each["attempt"])]
         ]
+
+    def _samples(self, attempts: list[tuple[str, int]]) -> list[dict[str, Any]]:
+        """Return the samples of attempts that have not been told yet."""
+        found = []
+        for job, attempt in attempts:
+            sample = get(f"{folder_of(self.root, job, attempt)}/sample")
+            if sample is not None and sample["at_ns"] > self.sampled.get((job, attempt), 0):
+                self.sampled[(job, attempt)] = sample["at_ns"]
+                found.append({"job": job, "attempt": attempt, **sample})
+        for gone in self.sampled.keys() - set(attempts):
+            del self.sampled[gone]
+        return found
 
     def _known(self, job: str, attempt: int) -> dict[str, Any]:
         """Return all that is known of an attempt, and note that it is told."""

@@ -1,0 +1,116 @@
+"""A gang told of as one attempt: when it has started, what ends it, and how it ended."""
+
+from typing import Any
+
+import pytest
+
+from shunter.backends.local.watch import Watch
+from shunter.backends.ssh.gangs import Gang, Part, merged
+from shunter.events.values.ids import NodeName
+from tests.factories import job_id
+
+Record = dict[str, Any]
+
+
+def record(state: str = "running", **status: object) -> Record:
+    """Return what a host tells of its part."""
+    begun = {"ranks": [{"cpus": []}], "started_ns": 5, "boot": "", "placement": []}
+    whole = {"code": 0, "suspended": False, "why": "", "saved": False, "ended_ns": 10, **status}
+    return {
+        "state": state,
+        "started": None if state in ("absent", "starting") else begun,
+        "status": whole if state == "ended" else None,
+        "notes": [],
+    }
+
+
+def gang(*records: Record | None) -> Gang:
+    parts = {NodeName(f"n{number}"): Part(known) for number, known in enumerate(records)}
+    return Gang(Watch(job_id(0), 1, ""), parts)
+
+
+def test_gang_has_started_once_all_its_parts_have() -> None:
+    assert merged(gang(record(), record("starting")))[0]["started"] is None
+    assert merged(gang(record(), None))[0]["started"] is None
+    started = merged(gang(record(), record()))[0]["started"]
+    assert len(started["ranks"]) == 2
+
+
+def test_gang_is_over_once_all_its_parts_are() -> None:
+    assert merged(gang(record("ended"), record()))[0]["state"] == "running"
+    assert merged(gang(record("ended"), record("ended")))[0]["state"] == "ended"
+    assert merged(gang(record("ended"), record("lost")))[0]["state"] == "lost"
+
+
+@pytest.mark.parametrize(
+    ("status", "order"),
+    [
+        ({"code": 0}, None),
+        ({"code": 3}, "terminate"),
+        ({"code": 75, "suspended": True, "saved": True}, "suspend"),
+        ({"code": 137, "why": "fence"}, "fence"),
+        ({"code": 137, "why": "heartbeat"}, "fence"),
+        ({"code": 143, "why": "terminate"}, "terminate"),
+    ],
+)
+def test_end_of_one_part_is_passed_on_to_the_others(status: Record, order: str | None) -> None:
+    due = gang(record("ended", **status), record()).due()
+    assert due == ({} if order is None else {"n1": order})
+
+
+@pytest.mark.parametrize("state", ["lost", "absent"])
+def test_part_that_is_gone_fences_the_others(state: str) -> None:
+    due = gang(record(state), record()).due()
+    assert due[NodeName("n1")] == "fence"
+    assert (NodeName("n0") in due) == (state == "absent")
+
+
+def test_part_whose_start_is_under_way_is_not_missed() -> None:
+    one = gang(record("absent"), record())
+    one.parts[NodeName("n0")].is_starting = True
+    assert one.due() == {}
+
+
+def test_part_that_is_unknown_ends_nobody() -> None:
+    assert gang(None, record()).due() == {}
+
+
+def test_stronger_order_is_given_after_a_weaker_one_and_none_twice() -> None:
+    one = gang(record(), record())
+    one.asked = "suspend"
+    assert set(one.due().values()) == {"suspend"}
+    for part in one.parts.values():
+        part.ordered = "suspend"
+    assert one.due() == {}
+    one.asked = "terminate"
+    assert set(one.due().values()) == {"terminate"}
+
+
+def test_first_failure_is_the_code_of_the_gang() -> None:
+    first = record("ended", code=3, ended_ns=20)
+    ended = record("ended", code=143, why="terminate", ended_ns=30)
+    status = merged(gang(ended, first))[0]["status"]
+    assert (status["code"], status["suspended"], status["ended_ns"]) == (3, False, 30)
+
+
+def test_gang_is_suspended_if_no_part_failed_and_saved_if_all_have() -> None:
+    saved = record("ended", code=75, suspended=True, saved=True, why="suspend")
+    stopped = record("ended", code=143, suspended=True, saved=False, why="suspend")
+    done = record("ended", code=0)
+    assert merged(gang(saved, done))[0]["status"]["saved"] is True
+    assert merged(gang(saved, stopped))[0]["status"]["saved"] is False
+    assert merged(gang(saved, stopped))[0]["status"]["suspended"] is True
+
+
+def test_gang_of_which_a_part_was_fenced_has_not_ended_by_itself() -> None:
+    fenced = record("ended", code=137, why="heartbeat")
+    assert merged(gang(record("ended", code=0), fenced))[0]["status"]["why"] == "heartbeat"
+
+
+def test_absent_part_is_over_once_it_is_fenced_or_refused() -> None:
+    parts = [
+        Part(record("absent")),
+        Part(record("absent"), ordered="fence"),
+        Part(record("absent"), is_refused=True),
+    ]
+    assert [part.is_over for part in parts] == [False, True, True]

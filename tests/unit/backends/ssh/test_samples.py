@@ -1,0 +1,67 @@
+"""Samples of gangs: the first rank says how far it is, all hosts what it uses."""
+
+from typing import Any
+
+from shunter.backends.inbox import Inbox
+from shunter.backends.local.watch import Watch
+from shunter.backends.ssh.gangs import Gang, Part
+from shunter.backends.ssh.samples import Samples
+from shunter.events.facts.profiles import ProfileSampled
+from shunter.events.values.ids import NodeName
+from tests.factories import job_id
+
+N0, N1 = NodeName("n0"), NodeName("n1")
+J0 = job_id(0)
+READINGS = [
+    {
+        "index": n,
+        "uuid": f"GPU-{n}",
+        "utilisation": n / 10,
+        "memory_mb": 100,
+        "memory_total_mb": 900,
+    }
+    for n in range(4)
+]
+
+
+def sample(step: int | None, memory_mb: int, attempt: int = 1) -> dict[str, Any]:
+    return {
+        "job": J0,
+        "attempt": attempt,
+        "at_ns": 1,
+        "step": step,
+        "batch_s": None if step is None else 0.5,
+        "cpus": 1.0,
+        "memory_mb": memory_mb,
+        "pids": [1],
+    }
+
+
+def gathered(*told: tuple[NodeName, list[dict[str, Any]], Any]) -> list[ProfileSampled]:
+    """Return what goes to the log of a gang of two hosts with GPUs 1 and 2 of each."""
+    begun = {"started": {"gpus": ["1", "GPU-2"], "ranks": []}}
+    gang = Gang(Watch(J0, 1, ""), {N0: Part(begun), N1: Part(begun)})
+    samples = Samples(Inbox(), {J0: gang})
+    for node, found, gpus in told:
+        samples.take(node, found, gpus)
+    return list(samples._thinning.flush())
+
+
+def test_gang_is_as_far_as_its_first_rank_and_uses_what_all_do() -> None:
+    (found,) = gathered((N1, [sample(3, 200)], READINGS), (N0, [sample(7, 100)], READINGS))
+    assert (found.step, found.batch_s, found.cpus, found.memory_mb) == (7, 0.5, 2.0, 300)
+    assert found.gpu_utilisation == 0.15
+    assert found.gpu_memory_mb == 400
+
+
+def test_sample_of_another_rank_alone_tells_nothing_yet() -> None:
+    assert gathered((N1, [sample(3, 200)], None)) == []
+
+
+def test_sample_of_an_earlier_attempt_is_dropped() -> None:
+    assert gathered((N0, [sample(3, 200, attempt=2)], None)) == []
+
+
+def test_gpus_that_nobody_could_read_are_left_open() -> None:
+    (found,) = gathered((N0, [sample(7, 100)], None))
+    assert (found.gpu_utilisation, found.gpu_memory_mb) == (None, None)
