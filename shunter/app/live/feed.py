@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import anyio
 
-from shunter.errors import UsageError
+from shunter.errors import UnreachableError, UsageError
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter, read_log
 
@@ -38,6 +38,17 @@ class Feed:
         """Let followers end once they have read the last event."""
         self._closed = True
         self._wake()
+
+    async def reached(self, seq: int) -> None:
+        """Wait until an event is durable.
+
+        Raises:
+            UnreachableError: the log was closed before it was.
+        """
+        while self.committed < seq:
+            if self._closed:
+                raise UnreachableError(f"the scheduler stopped before event {seq} was durable")
+            await self._came.wait()
 
     async def follow(self, after: int) -> AsyncIterator[tuple[int, Event]]:
         """Yield the events after a sequence number, with theirs, until the log closes.

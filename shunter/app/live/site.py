@@ -21,6 +21,7 @@ from shunter.app.live.unwrapping import the_one
 from shunter.app.runs.recorder import snapshot_of
 from shunter.backends.node.crashes import crash_point
 from shunter.core.intake.inputs import Command
+from shunter.core.ranking.ranking import Ranking
 from shunter.core.rounds import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
@@ -93,6 +94,14 @@ class Site:
         """
         return self._feed.follow(after)
 
+    def waiting_order(self) -> tuple[JobId, ...]:
+        """Return who waits in the order of the policy; nobody, if it has none."""
+        ranking = self._core.memory
+        if not isinstance(ranking, Ranking):
+            return ()
+        keys = sorted(key for waiting in ranking.classes for key in waiting.in_order)
+        return tuple(ranking.entry_at(key).job_id for key in keys)
+
     async def tell(self, stamped: Callable[[int], Command]) -> Receipt:
         """Hand a command in; return once its step is durable and its effects are out.
 
@@ -114,6 +123,7 @@ class Site:
         commands = self._commands
         known = commands.known(request, by)
         if known is not None:
+            await self._feed.reached(self.state.seq)  # the first one may not be durable yet
             commands.refuse_rejected(known)
             return known
         job_id = commands.next_id()

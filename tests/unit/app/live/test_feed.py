@@ -8,7 +8,7 @@ import pytest
 from shunter.app.live import feed as feeds
 from shunter.app.live.feed import Feed
 from shunter.app.live.unwrapping import the_one
-from shunter.errors import LogError, NotFoundError, UsageError
+from shunter.errors import LogError, NotFoundError, UnreachableError, UsageError
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter, open_log
 from tests.factories import job_finished
@@ -60,6 +60,20 @@ async def test_follower_waits_for_what_comes_and_ends_with_the_log(tmp_path: Pat
                 await publish(log, feed, 2)
             feed.close()
         assert seqs == [1, 2, 3, 4, 5, 6]
+
+
+async def test_who_waits_for_an_event_goes_on_once_it_is_durable_or_never_will_be(
+    tmp_path: Path,
+) -> None:
+    async with open_log(str(tmp_path / "log.db"), frame_events=None) as log:
+        feed = Feed(log)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(feed.reached, 2)
+            await publish(log, feed, 2)
+        await feed.reached(2)
+        feed.close()
+        with pytest.raises(UnreachableError, match="before event 3 was durable"):
+            await feed.reached(3)
 
 
 @pytest.mark.parametrize("after", [-1, 1])
