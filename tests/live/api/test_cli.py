@@ -143,6 +143,22 @@ def test_lists_show_and_json_says_the_same(served: Served) -> None:
     assert json.loads(served.run("show", running, "--json").stdout)["row"]["where"] == "n0[0-3]"
 
 
+def test_queue_is_listed_in_the_order_of_the_policy(served: Served) -> None:
+    blocker = submitted(served, "-g", "4", "--", "sleep", "60")
+    awaited(lambda: served.handle(blocker).state() == "running")
+    late = submitted(served, "-g", "4", "--", "true")
+    soon = submitted(served, "-g", "4", "--priority", "5", "--", "true")
+    blocked = submitted(served, "--after", late, "--", "true")
+    rows = json.loads(served.run("queue", "--json").stdout)["jobs"]
+    assert [(row["id"], row["rank"]) for row in rows] == [
+        (blocker, None),
+        (soon, 1),
+        (late, 2),
+        (blocked, None),
+    ]
+    assert f"{soon}: rank 1; " in served.run("queue", "--explain").stdout
+
+
 def test_jobs_are_steered_by_command(served: Served) -> None:
     job_id = submitted(served, "--suspend-mode", "restart", "--", "sleep", "60")
     awaited(lambda: served.handle(job_id).state() == "running")

@@ -58,7 +58,10 @@ def state_document(state: State, dated: Dated, classing: Classing | None = None)
         "ended": {outcome.value: count for outcome, count in sorted(ended.items())},
         "queues": queues_of(state),
         "nodes": nodes_of(state),
-        "jobs": [job_row(job, state, dated, classing) for job in in_order(state.jobs.values())],
+        "jobs": [
+            job_row(job, state, dated, classing=classing)
+            for job in in_order(state.jobs.values(), {})
+        ],
     }
 
 

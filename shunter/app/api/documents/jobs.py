@@ -5,13 +5,14 @@ their model.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from shunter.app.replaying.classing import classed
 from shunter.app.replaying.wording import allocation_in_words
 from shunter.core.placement import Classing
 from shunter.core.state import WAITING, Job, State
+from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason, Wait
 
 __all__ = ["Dated", "in_order", "job_row", "job_state", "queue_document", "wait_of"]
@@ -51,7 +52,12 @@ def wait_of(job: Job, state: State, classing: Classing | None = None) -> Wait | 
 
 
 def job_row(
-    job: Job, state: State, dated: Dated, classing: Classing | None = None
+    job: Job,
+    state: State,
+    dated: Dated,
+    *,
+    rank: int | None = None,
+    classing: Classing | None = None,
 ) -> dict[str, Any]:
     """Return the row of a job."""
     spec = job.spec
@@ -76,6 +82,7 @@ def job_row(
         "preemptions": job.preemptions,
         "service_gpu_s": job.service_us(state.now_us) / 1e6,
         "array_index": spec.array_index,
+        "rank": rank,
         "reason": None if wait is None else reason_part(wait),
     }
 
@@ -91,9 +98,13 @@ def reason_part(wait: Wait) -> dict[str, Any]:
     }
 
 
-def in_order(jobs: Iterable[Job]) -> list[Job]:
-    """Return jobs as people want them: who holds GPUs, then who waits, by arrival."""
-    return sorted(jobs, key=lambda job: (job.phase is WAITING, job.ordinal))
+def in_order(jobs: Iterable[Job], ranks: Mapping[JobId, int]) -> list[Job]:
+    """Return jobs as people want them: who holds GPUs, then who waits, by rank."""
+    last = len(ranks) + 1
+    return sorted(
+        jobs,
+        key=lambda job: (job.phase is WAITING, ranks.get(job.job_id, last), job.ordinal),
+    )
 
 
 def queue_document(
@@ -102,11 +113,11 @@ def queue_document(
     dated: Dated,
     *,
     now: str,
+    ranks: Mapping[JobId, int],
     limit: int | None = None,
-    classing: Classing | None = None,
 ) -> dict[str, Any]:
     """Return the rows of some jobs, with how many there are in each state."""
-    ordered = in_order(jobs)
+    ordered = in_order(jobs, ranks)
     counts = Counter(job_state(job) for job in ordered)
     return {
         "schema_version": 1,
@@ -114,5 +125,5 @@ def queue_document(
         "now": now,
         "total": len(ordered),
         "states": dict(sorted(counts.items())),
-        "jobs": [job_row(job, state, dated, classing) for job in ordered[:limit]],
+        "jobs": [job_row(job, state, dated, rank=ranks.get(job.job_id)) for job in ordered[:limit]],
     }

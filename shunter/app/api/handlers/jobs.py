@@ -42,7 +42,10 @@ async def queue(call: Call[QueueQuery, NoBody]) -> Response:
         )
 
     jobs = [one for one in state.jobs.values() if wanted(one)]
-    document = queue_document(state, jobs, served.dated, now=served.now, limit=query.limit)
+    ranks = {job_id: rank for rank, job_id in enumerate(served.site.waiting_order(), 1)}
+    document = queue_document(
+        state, jobs, served.dated, now=served.now, ranks=ranks, limit=query.limit
+    )
     await served.durable(document["seq"])
     return json_answer(document)
 

@@ -49,11 +49,15 @@ class JobRow(Model):
     preemptions: int
     service_gpu_s: float = Field(description="GPU-seconds attained up to the head of the log")
     array_index: int | None
+    rank: int | None = Field(
+        description="its place among those that wait, from 1; null where the policy ranks none, "
+        "and in past states"
+    )
     reason: ReasonPart | None = Field(description="None: it does not wait")
 
 
 class QueueDocument(Document):
-    """The jobs that have not ended: who holds GPUs first, then by arrival."""
+    """The jobs that have not ended: who holds GPUs, then who waits, by rank."""
 
     seq: int = Field(description="the event up to which this is true")
     now: Instant

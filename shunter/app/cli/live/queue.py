@@ -85,7 +85,8 @@ def _print(found: "Answer", *, explain: bool) -> None:
 
 def printable_clause(job: dict[str, Any]) -> str:
     """Return why a job waits; what others wrote in it moves no cursor."""
-    return " ".join(printable(word) for word in clause(job["reason"]).split())
+    rank = f"rank {job['rank']}; " if job["rank"] is not None else ""
+    return rank + " ".join(printable(word) for word in clause(job["reason"]).split())
 
 
 def _row(job: dict[str, Any], now: datetime) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ def row(number: int, reason: str | None = None) -> dict[str, object]:
         "state": "waiting" if reason else "running",
         "since_at": NOW.isoformat(),
         "where": "",
+        "rank": 1 if reason else None,
         "reason": why if reason else None,
     }
 
@@ -73,5 +74,5 @@ def test_what_is_not_shown_is_counted(capsys: pytest.CaptureFixture[str]) -> Non
     printed = capsys.readouterr()
     assert printed.err == "1,200 jobs: 1 running, 1,199 waiting; 1,198 more are not shown\n"
     assert printed.out.splitlines()[-1] == (
-        "j2: too few GPUs are free; needs 2, 1 free; held back by j1"
+        "j2: rank 1; too few GPUs are free; needs 2, 1 free; held back by j1"
     )
