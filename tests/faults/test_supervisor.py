@@ -104,6 +104,19 @@ def test_attempt_dies_with_its_supervisor_and_its_strays_are_swept(machine: Mach
     assert machine.starts(machine.order(SLEEPS)) == {"answer": "known"}
 
 
+def test_stray_without_a_mark_is_found_in_its_group(tmp_path: Path) -> None:
+    """Goal: even what clears its environment is swept. Method: a file stands for the group."""
+    group, folder = tmp_path / "group", tmp_path / "attempt"
+    group.mkdir()
+    folder.mkdir()
+    (folder / "started").write_text(json.dumps({"cgroup": str(group)}))
+    with subprocess.Popen(["/bin/sleep", "60"], env={}) as stray:
+        (group / "cgroup.procs").write_text(f"{stray.pid}\n")
+        assert attempts.sweep(str(folder)) == 1
+        assert stray.wait() == -signal.SIGKILL
+    assert attempts.sweep(str(folder)) == 0
+
+
 def test_silence_of_the_daemon_past_the_deadline_ends_the_job(machine: Machine) -> None:
     beat = machine.root / "heartbeat"
     beat.touch()

@@ -15,6 +15,7 @@ import os
 import signal
 from typing import Any
 
+from shunter.backends.node.cgroups import close_group, members
 from shunter.backends.node.ranks import MARK
 from shunter.backends.node.records import (
     LINE_BYTES_MAX,
@@ -135,9 +136,13 @@ def sweep(folder: str) -> int:
     None were there and `ranks.lock` is free: only then is the attempt really over.
     """
     mark = f"{MARK}={folder}".encode()
-    left = [pid for pid in processes() if mark in _environment(pid)]
+    group = (get(f"{folder}/started") or {}).get("cgroup") or ""
+    grouped = members(group) if group else ()
+    left = [pid for pid in processes() if pid in grouped or mark in _environment(pid)]
     for pid in left:
         kill(pid, signal.SIGKILL)
+    if group and not left:
+        close_group(group)
     return len(left) + is_held(f"{folder}/ranks.lock")
 
 

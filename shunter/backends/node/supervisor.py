@@ -18,8 +18,9 @@ Records are written, synced and renamed. Starting and fencing an attempt exclude
 lock, so that a fenced attempt has either been seen or will never start. Every rank has a session of
 its own. A process that forks away is still found: the supervisor adopts orphans (a subreaper), and
 after its own death the kernel kills the ranks, and `sweep` what carries the attempt's folder in its
-environment. Only what clears its environment outlives a killed supervisor; `ranks.lock` tells of it
-as long as it keeps its files open. Times are nanoseconds of the monotonic clock of this boot.
+environment or is in its control group. Only what clears its environment, where there are no groups,
+outlives a killed supervisor; `ranks.lock` tells of it as long as it keeps its files open. Times are
+nanoseconds of the monotonic clock of this boot.
 """
 
 # Importing pathlib would cost more than all the rest of the start, so paths are strings here.
