@@ -29,7 +29,10 @@ class Measure:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A script, its arguments, and what it measures."""
+    """A script, its arguments, and what it measures.
+
+    It is NAME.py here, or for a name of two words SECOND.py in a folder named after the first.
+    """
 
     name: str
     quick: tuple[str, ...]
@@ -151,7 +154,10 @@ def main() -> None:
 
 def run(benchmark: Benchmark, *, quick: bool) -> list[dict[str, Any]] | None:
     """Run a benchmark in a process of its own; None if it failed."""
-    command = [sys.executable, str(FOLDER / f"{benchmark.name}.py")]
+    script = FOLDER / f"{benchmark.name}.py"
+    if not script.exists():
+        script = FOLDER / f"{benchmark.name.replace('_', '/', 1)}.py"
+    command = [sys.executable, str(script)]
     done = subprocess.run(
         [*command, *(benchmark.quick if quick else ())],
         check=False,

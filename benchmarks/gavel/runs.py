@@ -1,6 +1,6 @@
 """Whole simulated runs of Gavel on 36 V100, 36 P100 and 36 K80, as processes, log on disk.
 
-    python benchmarks/gavel_runs.py [--best-of 3] [--small] [--policies gavel,gavel_peer]
+    python benchmarks/gavel/runs.py [--best-of 3] [--small] [--policies gavel,gavel_peer]
 
 Two settings: 200 jobs with gangs, and the paper's, jobs of one GPU at two an hour up to the 5,000th
 (its averages are over the last thousand). The public simulator takes 4.4 s and 110 s; budgets are a

@@ -1,6 +1,6 @@
 """How long Gavel's problems take to solve, single-threaded, on generated throughputs.
 
-    python benchmarks/gavel_solve.py [--best-of 5] [--small]
+    python benchmarks/gavel/solve.py [--best-of 5] [--small]
 
 83 kinds of jobs stand for a table of throughputs; with `distinct` every job has a row of its own,
 as if it had been measured. Prints a JSON document for each problem, one a line.
