@@ -132,17 +132,7 @@ def reproduce(
     """
     count = jobs or JOBS
     measured = count // 3, max(count // 3 + 1, 5 * count // 6)
-    runs = [
-        _Run(each, rate, _config(seed, each, count, rate, 1), measured)
-        for rate in rates
-        for each in CONTINUOUS
-    ]
-    sizes = [min(size, count) for size in STATIC_JOBS]
-    runs += [
-        _Run(each, size, _config(seed, each, size, AT_ONCE, None), None)
-        for size in dict.fromkeys(sizes)
-        for each in STATIC
-    ]
+    runs = _runs(seed, count, rates, measured)
     documents = run_all(_play, runs, workers, report)
     found = [
         _found(run, document, runs, documents)
@@ -176,6 +166,20 @@ def reproduce(
         "sentences": verdicts(averages, makespans, solves),
     }
     return Reproduction(document, averages, makespans, solves)
+
+
+def _runs(seed: int, count: int, rates: Sequence[float], measured: tuple[int, int]) -> list[_Run]:
+    continuous = [
+        _Run(each, rate, _config(seed, each, count, rate, 1), measured)
+        for rate in rates
+        for each in CONTINUOUS
+    ]
+    static = [
+        _Run(each, size, _config(seed, each, size, AT_ONCE, None), None)
+        for size in dict.fromkeys(min(size, count) for size in STATIC_JOBS)
+        for each in STATIC
+    ]
+    return [*continuous, *static]
 
 
 def verdicts(

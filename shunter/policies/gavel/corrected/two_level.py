@@ -98,7 +98,7 @@ class _Teller:
 
 @dataclass(frozen=True)
 class TwoLevelPolicy:
-    """Divides GPUs across groups, and inside each by the index policy it is put around."""
+    """Divides GPUs across groups, and inside each by an index policy."""
 
     inside_name: str
     inside_params: Mapping[str, Any]

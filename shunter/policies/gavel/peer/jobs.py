@@ -38,7 +38,7 @@ class PeerJob:
 
 @dataclass(slots=True)
 class Jobs:
-    """All jobs by id in the order of arrival; the rates and GPUs of all gangs of them."""
+    """All jobs by id in the order of arrival; rates and GPUs of their gangs."""
 
     known: dict[JobId, PeerJob] = field(default_factory=dict)
     rates: dict[Gang, dict[GpuType, tuple[float, ...]]] = field(default_factory=dict)

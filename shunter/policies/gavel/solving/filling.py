@@ -150,7 +150,7 @@ class _Filling:
         self._hold(last, full)
 
     def _cut(self, level: Level, asked: Floats) -> None:
-        """Keep what the duals of a level say of all demands: those above 1 here do not fit."""
+        """Keep what duals say of all demands: those above 1 here do not fit."""
         weight = self.groups.counts * level.weight / level.bound
         self.cuts.append(np.where(asked > 0, weight / np.maximum(asked, 1e-300), 0.0))
 

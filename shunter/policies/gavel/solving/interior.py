@@ -60,7 +60,7 @@ class Factor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The numbers of a program: n, weights of fractions, c, d, b, κ and the GPU types.
+    """The numbers of a program: n, weights of fractions, c, d, b, κ, and types.
 
     `ease` times its weight is what a fraction has in the barrier as long as the gap is wide:
     weights that differ by powers of ten make the way long.
@@ -202,7 +202,7 @@ def centred(form: Form, point: Point) -> Point:
 
 @dataclass(frozen=True, slots=True)
 class _Aim:
-    """The weights of all products, what they sum to, their mean, and the least one aimed at."""
+    """The weights of all products, their sum and mean, and the least aimed at."""
 
     weights: Floats
     gap: float
