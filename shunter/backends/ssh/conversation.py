@@ -103,7 +103,7 @@ class Conversation:
                 if not read:
                     self._end(await self._silence())
                 self._left += read
-        except asyncssh.Error as error:
+        except (asyncssh.Error, OSError) as error:
             self._end(f"the connection to host {self._host.name} was lost: {error}")
         except ValueError:
             self._end(f"host {self._host.name} said what is no answer")

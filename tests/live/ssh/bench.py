@@ -52,6 +52,8 @@ place = os.environ["SHUNTER_CHECKPOINT_DIR"]
 os.makedirs(place, exist_ok=True)
 path = place + "/done." + rank
 done_s = float(open(path).read()) if os.path.exists(path) else 0.0
+if done_s:
+    note("resumed")
 begun_s = time.monotonic()
 waits = code < 0 and not os.path.exists(path)
 while waits or done_s + time.monotonic() - begun_s < work_s:
@@ -141,6 +143,10 @@ class Bench:
         """Return how often each attempt has begun, a rank at a time."""
         begun = [line for line in self.ledger() if line[4] == "begun"]
         return Counter(f"{job}.{attempt}.{rank}" for job, attempt, rank, *_ in begun)
+
+    def resumed(self) -> list[str]:
+        """Return which ranks of which attempts went on from what was saved, in order of name."""
+        return sorted(f"{one[0]}.{one[1]}.{one[2]}" for one in self.ledger() if one[4] == "resumed")
 
     def assert_nothing_twice(self) -> None:
         """Hold that no rank of an attempt ran twice, no job beside itself, no GPU for two."""

@@ -92,9 +92,8 @@ async def test_suspended_gang_leaves_together_and_goes_on_elsewhere(bench: Bench
         told = await seen_until(backend, GpusReleased)
         assert sum(is_of(seen, JobSuspended) for seen in told) == 1
         await order(backend, bench.launching("n2", "n1", attempt=2, work_s=2.0))
-        begun_us = backend.now_us()
-        exited = (await seen_until(backend, AttemptExited))[-1]
-        assert exited.at_us - begun_us < 2_000_000  # the rest of it, not all
+        await seen_until(backend, AttemptExited)
+    assert bench.resumed() == ["j0.2.0", "j0.2.1"]
     bench.assert_nothing_twice()
 
 

@@ -289,8 +289,7 @@ async def test_older_checkpoint_is_taken_where_the_newest_is_out_of_reach(bench:
         await seen_until(backend, GpusReleased)
         bench.farm.stop("n1")
         await rest(backend, 1.0)
-        began_us = backend.now_us()
         await order(backend, bench.launching("n2", attempt=3, work_s=3.0))
-        exited = (await seen_until(backend, AttemptExited))[-1]
-        assert exited.at_us - began_us < 2_000_000
+        await seen_until(backend, AttemptExited)
+    assert bench.resumed() == ["j0.2.0", "j0.3.0"]
     bench.assert_nothing_twice()

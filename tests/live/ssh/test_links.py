@@ -140,6 +140,35 @@ async def test_job_of_a_silent_host_goes_elsewhere_only_after_its_end(
     assert len(bench.runs()) == 2
 
 
+@pytest.mark.parametrize("comes_back", [True, False], ids=["back", "gone"])
+async def test_scheduler_that_starts_while_a_host_is_silent_takes_its_jobs_for_running(
+    network: Network, *, comes_back: bool
+) -> None:
+    """What the log says of such a host is all there is: nothing of it is launched anew."""
+    bench, farm = network
+    launched = bench.launching("n0", work_s=8.0)
+    async with bench.opened(heartbeat_deadline_s=4.0) as backend:
+        await order(backend, launched)
+        await seen_until(backend, AttemptStarted)
+        wait_for(bench.runs, "the first run")
+    farm.drop("n0")
+    async with bench.opened(2, heartbeat_deadline_s=4.0, connect_s=1.0) as backend:
+        assert backend.unreachable == {"n0"}
+        assert await backend.inventory() == []
+        backend.adopt(J0, 1, started=True, on=launched.allocation)
+        if comes_back:
+            farm.undrop("n0")
+            told = await seen_until(backend, NodeReachable)
+            told += await seen_until(backend, AttemptExited)
+            assert kinds(told) == [NodeUnreachable, NodeReachable, AttemptExited]
+        else:
+            told = await seen_until(backend, AttemptLost)
+            assert kinds(told) == [NodeUnreachable, NodeLost, AttemptLost]
+            await order(backend, bench.launching("n1", attempt=2, work_s=0.2))
+            await seen_until(backend, AttemptExited)
+    bench.assert_nothing_twice()
+
+
 async def test_host_that_lost_its_power_and_came_back_has_lost_its_jobs(network: Network) -> None:
     bench, farm = network
     async with bench.opened() as backend:
