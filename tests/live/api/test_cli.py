@@ -264,6 +264,8 @@ def test_watching_goes_on_until_it_is_interrupted(served: Served) -> None:
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # Whoever runs the tests in the background may have it ignored, and that is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert watching.stdout is not None
     assert json.loads(watching.stdout.readline())["total"] == 0
