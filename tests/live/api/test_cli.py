@@ -259,14 +259,15 @@ def test_terminal_shows_the_first_rows_and_how_many_there_are(served: Served) ->
 
 
 def test_watching_goes_on_until_it_is_interrupted(served: Served) -> None:
+    # Tests that run in the background may have it ignored, and that would be inherited.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     watching = subprocess.Popen(
         [sys.executable, "-m", "shunter", "queue", "-w", "--json", "--url", served.url],
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        # Whoever runs the tests in the background may have it ignored, and that is inherited.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
+    signal.signal(signal.SIGINT, before)
     assert watching.stdout is not None
     assert json.loads(watching.stdout.readline())["total"] == 0
     submitted(served, "--", "sleep", "60")
