@@ -91,6 +91,16 @@ BENCHMARKS = (
         ),
     ),
     Benchmark(
+        "live_ssh",
+        ("--hosts", "2", "--jobs", "4", "--seconds", "2", "--best-of", "2"),
+        (
+            Measure("launch_s", "budget_launch_s", "s to user code"),
+            Measure("idle_percent", "budget_idle_percent", "% of a core, 20 hosts, 200 jobs"),
+            Measure("noticed_keepalives", "budget_noticed_keepalives", "keepalives to notice"),
+            Measure("reconnect_s", "budget_reconnect_s", "s to be back"),
+        ),
+    ),
+    Benchmark(
         "live_queue",
         ("--queued", "500", "--ended", "200", "--policies", "las"),
         (

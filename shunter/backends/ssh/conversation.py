@@ -34,6 +34,7 @@ class Conversation:
     def __init__(self, host: SshHost, process: "SSHClientProcess[bytes]") -> None:
         self.greeting: Record = {}
         self.ahead_ns = 0
+        self.went_silent = False
         self._host = host
         self._process = process
         self._asked: dict[int, tuple[anyio.Event, list[Record]]] = {}
@@ -79,6 +80,7 @@ class Conversation:
                 await came.wait()
         except (TimeoutError, OSError) as error:
             cause = f"host {self._host.name} did not answer '{do}' within {limit_s:g} s"
+            self.went_silent = True
             self._end(cause)
             raise UnreachedError(cause) from error
         finally:
@@ -104,6 +106,7 @@ class Conversation:
                     self._end(await self._silence())
                 self._left += read
         except (asyncssh.Error, OSError) as error:
+            self.went_silent = "keepalive" in str(error)  # only its words tell it apart
             self._end(f"the connection to host {self._host.name} was lost: {error}")
         except ValueError:
             self._end(f"host {self._host.name} said what is no answer")

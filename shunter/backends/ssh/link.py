@@ -82,6 +82,7 @@ class Link:
         self._watched: set[tuple[str, int]] = set()
         self._anew: set[tuple[str, int]] = set()
         self._back, self._gone = anyio.Event(), anyio.Event()
+        self._grace_s = 0.0
         self._alive_s = time.monotonic()
         self._down_s = time.monotonic()
 
@@ -107,7 +108,10 @@ class Link:
                 except UnreachedError as error:
                     self.cause = str(error)
                 was_up = self.is_up
-                if was_up:
+                if self._talk is not None:
+                    # Whom we have waited for already gets no grace; nor who was never there.
+                    patient_s = min(GRACE_S, self._settings.keepalive_s)
+                    self._grace_s = 0.0 if self._talk.went_silent else patient_s
                     self._talk, self._connection = None, None
                     self._down_s = time.monotonic()
                 if self._back.is_set():  # who waits for one that is not set goes on waiting for it
@@ -301,8 +305,7 @@ class Link:
         settings = self._settings
         while True:
             await self._gone.wait()
-            was_there = bool(self.root)
-            with anyio.move_on_after(min(GRACE_S, settings.keepalive_s) if was_there else 0.0):
+            with anyio.move_on_after(self._grace_s):
                 await self._back.wait()
             if self._back.is_set():
                 continue
