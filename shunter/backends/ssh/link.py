@@ -51,7 +51,7 @@ class Listener(Protocol):
         """Hear what has become of attempts."""
 
     def looked(self, link: "Link", samples: list[Record], gpus: list[Record] | None) -> None:
-        """Hear that all watched attempts have been looked at, and what was sampled of them."""
+        """Hear that all watched attempts were looked at, and what was sampled."""
 
     def was_replaced(self, cause: str) -> None:
         """Hear that a newer scheduler rules the cluster."""

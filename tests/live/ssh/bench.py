@@ -25,8 +25,8 @@ from tests.live.ssh.farm import Farm
 Seen = TypeVar("Seen", bound=Input)
 PATIENCE_US = 30_000_000
 GPUS = 4
-# argv: the ledger's folder, seconds of work, the exit code; below 0 it works until it has saved once,
-# and then ends well. It saves what it has done when asked to.
+# argv: the ledger's folder, seconds of work, the exit code; below 0 it works until it has saved
+# once, and then ends well. It saves what it has done when asked to.
 WORKER = """
 import fcntl, json, os, sys, time
 folder, work_s, code = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])

@@ -229,7 +229,7 @@ class Session:
             if sample is not None and sample["at_ns"] > self.sampled.get((job, attempt), 0):
                 self.sampled[(job, attempt)] = sample["at_ns"]
                 found.append({"job": job, "attempt": attempt, **sample})
-        for gone in self.sampled.keys() - set(attempts):
+        for gone in sorted(self.sampled.keys() - set(attempts)):
             del self.sampled[gone]
         return found
 
@@ -288,7 +288,7 @@ def _refused(base: str, owner: dict[str, Any], claim: dict[str, Any]) -> dict[st
 
 
 def _is_left(root: str) -> bool:
-    """Say whether no conversation is held about a cluster; one that ends may take a moment."""
+    """Say whether nobody talks of a cluster; one who leaves may take a moment."""
     for _ in range(LEAVE_TRIES):
         held = hold(f"{root}/session.lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
         if held is not None:
