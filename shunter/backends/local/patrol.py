@@ -22,6 +22,7 @@ from shunter.events.values.ids import JobId
 
 __all__ = ["Patrol"]
 
+SWEEP_S = 0.05
 Look = tuple[Watch, dict[str, Any], list[dict[str, Any]]]
 
 
@@ -85,6 +86,12 @@ class Patrol:
             if end is not None:
                 watch.is_awaited = True
                 self._tasks.start_soon(self._await_end, watch, end)
+            elif watch.seen == NEVER:  # its supervisor is gone, and what it left is being swept
+                self._tasks.start_soon(self._look_again, watch.job_id)
+
+    async def _look_again(self, job_id: JobId) -> None:
+        await anyio.sleep(SWEEP_S)
+        self.notice(job_id)
 
     async def _await_end(self, watch: Watch, end: int) -> None:
         try:
