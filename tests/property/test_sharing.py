@@ -13,21 +13,33 @@ from hypothesis import strategies as st
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import Failures
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
-from shunter.core.fold import apply
+from shunter.core.fold import apply, replay
 from shunter.core.performance import SpeedModel
 from shunter.core.planning.plan import Change, Move, Pack, Plan, Start, Suspend
+from shunter.core.planning.planner import RoundRules
 from shunter.core.ports import Observers, Rng
+from shunter.core.scheduler import Scheduler
 from shunter.core.state import Job, JobPhase, State
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.core.view import View
 from shunter.events.codec import encode_record
-from shunter.events.facts.decisions import RoundPlanned, Target
+from shunter.events.facts.decisions import PlanRejected, RoundPlanned, Target
 from shunter.events.facts.execution import SpeedChanged
 from shunter.events.facts.jobs import JobFinished
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import GpuType
 from shunter.events.values.reasons import Because
-from tests.factories import Outcome, World, node_name, run, servers, trace_job
+from tests.factories import (
+    POLICY_NAMES,
+    Outcome,
+    World,
+    las_policy,
+    node_name,
+    policy,
+    run,
+    servers,
+    trace_job,
+)
 from tests.property.invariants import check_state
 
 BECAUSE = Because("careless")
@@ -169,3 +181,21 @@ def test_worlds_have_what_the_laws_are_tried_on(busy: type) -> None:
     speeds = SpeedModel({node.node: node.configuration for node in nodes}, throughput=TABLE)
     outcome = played(World(servers=nodes, jobs=jobs, round_us=5, speeds=speeds, until_us=900))
     assert sum(isinstance(event, busy) for event in outcome.events) > 5
+
+
+@settings(max_examples=20)
+@given(worlds(), st.sampled_from(POLICY_NAMES))
+def test_index_policy_that_takes_over_plans_nothing_that_is_refused(
+    world: World, name: str
+) -> None:
+    """GPUs of a victim with a partner that stays are not free."""
+    events = played(world).events
+    for cut, event in enumerate(events):
+        if isinstance(event, RoundPlanned) and not world.backend_rounds:
+            state = replay(events[:cut])
+            state.launched.clear()
+            chosen = las_policy() if name == "las" else policy(name)
+            core = Scheduler(chosen, RoundRules(world.round_us), state)
+            planned, _ = core.step((state.now_us // world.round_us + 1) * world.round_us, ())
+            assert [each for each in planned if isinstance(each, PlanRejected)] == []
+            check_state(core.state)

@@ -2,16 +2,18 @@
 
 from collections.abc import Sequence
 
-from shunter.core.cluster import CPU_POOL, Pool
+from shunter.core.cluster import CPU_POOL, Pool, gpus_of
 from shunter.core.placement import Placement, place
 from shunter.core.ranking.ranking import Entry
 from shunter.core.ranking.selection import Selection
 from shunter.core.ranking.waiting import WaitingClass
 from shunter.core.view import View
-from shunter.events.values.allocation import Share
+from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
+
+_EXCLUSIVE = Sharing.exclusive  # members are slow to look up
 
 Placed = dict[JobId, tuple[Share, ...]]
 
@@ -41,7 +43,9 @@ def _after_leaving(victims: list[Entry], view: View) -> dict[str, Pool]:
     scratch = {name: pool.copied() for name, pool in view.pools.items()}
     servers = view.cluster.servers
     for victim in victims:
-        for share in view.jobs[victim.job_id].allocation.shares:
+        left = view.jobs[victim.job_id].allocation
+        shares = left.shares if left.sharing is _EXCLUSIVE else _freed_of(left, victims, view)
+        for share in shares:
             server = servers[share.node]
             pool = scratch[server.configuration.gpu_type]
             if server.is_up:
@@ -51,6 +55,19 @@ def _after_leaving(victims: list[Entry], view: View) -> dict[str, Pool]:
                 pool.cpus_free[position] += share.cpus_milli
                 pool.memory_free[position] += share.memory_mb
     return scratch
+
+
+def _freed_of(left: Allocation, victims: list[Entry], view: View) -> list[Share]:
+    """Return the shares of a packed job with only the GPUs whose tenants all leave."""
+    leaving = {victim.job_id for victim in victims}
+    found = []
+    for share in left.shares:
+        mask = 0
+        for gpu in gpus_of(share):
+            if leaving.issuperset(view.cluster.deciding.of(gpu)):
+                mask |= 1 << gpu[1]
+        found.append(Share(share.node, mask, share.cpus_milli, share.memory_mb))
+    return found
 
 
 def _place_without_gpus(
