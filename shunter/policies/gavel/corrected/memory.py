@@ -43,6 +43,7 @@ class GavelMemory:
     fractions are due, `contended` that the next turn may seat others though nothing happens.
     `stale` says that something has happened since the last plan, `changed` that it may be about
     who wants GPUs, or what GPUs there are. `told` are the recorded reasons of those that wait.
+    `guessed` are rates of jobs from those of other jobs, and how far off such guesses are.
     """
 
     ledger: Ledger = field(default_factory=lambda: Ledger([], carried(1.0)))
@@ -60,6 +61,8 @@ class GavelMemory:
     asked_us: int | None = None
     checked: bool = False
     problem: str = ""
+    guessed: dict[JobId, dict[GpuType, float]] = field(default_factory=dict)
+    guess_error: float | None = None
 
     def take(self, event: TargetsSet) -> None:
         """Go by new targets; where there was no answer, by the last ones."""

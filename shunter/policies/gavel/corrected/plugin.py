@@ -79,6 +79,11 @@ class GavelOptions(PolicyParams):
     prices: dict[str, Price] = Field(
         default={}, description="dollars an hour of a GPU by type, for `min_cost`"
     )
+    estimate: bool = Field(
+        default=False,
+        description="guess rates nobody measured from those that were: of kinds of the table, of "
+        "pairs, and of jobs on types they never tried (OSDI 2020, section 6)",
+    )
 
 
 class GavelParams(GavelOptions):
@@ -146,4 +151,5 @@ def gavel(
         frozenset(options.prices) if objective in PRICED else None,
         name=name,
         needs_table=options.space_sharing,
+        estimates=options.estimate,
     )

@@ -91,10 +91,21 @@ class GavelPolicy:
     oracle: bool = False
     needs_table: bool = False
     remembers: bool = True
+    estimates: bool = False
+    said: str = field(default="", compare=False)
 
     def knowing(self, table: ThroughputTable) -> "GavelPolicy":
-        """Return the policy with a table of throughputs."""
-        return replace(self, table=table)
+        """Return the policy with a table of throughputs, its gaps filled if it estimates."""
+        if not self.estimates:
+            return replace(self, table=table)
+        from shunter.policies.gavel.estimating import completed_table
+
+        found = completed_table(table)
+        said = (
+            guesses_in_words(found.alone, "rates of the table", found.alone_error),
+            guesses_in_words(found.paired, "pairs of the table", found.paired_error),
+        )
+        return replace(self, table=found.table, said="; ".join(filter(None, said)))
 
     def start(self, view: View) -> GavelMemory:
         """Return the memory for a cluster as it is; the last targets still hold."""
@@ -151,6 +162,8 @@ class GavelPolicy:
         overdue = bool(most_us) and asked_us is not None and now_us - asked_us >= most_us
         wanted = bool(memory.ledger.received_s)
         memory.asks = wanted and (overdue or memory.ledger.is_due(seconds(now_us)))
+        if memory.asks and self.estimates:
+            self._guess(memory)
         if memory.asks and memory.finish_times is not None:
             memory.finish_times.note(self._wanted(memory, view))
 
@@ -163,7 +176,9 @@ class GavelPolicy:
             fractions = objective.fractions(self._wanted(memory, view))
         except PlanError as error:
             return TargetsSet(view.now_us, view.targets, status=str(error))
-        return TargetsSet(view.now_us, targets_of(fractions))
+        guessed = guesses_in_words(len(memory.guessed), "jobs' rates", memory.guess_error)
+        said = "; ".join(filter(None, (self.said, guessed)))
+        return TargetsSet(view.now_us, targets_of(fractions), said)
 
     def plan(self, memory: GavelMemory, view: View, rng: Rng) -> Plan:
         """Choose and seat; say why."""
@@ -190,7 +205,14 @@ class GavelPolicy:
         return not memory.stale
 
     def _rates(self, memory: GavelMemory) -> Rates:
-        return Rates(memory.measured, self.table, memory.room)
+        return Rates(memory.measured, self.table, memory.room, memory.guessed)
+
+    def _guess(self, memory: GavelMemory) -> None:
+        """Guess what measured jobs do on types they never tried."""
+        from shunter.policies.gavel.estimating import guessed_rates
+
+        types = [name for name, gpus in memory.room.items() if gpus]
+        memory.guessed, memory.guess_error = guessed_rates(memory.measured.used, types)
 
     def _wanted(self, memory: GavelMemory, view: View) -> Wanted:
         return wanted_of(view, self._rates(memory), self.by)
@@ -243,6 +265,14 @@ class GavelPolicy:
                 on = gpu_type_of(job, view)
                 found.append(Candidate(job, rates.of(job), on, beside=beside))
         return found
+
+
+def guesses_in_words(count: int, what: str, error: float | None) -> str:
+    """Return how many rates were guessed, and how far off such guesses are; "" for none."""
+    if not count:
+        return ""
+    off = "" if error is None else f", half of them within {error:.0%} as far as can be told"
+    return f"{count} {what} guessed{off}"
 
 
 def targets_of(fractions: Fractions) -> tuple[Target, ...]:

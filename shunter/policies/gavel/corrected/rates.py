@@ -58,6 +58,7 @@ class Rates:
     measured: Measured
     table: ThroughputTable | None
     room: Mapping[GpuType, int]
+    guessed: Mapping[JobId, Mapping[GpuType, float]] = field(default_factory=dict)
 
     def of(self, job: Job) -> dict[GpuType, float]:
         """Return steps a second by type; 0 where it cannot run, 1 if nobody knows."""
@@ -68,6 +69,7 @@ class Rates:
             if gpus >= spec.gpus and (not spec.gpu_types or name in spec.gpu_types)
         ]
         known = self._known(job.job_id, self.kind_of(job), fits)
+        known = {**self.guessed.get(job.job_id, {}), **known}
         tried = [rate for rate in known.values() if rate > 0]
         usual = sum(tried) / len(tried) if tried else 1.0
         return {name: known.get(name, usual) if name in fits else 0.0 for name in self.room}
