@@ -71,7 +71,7 @@ STARTS = (
     "adopted",
     "settled",
 )
-BEFORE = ("durable AllocationChanged", "order Suspend", "order Terminate", "durable AttemptEnded")
+BEFORE = ("order Suspend", "order Terminate")
 
 
 def cluster(root: Path) -> LoadedConfig:
