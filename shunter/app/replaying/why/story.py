@@ -42,6 +42,7 @@ _SUBMITTED = JobSubmitted.__name__
 _QUOTA = QuotaChanged.__name__
 _TERMS = frozenset((SchedulerStarted.__name__, ConfigChanged.__name__))
 _SAMPLED = ProfileSampled.__name__
+_TELLING = tuple(orjson.dumps(kind) for kind in (_ROUND, _QUOTA, *sorted(_TERMS)))
 _SPEC = row_fields(JobSubmitted).index("spec")
 _MODEL = [each.name for each in stored_fields(JobSpec)].index("model")
 _NUMBER = row_fields(RoundPlanned).index("number")
@@ -182,11 +183,14 @@ class _Scan:
         self._class = b""
         self._bounded: set[str] = set()
         self._dependencies: frozenset[str] = frozenset()
+        self._words = _TELLING
 
     def take(self, frame: Frame) -> None:
         """Look through one frame, up to the end of the story."""
         story = self._story
         mentions = self._needle in frame.payload
+        if not mentions and not self._concerns(frame):
+            return
         for seq, row in enumerate(rows_of(frame), frame.first_seq):
             if seq > story.seq:
                 return
@@ -208,6 +212,16 @@ class _Scan:
             elif kind in _ENDS and row[2] in self._dependencies:
                 story.dependencies.append((seq, decode_event(row)))
 
+    def _concerns(self, frame: Frame) -> bool:
+        """Say whether a frame that does not name the job may matter to it all the same.
+
+        Most of a live log are samples of other jobs, and to parse them is most of the work.
+        """
+        if self._classing is not None:
+            return True
+        payload = frame.payload
+        return any(word in payload for word in self._words)
+
     def _mention(self, seq: int, row: Row) -> None:
         story = self._story
         event = decode_event(row)
@@ -224,6 +238,10 @@ class _Scan:
     def _begin(self, event: JobSubmitted) -> None:
         """From here on, follow the job's class of equal jobs."""
         self._dependencies = frozenset(each.job_id for each in event.spec.depends_on)
+        self._words = (
+            *_TELLING,
+            *(orjson.dumps(each.job_id) for each in event.spec.depends_on),
+        )
         self._join_class()
 
     def _class_anew(self) -> None:
