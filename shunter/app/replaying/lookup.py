@@ -29,20 +29,24 @@ def seq_of(text: str, last_seq: int) -> int:
 
 
 async def seq_at(reader: LogReader, at_us: int) -> int:
-    """Return the number of the last event up to an instant.
+    """Return the number of the last event up to an instant, by halving the log.
 
     Raises:
         UsageError: the log begins later.
     """
-    last: Frame | None = None
-    async for frame in reader.frames():
-        if frame.at_us > at_us:
-            break
-        last = frame
-    if last is None:
+    upto, later = 0, (await reader.head()).seq + 1
+    while upto + 1 < later:
+        frame = await _frame_with(reader, (upto + later) // 2)
+        found = bisect_right(frame.events(), at_us, key=lambda event: event.at_us)
+        if not found:
+            later = frame.first_seq
+        elif found < frame.count:
+            return frame.first_seq - 1 + found
+        else:
+            upto = frame.last_seq
+    if not upto:
         raise UsageError(f"nothing has happened yet at {clock(at_us)}")
-    events = last.events()
-    return last.first_seq - 1 + bisect_right(events, at_us, key=lambda event: event.at_us)
+    return upto
 
 
 async def place_of(reader: LogReader, text: str | None, origin: str | None) -> tuple[int, int]:
@@ -72,3 +76,8 @@ def unknown_job(job_id: str, known: list[str], url: str) -> NotFoundError:
     near = get_close_matches(job_id, known, n=NEAREST, cutoff=0.5)
     hint = f"; the nearest are {', '.join(near)}" if near else ""
     return NotFoundError(f"there is no job {job_id!r} in {url}{hint}")
+
+
+async def _frame_with(reader: LogReader, seq: int) -> Frame:
+    """Return the frame that holds an event."""
+    return await anext(aiter(reader.frames(seq - 1, seq)))

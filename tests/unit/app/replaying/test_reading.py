@@ -68,6 +68,14 @@ def test_seconds_are_instants_too(text: str, at_us: int) -> None:
     assert instant_us(text, None) == at_us
 
 
+def test_event_of_an_instant_is_the_last_one_up_to_it() -> None:
+    instants = sorted({event.at_us for event in RUN.events})
+    wanted = [near for at_us in instants for near in (at_us, at_us + 1)] + [10**12]
+    for at_us in wanted:
+        seq, _ = at(clock(at_us))
+        assert seq == sum(event.at_us <= at_us for event in RUN.events)
+
+
 def test_dates_count_from_the_origin() -> None:
     origin = "2017-10-03T00:00:00+00:00"
     assert instant_us("2017-10-03T02:00:01+02:00", origin) == 1_000_000
