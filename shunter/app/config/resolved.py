@@ -66,6 +66,8 @@ def _settle_later_keys(document: dict[str, Any], loaded: LoadedConfig) -> None:
         del section["skew"]
     if section.get("aging") is None:
         section.pop("aging", None)
+    if simulation["speeds"].get("shared") is None:
+        simulation["speeds"].pop("shared", None)
     if not simulation.get("remembered_ends"):
         simulation.pop("remembered_ends", None)
     if loaded.config.simulation.costs.checkpoint_mb:

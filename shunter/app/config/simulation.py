@@ -135,6 +135,12 @@ class SpeedsSection(Section):
     relative: dict[str, Share] = Field(
         default={}, description="speed by GPU type; 1 where left out"
     )
+    shared: Share | None = Field(
+        default=None,
+        le=1,
+        description="the part of its speed that a job keeps for each partner on its GPUs, where no "
+        "table knows the pair; left out: 0.5, they take turns",
+    )
 
 
 class SimulationSection(Section):

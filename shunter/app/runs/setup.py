@@ -130,9 +130,10 @@ def set_up(loaded: LoadedConfig, trace: Trace) -> Setup:
     servers = config.cluster.servers()
     speeds = None
     relative = {GpuType(name): speed for name, speed in simulation.speeds.relative.items()}
-    table = loaded.throughputs
-    if relative or table is not None or any(job.spec.tolerance for job in trace.jobs):
-        speeds = SpeedModel(dict(servers), relative, table)
+    table, shared = loaded.throughputs, simulation.speeds.shared
+    tolerant = any(job.spec.tolerance for job in trace.jobs)
+    if relative or table is not None or shared is not None or tolerant:
+        speeds = SpeedModel(dict(servers), relative, table, 0.5 if shared is None else shared)
     backend = SimulatedBackend(
         trace.jobs,
         costs=simulation.costs.costs(loaded.tensors_mb),

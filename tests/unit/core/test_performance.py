@@ -75,6 +75,44 @@ def test_speed_falls_with_the_job_own_tolerance() -> None:
     assert MODEL.speed(spec, allocation(n2=3)) == 0.25
 
 
+PAIRED = SpeedModel(
+    NODES,
+    {K80: 0.25},
+    ThroughputTable(
+        {V100: {RESNET: 10.0, JobKind("bert", 2): 4.0}},
+        {
+            V100: {
+                (RESNET, JobKind("bert", 2)): (6.0, 3.0),
+                (JobKind("bert", 2), RESNET): (3.0, 6.0),
+            }
+        },
+        base_type=V100,
+    ),
+    packed=0.75,
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "partners", "speed"),
+    [
+        ("resnet", [], 1.0),
+        ("resnet", ["bert"], 0.6),
+        ("bert", ["resnet"], 0.75),
+        ("resnet", ["resnet"], 0.75),
+        ("resnet", ["nobody"], 0.75),
+        ("resnet", ["bert", "bert"], 0.36),
+        ("nobody", ["resnet", "bert"], 0.5625),
+    ],
+    ids=str,
+)
+def test_speed_beside_others_is_by_the_pair_where_known(
+    model: str, partners: list[str], speed: float
+) -> None:
+    specs = [job_spec(2, model=name) for name in partners]
+    found = PAIRED.speed(job_spec(2, model=model), allocation(n0=3), specs)
+    assert found == pytest.approx(speed)
+
+
 speeds = st.floats(0.01, 100.0) | st.sampled_from([0.5, 1.0, 1 / 3, 1.1])
 
 
