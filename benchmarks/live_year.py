@@ -5,7 +5,8 @@
 Samples are written as the daemon writes them, in batches of ten seconds, with snapshots and sealing
 as in a live log, for a slice of the year. What the file occupies at its end beyond what is not yet
 sealed is scaled to the year. The samples are noisy: every value differs from the one before.
-`restart_s` is what reading the state back takes at the end of the slice. Prints JSON.
+`restart_s` is what it takes to open the log at the end of the slice and to know its state. Prints
+JSON.
 """
 
 import argparse
@@ -149,8 +150,10 @@ async def measure(folder: Path, jobs: int, minutes: int) -> dict[str, object]:
     events = await write(path, jobs, minutes)
     async with read_log(str(path)) as reader:
         segments = await reader.segments()
-        begun_s = time.perf_counter()
-        await read_history(reader)
+    begun_s = time.perf_counter()
+    async with open_log(str(path), durable=True, frame_events=None, resume=True) as log:
+        async with read_log(log) as reader:
+            await read_history(reader)
         restart_s = time.perf_counter() - begun_s
     sealed = segments[-1].last_seq if segments else 0
     parts = sizes(path)
