@@ -125,8 +125,8 @@ class TorchAgreement:
         import ctypes  # only where ranks need it: it takes milliseconds
 
         self._reductions: deque[Any] = deque(maxlen=2)
-        # The last ones are never dropped, not even by an interpreter that ends: a thread of gloo may
-        # drop them too, and whichever thread needs the interpreter then aborts the process.
+        # The last ones are never dropped, not even by an interpreter that ends: a thread of gloo
+        # may drop them too, and if it needs the interpreter then, it aborts the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._reductions))
 
     def stops(self, tick: int, request: int) -> int:
