@@ -83,7 +83,7 @@ class UnreachableError(ShunterError):
 
 
 class RefusedError(ShunterError):
-    """The daemon knows what is asked and does not allow it to this caller, or not now."""
+    """The daemon knows what is asked, and does not allow it to this caller."""
 
     exit_code: ClassVar[int] = 5
 
