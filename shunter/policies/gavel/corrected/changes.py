@@ -7,7 +7,6 @@ from typing import Final, Protocol
 from shunter.core.planning.plan import Change, Move, Pack, Start, Suspend
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.reasons import Because, Reason, Wait
 from shunter.policies.gavel.corrected.choosing import Candidate, Choice
@@ -119,33 +118,29 @@ def changes_of(
 
 def _untangled(moves: dict[JobId, Move], view: View) -> tuple[list[Change], list[Change]]:
     """Return what breaks circles, and moves that find their GPUs free in turn."""
-    held = {job_id: _masks(view.jobs[job_id].allocation) for job_id in moves}
+    held: dict[NodeName, list[tuple[int, JobId]]] = {}
+    for job_id in moves:
+        for share in view.jobs[job_id].allocation.shares:
+            held.setdefault(share.node, []).append((share.gpu_mask, job_id))
+    before = {
+        job_id: {
+            other
+            for share in move.allocation.shares
+            for mask, other in held.get(share.node, ())
+            if mask & share.gpu_mask and other != job_id
+        }
+        for job_id, move in moves.items()
+    }
     straight: list[Change] = []
     pending = dict(moves)
     while pending:
-        free = [
-            job_id
-            for job_id, move in pending.items()
-            if not any(
-                _overlap(_masks(move.allocation), held[other])
-                for other in pending
-                if other != job_id
-            )
-        ]
+        free = [job_id for job_id in pending if before[job_id].isdisjoint(pending)]
         if not free:
             break
         straight += [pending.pop(job_id) for job_id in free]
     circles: list[Change] = [Suspend(job_id, move.because) for job_id, move in pending.items()]
     starts = [Start(job_id, move.allocation, move.because) for job_id, move in pending.items()]
     return circles, [*straight, *starts]
-
-
-def _masks(allocation: Allocation) -> dict[NodeName, int]:
-    return {share.node: share.gpu_mask for share in allocation.shares}
-
-
-def _overlap(one: Mapping[NodeName, int], other: Mapping[NodeName, int]) -> bool:
-    return any(mask & other.get(node, 0) for node, mask in one.items())
 
 
 def waits_of(

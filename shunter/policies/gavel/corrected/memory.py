@@ -7,6 +7,7 @@ from typing import Final
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.facts.decisions import Target, TargetsSet
+from shunter.events.rows import DERIVED
 from shunter.events.values.allocation import Sharing
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import GpuType, JobId
@@ -43,7 +44,8 @@ class GavelMemory:
     fractions are due, `contended` that the next turn may seat others though nothing happens.
     `stale` says that something has happened since the last plan, `changed` that it may be about
     who wants GPUs, or what GPUs there are. `told` are the recorded reasons of those that wait.
-    `guessed` are rates of jobs from those of other jobs, and how far off such guesses are.
+    `guessed` are rates of jobs from those of other jobs, and how far off such guesses are; `found`
+    are those last looked up.
     """
 
     ledger: Ledger = field(default_factory=lambda: Ledger([], carried(1.0)))
@@ -63,6 +65,9 @@ class GavelMemory:
     problem: str = ""
     guessed: dict[JobId, dict[GpuType, float]] = field(default_factory=dict)
     guess_error: float | None = None
+    found: dict[JobId, dict[GpuType, float]] = field(
+        default_factory=dict, compare=False, metadata=DERIVED
+    )
 
     def take(self, event: TargetsSet) -> None:
         """Go by new targets; where there was no answer, by the last ones."""
@@ -134,6 +139,7 @@ class GavelMemory:
                 self._put(view.jobs[other], view, now_us)
         self.told.pop(job_id, None)
         self.measured.forget(job_id)
+        self.found.pop(job_id, None)
 
 
 def gang_of(job: Job, view: View) -> Gang:

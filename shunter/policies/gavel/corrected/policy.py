@@ -205,7 +205,7 @@ class GavelPolicy:
         return not memory.stale
 
     def _rates(self, memory: GavelMemory) -> Rates:
-        return Rates(memory.measured, self.table, memory.room, memory.guessed)
+        return Rates(memory.measured, self.table, memory.room, memory.guessed, memory.found)
 
     def _guess(self, memory: GavelMemory) -> None:
         """Guess what measured jobs do on types they never tried."""
@@ -213,6 +213,7 @@ class GavelPolicy:
 
         types = [name for name, gpus in memory.room.items() if gpus]
         memory.guessed, memory.guess_error = guessed_rates(memory.measured.used, types)
+        memory.found.clear()
 
     def _wanted(self, memory: GavelMemory, view: View) -> Wanted:
         return wanted_of(view, self._rates(memory), self.by)
@@ -223,6 +224,7 @@ class GavelPolicy:
         ledger, room = memory.ledger, room_of(view)
         if room != memory.room:
             memory.room, ledger.is_dirty = room, True
+            memory.found.clear()
             ledger.know_types(list(room))
             self._check_prices(memory)
         rates = self._rates(memory)
@@ -336,6 +338,7 @@ def _sampled(memory: GavelMemory) -> Observer:
         if gpu_type is None or not event.batch_s or memory.is_accompanied(event.job_id):
             return  # how fast it is beside another says nothing of it alone
         if memory.measured.sample(event.job_id, gpu_type, event.batch_s):
+            memory.found.pop(event.job_id, None)
             memory.ledger.is_dirty = memory.stale = True
 
     return sampled

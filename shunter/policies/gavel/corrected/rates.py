@@ -59,9 +59,19 @@ class Rates:
     table: ThroughputTable | None
     room: Mapping[GpuType, int]
     guessed: Mapping[JobId, Mapping[GpuType, float]] = field(default_factory=dict)
+    found: dict[JobId, dict[GpuType, float]] = field(default_factory=dict)
 
     def of(self, job: Job) -> dict[GpuType, float]:
-        """Return steps a second by type; 0 where it cannot run, 1 if nobody knows."""
+        """Return steps a second by type; 0 where it cannot run, 1 if nobody knows.
+
+        What was `found` once is taken again, until whoever keeps it drops it.
+        """
+        rates = self.found.get(job.job_id)
+        if rates is None:
+            rates = self.found[job.job_id] = self._looked_up(job)
+        return rates
+
+    def _looked_up(self, job: Job) -> dict[GpuType, float]:
         spec = job.spec
         fits = [
             name
