@@ -118,9 +118,10 @@ class SshBackend:
     async def inventory(self, wanted: Collection[tuple[JobId, int]] | None = None) -> list[Record]:
         """Return the records of every attempt on the hosts that answer, gangs as one.
 
-        An attempt of which a host knows that does not answer counts as running.
+        With some that are wanted, only of those and of all that still run. An attempt of which a
+        host knows that does not answer counts as running.
         """
-        return await self._places.inventory()
+        return await self._places.inventory(wanted)
 
     def recall(self, unreachable: Sequence[NodeName]) -> None:
         """Say which hosts an earlier term found unreachable or lost."""
@@ -189,7 +190,7 @@ class SshBackend:
         name = link.host.name
         if name in self._unreachable:
             self._tell_reachable(name)
-        self._tasks.start_soon(self._places.resurvey, link)
+        self._tasks.start_soon(self._places.end_written_off, link)
 
     def became_unreachable(self, link: Link) -> None:
         """Hear that a host does not answer; its jobs have not failed."""
@@ -236,7 +237,6 @@ class SshBackend:
         for link in self._links.values():
             if link.taken is not None:
                 raise link.taken
-        await self._places.survey()
 
     async def _carry_out(self, job_id: JobId) -> None:
         waiting = self._orders[job_id]
@@ -259,7 +259,7 @@ class SshBackend:
         try:
             orders = await self._launches.orders_of(effect)
             if isinstance(effect, Resume):
-                before = self._places.before(job_id, attempt)
+                before = await self._places.before(job_id, attempt)
                 await self._carrier.carry(job_id, effect.spec.user, before, nodes)
         except BackendError as error:
             cause, again = str(error), error.retryable

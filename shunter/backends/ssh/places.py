@@ -1,10 +1,10 @@
-"""Where attempts have run: what their hosts remember, found at the start and noted since.
+"""Where attempts have run: noted since the start, and asked of the hosts where it is older.
 
 A job's newest checkpoints lie where its last attempt ran, its output where each one did, and what
 runs somewhere though nobody watches it must be found to be ended.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from shunter.backends.ssh.connecting import UnreachedError
@@ -23,7 +23,6 @@ class Places:
     def __init__(self, links: Mapping[NodeName, Link]) -> None:
         self._links = links
         self._places: dict[JobId, dict[int, tuple[NodeName, ...]]] = {}
-        self._found: dict[NodeName, list[Record]] = {}
         self._written_off: set[tuple[JobId, int, NodeName]] = set()
 
     def note(self, job_id: JobId, attempt: int, nodes: tuple[NodeName, ...]) -> None:
@@ -33,11 +32,6 @@ class Places:
     def of(self, job_id: JobId, attempt: int) -> tuple[NodeName, ...]:
         """Return the hosts of an attempt; none if nobody knows of it."""
         return self._places.get(job_id, {}).get(attempt, ())
-
-    def before(self, job_id: JobId, attempt: int) -> list[tuple[NodeName, ...]]:
-        """Return the hosts of earlier attempts, the newest first."""
-        known = self._places.get(job_id, {})
-        return [known[number] for number in sorted(known, reverse=True) if number < attempt]
 
     def up_to(self, job_id: JobId, attempt: int) -> list[NodeName]:
         """Return all hosts on which attempts up to one have run."""
@@ -54,32 +48,29 @@ class Places:
             BackendError: a host that may know does not answer.
         """
         if not self.of(job_id, attempt):
-            silent = []
-            for node, link in self._links.items():
-                if link.is_up:
-                    self._note_all(node, (await link.ask("inventory", jobs=[job_id]))["attempts"])
-                else:
-                    silent.append(link.cause)
+            await self._ask_about(job_id)
+            silent = [link.cause for link in self._links.values() if not link.is_up]
             if silent and not self.of(job_id, attempt):
                 raise BackendError(silent[0], retryable=True)
         nodes = self.of(job_id, attempt)
         return nodes[rank] if rank < len(nodes) else None
 
+    async def before(self, job_id: JobId, attempt: int) -> list[tuple[NodeName, ...]]:
+        """Return the hosts of earlier attempts, the newest first, as far as anybody knows.
+
+        Raises:
+            BackendError: a host does not answer any more.
+        """
+        if any(not self.of(job_id, number) for number in range(1, attempt)):
+            await self._ask_about(job_id)  # of an earlier term, say
+        known = self._places.get(job_id, {})
+        return [known[number] for number in sorted(known, reverse=True) if number < attempt]
+
     def write_off(self, job_id: JobId, attempt: int, node: NodeName) -> None:
         """Note that an attempt counts as lost with its host, whatever is found later."""
         self._written_off.add((job_id, attempt, node))
 
-    async def survey(self) -> None:
-        """Ask every host that answers what it knows."""
-        for node, link in self._links.items():
-            if link.is_up:
-                try:
-                    self._found[node] = (await link.ask("inventory"))["attempts"]
-                except UnreachedError:
-                    continue
-                self._note_all(node, self._found[node])
-
-    async def resurvey(self, link: Link) -> None:
+    async def end_written_off(self, link: Link) -> None:
         """End what runs on a host that came back and has been given up."""
         node = link.host.name
         for key in sorted(self._written_off):
@@ -90,11 +81,19 @@ class Places:
                     return
                 self._written_off.discard(key)
 
-    async def inventory(self) -> list[Record]:
-        """Return what all hosts know, one record an attempt."""
-        await self.survey()
+    async def inventory(self, wanted: Collection[tuple[JobId, int]] | None) -> list[Record]:
+        """Return what all hosts that answer know, one record an attempt."""
         found: dict[tuple[str, int], dict[NodeName, Record]] = {}
-        for node, records in self._found.items():
+        keys = None if wanted is None else [list(key) for key in wanted]
+        for node, link in self._links.items():
+            if not link.is_up:
+                continue
+            try:
+                records = (await link.ask("inventory", wanted=keys))["attempts"]
+            except UnreachedError:
+                continue
+            records = [record for record in records if record["state"] != "absent"]
+            self._note_all(node, records)
             for record in records:
                 found.setdefault((record["job"], record["attempt"]), {})[node] = record
         return [
@@ -102,6 +101,12 @@ class Places:
             | _records(parts)
             for (job, attempt), parts in sorted(found.items())
         ]
+
+    async def _ask_about(self, job_id: JobId) -> None:
+        """Ask all hosts that answer about one job."""
+        for node, link in self._links.items():
+            if link.is_up:
+                self._note_all(node, (await link.ask("inventory", job=job_id))["attempts"])
 
     def _state(self, job_id: JobId, attempt: int, parts: Mapping[NodeName, Record]) -> str:
         nodes = self.of(job_id, attempt) or tuple(parts)

@@ -146,6 +146,7 @@ async def test_end_while_nobody_looked_is_told_once_with_its_instant(bench: Benc
         await seen_until(backend, AttemptStarted)
     await waits_for(lambda: is_over(bench, "n0"), "its end")
     async with bench.opened(2) as backend:
+        assert [one["state"] for one in await backend.inventory([(J0, 1)])] == ["ended"]
         backend.adopt(J0, 1, started=True)
         told = await seen_until(backend, AttemptExited)
         assert kinds(told) == [AttemptExited]

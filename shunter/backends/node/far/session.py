@@ -12,7 +12,7 @@ supervisor.py says. Only the standard library of Python 3.8 or later.
 """
 
 # Paths are strings, as in supervisor.py.
-# ruff: noqa: PTH100, PTH103, PTH111, PTH112, PTH116, PTH123
+# ruff: noqa: PTH100, PTH103, PTH111, PTH112, PTH116, PTH123, PTH208
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from shunter.backends.node.attempts import (
     probe,
     raise_fence,
     raise_term,
+    running,
     send,
     sweep,
     write_beat,
@@ -184,14 +185,19 @@ class Session:
         return {"taken": send(folder, {**question["order"], "term": self.term})}
 
     def inventory(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Return every attempt of some jobs, or of all."""
-        jobs = question.get("jobs")
-        attempts = [
-            self._known(each["job"], each["attempt"])
-            for each in inventory(self.root)
-            if jobs is None or each["job"] in jobs
-        ]
-        return {"attempts": attempts}
+        """Return every attempt of one job, or some and all that run, or all there are."""
+        job, wanted = question.get("job"), question.get("wanted")
+        if job is not None:
+            numbers = _attempts_of(f"{self.root}/jobs/{job}")
+            found = [
+                {"job": job, "attempt": number, **probe(folder_of(self.root, job, number))}
+                for number in numbers
+            ]
+        elif wanted is not None:
+            found = running(self.root, [(name, attempt) for name, attempt in wanted])
+        else:
+            found = inventory(self.root)
+        return {"attempts": [{**each, "notes": []} for each in found]}
 
     def read(self, question: dict[str, Any]) -> dict[str, Any]:
         """Return a piece of what a rank printed, and how much there is."""
@@ -285,6 +291,11 @@ def _refused(base: str, owner: dict[str, Any], claim: dict[str, Any]) -> dict[st
     if silent_s <= OWNED_S or any(is_held(f"{each['folder']}/lock") for each in inventory(root)):
         return {"refused": "taken", "cause": f"the cluster {owner.get('cluster')} rules here"}
     return None
+
+
+def _attempts_of(folder: str) -> list[int]:
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return sorted(int(name) for name in names if name.isdigit())
 
 
 def _is_left(root: str) -> bool:
