@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from shunter.core.fold.jobs import TIMEOUT, key_of
+from shunter.core.fold.tenure import job_of
 from shunter.core.intake import answers
 from shunter.core.intake.inputs import (
     AttemptExited,
@@ -131,7 +132,7 @@ def restore_node(core: "Scheduler", order: RestoreNode) -> None:
 
 def attempt_exited(core: "Scheduler", seen: AttemptExited) -> None:
     """End a job whose processes are gone; if its GPUs are free too, that is one fact."""
-    job = core.state.jobs[seen.job_id]
+    job = core.state.jobs.get(seen.job_id) or job_of(core.state, seen.job_id, "AttemptExited")
     if not core.rules.instant or not seen.released:
         core.emit(AttemptEnded(seen.at_us, seen.job_id, seen.attempt, seen.exit_code))
         if not seen.released:
@@ -142,7 +143,7 @@ def attempt_exited(core: "Scheduler", seen: AttemptExited) -> None:
 
 def gpus_released(core: "Scheduler", seen: GpusReleased) -> None:
     """Note that GPUs are free, and end the job if that was all it waited for."""
-    job = core.state.jobs[seen.job_id]
+    job = job_of(core.state, seen.job_id, type(seen).__name__)
     core.emit(seen)
     if job.phase is ENDING:
         _end(core, job, seen.at_us, job.exit_code)
@@ -153,7 +154,7 @@ def job_suspended(core: "Scheduler", seen: JobSuspended) -> None:
 
     So a job that always leaves at once is not launched again as fast as the machine can.
     """
-    job = core.state.jobs[seen.job_id]
+    job = job_of(core.state, seen.job_id, type(seen).__name__)
     left_by_itself = job.phase is RUNNING
     core.emit(seen)
     if left_by_itself and not job.is_on_hold:
@@ -163,7 +164,7 @@ def job_suspended(core: "Scheduler", seen: JobSuspended) -> None:
 
 def attempt_failed(core: "Scheduler", seen: AttemptLost | LaunchFailed) -> None:
     """Note that an attempt is over; a job that was about to end gets no other one."""
-    job = core.state.jobs[seen.job_id]
+    job = job_of(core.state, seen.job_id, type(seen).__name__)
     ends, was_launching = job.phase is ENDING, job.phase is LAUNCHING
     core.emit(seen)
     if ends:

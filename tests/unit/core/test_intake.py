@@ -21,6 +21,7 @@ from shunter.core.intake.inputs import (
 from shunter.core.planning.plan import Move, Start
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase
+from shunter.errors import IllegalEventError
 from shunter.events.facts.cluster import NodeDrained, NodeLost
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (
@@ -238,3 +239,19 @@ def test_job_that_waits_for_any_end_starts_after_a_failure() -> None:
     core.step(0, [submit(1, depends_on=(Dependency(J0, DependsWhen.any),))])
     orders = effects(core, AttemptExited(0, J0, 1, 1, released=True))
     assert [order.job_id for order in orders if isinstance(order, Launch)] == [J1]
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        AttemptExited(0, J0, 1, 0, released=True),
+        GpusReleased(0, J0, 1),
+        JobSuspended(0, J0, 1),
+        AttemptLost(0, J0, 1, "x"),
+        LaunchFailed(0, J0, 1, "x"),
+    ],
+)
+def test_what_is_seen_of_a_job_that_nobody_knows_is_illegal(seen: Input) -> None:
+    core, _ = World(servers=servers(4)).scheduler(policy(), instant=False)
+    with pytest.raises(IllegalEventError, match=f"{type(seen).__name__} of job j0, which is unkn"):
+        core.step(0, [seen])
