@@ -244,6 +244,23 @@ def test_job_that_does_not_answer_is_asked_in_stronger_modes(machine: Machine) -
     assert [note["mode"] for note in noted] == ["cooperative", "signal", "restart"]
 
 
+def test_signal_goes_to_who_listens_and_not_to_his_launcher(machine: Machine) -> None:
+    """Goal: a shell or torchrun before the job does not die of the signal. Method: such a shell."""
+    program = (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: sys.exit(75))\n"
+        "print('up', flush=True); time.sleep(60)"
+    )
+    launcher = f'"{sys.executable}" -I -S -c "$0"; exit $?'
+    order = machine.ordering(["/bin/sh", "-c", launcher, program])
+    order["suspend"] = {**order["suspend"], "mode": "signal", "signal_s": 20}
+    machine.starts(order)
+    machine.said("up")
+    machine.sends("suspend")
+    status = machine.status()
+    assert (status["code"], status["suspended"], status["saved"]) == (75, True, True)
+
+
 def test_job_that_could_only_be_stopped_is_restarted(machine: Machine) -> None:
     """Goal: its GPUs are given back. Method: a mode that would keep them is not enough."""
     order = machine.order(SLEEPS)

@@ -115,6 +115,16 @@ def processes(proc: str = "/proc") -> dict[int, int]:
     return parents
 
 
+def catches(pid: int, number: int) -> bool:
+    """Say whether a process has a handler for a signal."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            masks = [line.split()[1] for line in file if line.startswith("SigCgt:")]
+    except OSError:
+        return False
+    return bool(masks) and bool(int(masks[0], 16) >> (number - 1) & 1)
+
+
 def boot_id() -> str:
     """Return what tells this boot of the machine from all others."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:

@@ -19,7 +19,7 @@ from shunter.backends.node.cgroups import close_group, kills, members
 from shunter.backends.node.crashes import crash_point
 from shunter.backends.node.output import bound
 from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code
-from shunter.backends.node.records import fifo, get, kill, processes, put, tell
+from shunter.backends.node.records import catches, fifo, get, kill, processes, put, tell
 from shunter.backends.node.sampling import Sampling
 
 POLL_S = 1.0
@@ -138,8 +138,11 @@ class Supervision:
                 pass
         crash_point(f"attempt at stage {self.stage}")
         if self.stage == "signal":
-            for pid in self.living:
-                kill(pid, self.order["suspend"]["signal"])
+            number = self.order["suspend"]["signal"]
+            # A launcher that does not know the signal would die of it: who listens is asked.
+            listeners = [pid for pid in _descendants() if catches(pid, number)]
+            for pid in listeners or self.living:
+                kill(pid, number)
         elif self.stage in ("restart", "terminate"):
             for pid in self.living:
                 if not kill(-pid, signal.SIGTERM):
