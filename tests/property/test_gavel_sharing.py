@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import Failures
-from shunter.core.fold import apply
+from shunter.core.fold import apply, replay
 from shunter.core.performance import SpeedModel
 from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.guards import Guards
+from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events.codec import encode_record
@@ -109,6 +110,32 @@ def test_pairs_keep_every_limit_and_everybody_ends(world: World, objective: str)
     assert encode_record(state) == encode_record(outcome.state)
     assert outcome.of(PlanRejected) == [] or outcome.of(NodeLost)
     assert outcome.of(NodeLost) or len(outcome.state.ended) == len(world.jobs)
+
+
+@settings(max_examples=15)
+@given(world=worlds())
+def test_policy_that_takes_over_finds_everybody_at_his_post(world: World) -> None:
+    """Memory that begins in mid-log agrees on where jobs are and beside whom, and plans well."""
+    speeds: Any = world.speeds
+    params: dict[str, Any] = {"turn": 2 * MINUTE_US, "space_sharing": True}
+    built = Gavel.build(Gavel.Params.model_construct(**params), PLACEMENTS["consolidated"]())
+    chosen = built.knowing(speeds.throughput)
+    events = run(world, chosen).events
+    for cut, event in enumerate(events):
+        if isinstance(event, RoundPlanned) and cut % 3 == 0:
+            state = replay(events[:cut])
+            state.launched.clear()
+            core = Scheduler(chosen, world.rules(instant=False), state)
+            for job_id, post in core.memory.posts.items():
+                assert set(post.gang) == {
+                    job_id,
+                    *core.state.cluster.deciding.beside(
+                        job_id, state.jobs[job_id].allocation.shares
+                    ),
+                }
+            planned, _ = core.step((state.now_us // MINUTE_US + 1) * MINUTE_US, ())
+            assert [each for each in planned if isinstance(each, PlanRejected)] == []
+            check_state(core.state)
 
 
 def check_pairs(state: State, table: ThroughputTable) -> None:
