@@ -150,7 +150,7 @@ def gpus_released(core: "Scheduler", seen: GpusReleased) -> None:
 
 
 def job_suspended(core: "Scheduler", seen: JobSuspended) -> None:
-    """Note that a job leaves; one that was not asked to waits a while before it is resumed.
+    """Note that a job leaves; one that was not asked to waits before it is resumed.
 
     So a job that always leaves at once is not launched again as fast as the machine can.
     """

@@ -69,7 +69,7 @@ class RankedPolicy:
         return {**listeners(memory, self.index, ranks), **self._samples(memory, ranks)}
 
     def _samples(self, memory: Ranking, ranks: Ranks) -> Observers:
-        """Hear of samples where the placement learns from them, or an oracle has nothing else."""
+        """Hear of samples if the placement learns from them, or an oracle must."""
         if memory.classed is None:
             memory.classed = classes_of(self.placement)  # it was restored
         if memory.classed is None:
