@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from signal import Signals
 from typing import Any
 
-from shunter.backends.local.environment import rank_environment
+from shunter.backends.local.environment import filled, rank_environment
 from shunter.backends.local.orders import NAME_CHARACTERS, quietest
 from shunter.backends.ssh.settings import SshHost, SshSettings
 from shunter.core.effects import Launch, Resume
@@ -89,7 +89,7 @@ def _rank(
     signal = Signals(settings.suspend_signal).name
     here = {"SHUNTER_NODE": share.node, "SHUNTER_SUSPEND_SIGNAL": signal}
     return {
-        "argv": list(effect.spec.command),
+        "argv": filled(effect.spec.command, environment),
         "env": {**environment, **here},
         "cpus": list(cpus),
         "pinned": bool(count),
