@@ -16,9 +16,11 @@ from typing import Any
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.runs.recorder import Recorder, Report, snapshot_of
 from shunter.app.runs.setup import Setup, load_jobs, set_up
+from shunter.app.runs.share_gaps import ShareGaps
 from shunter.app.runs.summary import SCHEMA, job_numbers, stories
 from shunter.core.digest import state_digest
 from shunter.core.metrics import JobLedger, JobResult
+from shunter.core.ranking import RankedPolicy
 from shunter.core.rounds import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
@@ -102,8 +104,11 @@ def simulate(
 
 async def _run(setup: Setup, clock: _Clock, overwrite: bool, report: Report | None) -> RunResult:
     config = setup.loaded.config
-    ledger = JobLedger()
-    core = Scheduler(setup.decider.policy, setup.decider.rules, listeners=[ledger.observers()])
+    ledger, gaps = JobLedger(), ShareGaps()
+    listeners = [ledger.observers()]
+    if not isinstance(setup.decider.policy, RankedPolicy):
+        listeners.append(gaps.observers())  # an index policy has no targets
+    core = Scheduler(setup.decider.policy, setup.decider.rules, listeners=listeners)
     async with open_log(config.log.url, overwrite=overwrite) as log:
         _emit(core, setup.opening(log.term))
         every = config.log.snapshot_every
@@ -116,6 +121,8 @@ async def _run(setup: Setup, clock: _Clock, overwrite: bool, report: Report | No
         await log.save_snapshot(snapshot_of(core))
     elapsed = clock.elapsed()
     document = _document(setup, core, ledger, log)
+    if (shares := gaps.document()) is not None:
+        document["share_gap"] = shares
     document["state_digest"] = state_digest(core.state)
     document["elapsed"] = elapsed
     return RunResult(document, setup.trace, ledger, core.state)
