@@ -72,13 +72,22 @@ class RankedPolicy:
         """Hear of samples if the placement learns from them, or an oracle must."""
         if memory.classed is None:
             memory.classed = classes_of(self.placement)  # it was restored
+        estimates = estimating(memory, ranks) if self.oracle else None
         if memory.classed is None:
-            return {ProfileSampled: estimating(memory, ranks)} if self.oracle else {}
+            return {} if estimates is None else {ProfileSampled: estimates}
 
         def moved() -> None:
             memory.dirty = True
 
-        return {ProfileSampled: memory.classed.observer(memory.sync, ranks, moved)}
+        learns = memory.classed.observer(memory.sync, ranks, moved)
+        if estimates is None:
+            return {ProfileSampled: learns}
+
+        def both(event: ProfileSampled, view: View) -> None:
+            learns(event, view)
+            estimates(event, view)
+
+        return {ProfileSampled: both}
 
     def advance(self, memory: Ranking, view: View) -> None:
         """Re-rank the jobs whose rank has changed by itself."""

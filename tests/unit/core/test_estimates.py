@@ -2,13 +2,18 @@
 
 from typing import Any
 
+import pytest
+
 from shunter.core.estimates import remaining_us, total_us
 from shunter.core.intake.inputs import SubmitJob
+from shunter.core.placement import Placement, Skew
+from shunter.core.placement.consolidated import Consolidated
+from shunter.core.ranking import RankedPolicy
 from shunter.core.state import Job, Pace
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.policies.srtf import UNKNOWN_US, RemainingTime
-from tests.factories import World, job_id, job_spec, policy, servers
+from tests.factories import World, job_id, job_spec, servers
 
 
 def job(**fields: Any) -> Job:
@@ -43,9 +48,11 @@ def test_job_of_which_nothing_is_known_has_no_estimate() -> None:
     assert total_us(job()) is None
 
 
-def test_oracle_ranks_by_samples_where_nothing_was_declared() -> None:
+@pytest.mark.parametrize("placement", [Consolidated(), Skew()])
+def test_oracle_ranks_by_samples_where_nothing_was_declared(placement: Placement) -> None:
     """Goal: srtf works live. Method: a sample moves a running job, an unknown one stays last."""
-    core, _ = World(servers=servers(4)).scheduler(policy("srtf"), instant=False)
+    chosen = RankedPolicy(RemainingTime(), placement)
+    core, _ = World(servers=servers(4)).scheduler(chosen, instant=False)
     core.step(0, [SubmitJob(0, job_id(n), job_spec(total_steps=100)) for n in (0, 1)])
     core.step(1, [AttemptStarted(1, job_id(n), 1) for n in (0, 1)])
     core.step(9, [ProfileSampled(9, job_id(0), 1, step=50, batch_s=1e-5)])
