@@ -323,3 +323,17 @@ def test_example_of_the_client_prints_what_it_says(served: Served) -> None:
     )
     lines = ["0 failed with exit code 1", "1 10.0", "2 5.0", "3 3.3333333333333335"]
     assert (ran.stderr, ran.stdout.splitlines()) == ("", lines)
+
+
+def test_decision_tells_the_policy_that_made_it(served: Served) -> None:
+    with served.client() as client:
+        client.submit(["true"]).result(30)
+    served.end()
+    text = served.config.read_text(encoding="utf-8")
+    served.config.write_text(text.replace("[policy]", '[policy]\nname = "las"'), encoding="utf-8")
+    served.start()
+    with served.client() as client:
+        client.submit(["true"]).result(30)
+        rounds = client.events(kind="AllocationChanged")["events"]
+        assert [client.decision(event["seq"])["policy"] for event in rounds] == ["fifo", "las"]
+        assert client.daemon()["policy"] == "las"

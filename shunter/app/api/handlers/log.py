@@ -10,6 +10,7 @@ from shunter.app.api.documents.decisions import decision_document, find_decision
 from shunter.app.api.handlers.queries import EventsQuery, StreamQuery
 from shunter.app.api.routing import JSON_LINES, SSE, Call, NoBody, NoQuery, json_answer
 from shunter.app.api.stream import Sent, event_object
+from shunter.app.replaying.folding import state_at
 from shunter.app.replaying.lookup import seq_of
 from shunter.errors import UsageError
 from shunter.events.kinds import KINDS, Event
@@ -85,7 +86,8 @@ async def decision(call: Call[NoQuery, NoBody]) -> Response:
     async def read(reader: LogReader) -> dict[str, Any]:
         seq = seq_of(call.path["seq"], (await reader.head()).seq)
         facts = await find_decision(reader, seq)
-        return decision_document(facts, served.site.policy, served.dated)
+        decided = await state_at(reader, facts[0][0])
+        return decision_document(facts, decided.policy, served.dated)
 
     return json_answer(await served.past.read(read))
 
