@@ -142,3 +142,25 @@ def test_shuffles_are_those_of_the_language(seed: int) -> None:
         ours.shuffle(one)
         theirs.shuffle(other)
         assert one == other
+
+
+@pytest.mark.parametrize("seed", [0, 5, 12345])
+def test_twos_are_those_of_the_public_simulator(seed: int) -> None:
+    """Lists of up to 21 are drawn from in another way than longer ones."""
+    ours, theirs = Twister.seeded(seed), random.Random(seed)
+
+    for size in (*range(2, 60), *range(2, 60)):
+        assert list(ours.sample_two(range(size))) == theirs.sample(range(size), 2)
+
+
+def test_pair_takes_the_place_of_both_its_jobs() -> None:
+    pair = gang(0, 1)
+    book = ledger({pair: 0.5, A: 0.1, C: 0.1})
+
+    assert select(book, Known({pair: 1, A: 1, C: 1}), [V100], {V100: 2}) == {V100: [pair, C]}
+
+
+def test_pair_of_unequal_gangs_is_never_chosen() -> None:
+    pair = gang(0, 1)
+
+    assert select(ledger({pair: 0.5}), Known({pair: 0}), [V100], {V100: 9}) == {V100: []}
