@@ -39,10 +39,9 @@ class SshStage:
 
 @dataclass(frozen=True, slots=True)
 class SshKind:
-    """The SSH backend; checkpoints are carried over where no folder is shared."""
+    """The SSH backend; no folder is shared, so checkpoints are carried over."""
 
-    name: str
-    shares_checkpoints: bool
+    name: str = "ssh"
     tick_us: int = TICK_US
     slack_us: int = 2 * TICK_US
 
@@ -64,7 +63,6 @@ class SshKind:
                 term=1,
                 holder="contract",
                 root=root,
-                checkpoints=f"{root}/shared" if self.shares_checkpoints else "",
                 grace_s=0.3,
                 patrol_s=1.0,
             )
@@ -104,7 +102,4 @@ def hosts() -> Farm:
     return stack.enter_context(farm_at(Path(folder) / "farm", *HOSTS))
 
 
-SSH_KINDS = (
-    SshKind("ssh", shares_checkpoints=False),
-    SshKind("ssh-shared", shares_checkpoints=True),
-)
+SSH_KINDS = (SshKind(),)

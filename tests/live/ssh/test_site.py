@@ -1,0 +1,99 @@
+"""A whole cluster over SSH: the scheduler itself, its log, and hosts that are cut and powered off."""
+
+import sys
+import tomllib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from shunter.app.config.loading import make_config
+from shunter.app.live import Site, Submission
+from shunter.core.state import Outcome
+from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
+from shunter.events.facts.execution import AttemptLost, AttemptStarted
+from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished
+from shunter.events.values.ids import JobId
+from tests.live.site.sites import NOBODY, at_work, events_until, verified
+from tests.live.ssh.bench import Bench
+from tests.live.ssh.namespaces import Namespaces
+from tests.live.ssh.site import cluster, worker
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "live" / "local" / "cluster.toml"
+PATIENCE_S = 60.0
+
+
+async def all_end(site: Site, names: list[JobId]) -> list[Outcome]:
+    """Wait until jobs have ended; return how."""
+    left = set(names)
+    with anyio.fail_after(PATIENCE_S):
+        async for _, event in site.follow(0):
+            if isinstance(event, JobFinished | JobFailed | JobCancelled):
+                left.discard(event.job_id)
+            if not left:
+                break
+    return [site.state.ended[name] for name in names]
+
+
+@asynccontextmanager
+async def working(bench: Bench, **changes: object) -> AsyncIterator[Site]:
+    async with at_work(cluster(bench.farm, bench.folder, **changes)) as site:
+        yield site
+
+
+async def test_nothing_but_the_backend_moves_a_cluster_to_ssh(bench: Bench) -> None:
+    """The config of the example for this machine, with another table [backend]."""
+    tree = tomllib.loads(EXAMPLE.read_text())
+    host = bench.farm["n0"]
+    ssh = {
+        "root": str(bench.folder / "daemon"),
+        "known_hosts": str(bench.farm.known_hosts),
+        "keys": [str(bench.farm.key)],
+        "python": sys.executable,
+        "hosts": {"gpu1": {"address": host.address, "port": host.port, "base": str(host.root)}},
+    }
+    tree["backend"] = {"kind": "ssh", "ssh": ssh}
+    tree["log"]["url"] = str(bench.folder / "log.db")
+    async with at_work(make_config(tree)) as site:
+        says = Submission(command=("/bin/echo", "over SSH"))
+        names = [await site.submit(says, NOBODY) for _ in range(3)]
+        names.append(await site.submit(worker(bench.folder, "both", 0.1, gpus=2), NOBODY))
+        assert await all_end(site, names) == [Outcome.finished] * 4
+        assert await site.read_output(names[0], 1, "stdout.0", 0, 100) == (b"over SSH\n", 9)
+    assert (await verified(bench.folder)).divergence is None
+
+
+async def test_cluster_lives_through_cuts_and_a_lost_host(
+    network: tuple[Bench, Namespaces],
+) -> None:
+    """Eight jobs on three hosts: one is cut off for a while, one loses its power for good."""
+    bench, farm = network
+    async with working(bench, heartbeat_deadline=3.0) as site:
+        names = [
+            await site.submit(worker(bench.folder, f"w{number}", 2.0), NOBODY)
+            for number in range(7)
+        ]
+        names.append(await site.submit(worker(bench.folder, "gang", 1.0, gpus=2), NOBODY))
+        await started(site, 3)
+        farm.drop("n0")
+        await events_until(site, lambda seen: any(isinstance(one, NodeUnreachable) for one in seen))
+        farm.undrop("n0")
+        await events_until(site, lambda seen: any(isinstance(one, NodeReachable) for one in seen))
+        farm.power_off("n1")
+        seen = await events_until(site, lambda seen: any(isinstance(one, NodeLost) for one in seen))
+        assert await all_end(site, names) == [Outcome.finished] * 8
+        lost = [one for one in seen if isinstance(one, AttemptLost)]
+        assert all(one.job_id in names for one in lost)
+    bench.assert_nothing_twice()
+    assert (await verified(bench.folder)).divergence is None
+
+
+async def started(site: Site, count: int) -> None:
+    """Wait until so many attempts have started."""
+    await events_until(
+        site, lambda seen: sum(isinstance(one, AttemptStarted) for one in seen) >= count
+    )
