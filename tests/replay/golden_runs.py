@@ -31,12 +31,24 @@ RUNS: dict[str, dict[str, Any]] = {
     "fifo": {"policy": {"name": "fifo"}},
     "fifo_backfill-events": {"policy": {"name": "fifo_backfill", "trigger": "event"}},
     "fifo_easy": {"policy": {"name": "fifo_easy", "placement": "spread"}},
+    # Without a solver, so that the bytes are the same on every machine.
+    "gavel-isolated": {
+        "policy": {
+            "name": "gavel",
+            "params": {"gavel": {"objective": "isolated", "turn": "10m", "recompute_every": "2h"}},
+        },
+        "simulation": {"costs": COSTS},
+    },
     "las-costs": {"policy": {"name": "las"}, "simulation": {"costs": COSTS}},
     "las-guards": {"policy": {"name": "las", "guards": GUARDS}},
     "sjf-failures": {"policy": {"name": "sjf"}, "simulation": {"failures": FAILURES}},
     "srtf-all": {
         "policy": {"name": "srtf", "trigger": "event", "placement": "first_fit"},
         "simulation": {"costs": COSTS, "failures": FAILURES},
+    },
+    "two_level-srtf": {
+        "policy": {"name": "two_level", "params": {"two_level": {"inside": "srtf"}}},
+        "simulation": {"failures": FAILURES},
     },
 }
 
