@@ -2,19 +2,25 @@
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import anyio
 
 from shunter.app.live.backends import LiveBackend
 from shunter.events.facts.run import ClockStepped
 
-__all__ = ["watch_clock"]
+__all__ = ["STEP_US", "wall_now", "watch_clock"]
 
 LOOK_S = 5.0
 STEP_US = 1_000_000
 """A step of the wall clock is one of more than a second; less is a clock being slewed."""
 
 Ahead = Callable[[], int]
+
+
+def wall_now() -> datetime:
+    """Return the date and time that the wall clock shows."""
+    return datetime.now(UTC)
 
 
 def ahead_us() -> int:

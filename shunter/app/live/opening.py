@@ -9,12 +9,12 @@ Whatever dies in between, the next start does the same again.
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 
 from shunter import __version__
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.resolved import Decider, decider_of, record_of
 from shunter.app.live.backends import live_backend
+from shunter.app.live.clock import STEP_US, wall_now
 from shunter.app.live.desk import mark
 from shunter.app.live.history import History, Identity, read_history
 from shunter.app.live.recovery import holding, recovery_of
@@ -26,7 +26,7 @@ from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.errors import ConfigError
 from shunter.events.facts.cluster import NodeAdded, NodeRemoved, QuotaChanged
-from shunter.events.facts.run import SchedulerStarted
+from shunter.events.facts.run import ClockStepped, SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import open_log, read_log
 from shunter.events.values.ids import NodeName, QueueName
@@ -93,8 +93,7 @@ def start_us(history: History) -> int:
     """Return when a term begins: now, and never before the log ends."""
     if not history.state.seq:
         return 0
-    wall_us = history.identity.instant_us(datetime.now(UTC))
-    return max(history.state.now_us + 1, wall_us)
+    return max(history.state.now_us + 1, history.identity.instant_us(wall_now()))
 
 
 def _opening(
@@ -113,6 +112,9 @@ def _opening(
         cluster_id=history.identity.cluster_id,
         simulated=False,
     )
+    behind_us = at_us - history.identity.instant_us(wall_now())
+    if behind_us > STEP_US:  # the wall clock went back while nobody looked
+        yield ClockStepped(at_us, -behind_us)
     yield from _queues(loaded, history.state, at_us)
     yield from _nodes(loaded, history.state, at_us)
 

@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.app.live import Site, Submission, open_site
+from shunter.app.live import Site, Submission, open_site, opening
+from shunter.app.live.clock import wall_now
 from shunter.app.live.history import History, Identity
 from shunter.app.live.keeping import superseded
 from shunter.app.live.opening import start_us
@@ -18,7 +19,7 @@ from shunter.errors import ConfigError, LogError
 from shunter.events.facts.cluster import NodeAdded, NodeRemoved
 from shunter.events.facts.execution import AttemptLost, AttemptStarted
 from shunter.events.facts.jobs import JobFinished
-from shunter.events.facts.run import SchedulerStarted, SegmentSealed
+from shunter.events.facts.run import ClockStepped, SchedulerStarted, SegmentSealed
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
@@ -238,6 +239,23 @@ async def test_long_log_is_sealed_and_still_tells_everything(tmp_path: Path) -> 
     assert verdict.divergence is None
     assert verdict.snapshots >= 3
     empty(str(tmp_path / "attempts"))
+
+
+@pytest.mark.asyncio
+async def test_clock_that_went_back_between_two_terms_is_recorded_and_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with machine(tmp_path) as site:
+        await outcome(site, await site.submit(program("pass"), NOBODY))
+    monkeypatch.setattr(opening, "wall_now", lambda: wall_now() - timedelta(hours=1))
+    async with machine(tmp_path) as site:
+        assert await outcome(site, await site.submit(program("pass"), NOBODY)) == "finished"
+    events = await all_events(tmp_path)
+    (stepped,) = of(events, ClockStepped)
+    assert -3_660_000_000 < stepped.by_us < -3_540_000_000
+    instants = [event.at_us for event in events]
+    assert instants == sorted(instants)
+    assert (await verified(tmp_path)).divergence is None
 
 
 def test_term_begins_after_the_log_even_if_the_clock_went_back() -> None:
