@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 
+from shunter.backends.node.crashes import crash_point
 from shunter.backends.ssh.connecting import UnreachedError
 from shunter.backends.ssh.link import Link
 from shunter.backends.ssh.orders import checkpoints_of
@@ -103,7 +104,9 @@ class Carrier:
             {**file, "number": numbers.get(path)} for path, (_, file) in sorted(files.items())
         ]
         parcel = {"incoming": incoming, "user": user, "files": listed}
+        crash_point(f"copied checkpoints of {job_id}")
         answer = await link.run_verb("receive", folder, limit_s=DIGEST_S, told=parcel)
+        crash_point(f"received checkpoints of {job_id}")
         if "error" in answer:
             raise BackendError(
                 f"the checkpoint of job {job_id} did not arrive on {target}: {answer['error']}",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from shunter.backends.node.crashes import crash_point
 from shunter.backends.ssh.connecting import UnreachedError
 from shunter.backends.ssh.settings import SshHost
 from shunter.errors import BackendError
@@ -75,9 +76,12 @@ class Conversation:
         try:
             with anyio.fail_after(limit_s):
                 line = json.dumps({"id": number, "do": do, **fields})
+                crash_point(f"ask {do}")
                 self._process.stdin.write(line.encode() + b"\n")
                 await self._process.stdin.drain()
+                crash_point(f"asked {do}")
                 await came.wait()
+                crash_point(f"answered {do}")
         except (TimeoutError, OSError) as error:
             cause = f"host {self._host.name} did not answer '{do}' within {limit_s:g} s"
             self.went_silent = True
