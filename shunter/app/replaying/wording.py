@@ -77,7 +77,8 @@ def because_in_words(because: Because) -> str:
             rule = f"{rule} {', '.join(because.beneficiaries)}"
         return f"{rule}, {share_in_words(because.detail, target, received)}"
     scores = ", ".join(f"{score:g}" for score in because.scores)
-    gain = f", for {', '.join(because.beneficiaries)}" if because.beneficiaries else ""
+    word = "beside" if names_partners(because) else "for"
+    gain = f", {word} {', '.join(because.beneficiaries)}" if because.beneficiaries else ""
     return f"{because.rule} ({scores}){gain}" if scores else because.rule + gain
 
 

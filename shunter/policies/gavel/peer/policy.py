@@ -234,7 +234,8 @@ class PeerRoundsPolicy:
         """Return a gang's target and received share, and who shares its GPUs."""
         ledger, gpu_type = memory.rounds.ledger, stint.seat.gpu_type
         scores = ledger.target(stint.gang, gpu_type), ledger.share(stint.gang, gpu_type)
-        return Because(self.name, scores, tuple(o for o in stint.gang if o != job_id))
+        partners = tuple(other for other in stint.gang if other != job_id)
+        return Because(f"{self.name}_beside" if partners else self.name, scores, partners)
 
     def _settle_in(self, memory: PeerMemory, view: View) -> None:
         """Number the GPUs, type by type in the order of their names."""
