@@ -77,6 +77,11 @@ def findings_of(one: "Surveyed", described: "ConfigurationSet") -> Iterator[Find
             *(name, "bad", "systemd ends what a session leaves behind, so jobs too"),
             f"KillUserProcesses=no in logind.conf, or: loginctl enable-linger {found['user']}",
         )
+    if found["uid"] == 0 and not found["is_open"]:
+        what = f"jobs run as their users, who cannot pass through {one.host.base}"
+        yield Finding(
+            name, "bad", what, "set base to a folder that all may enter: /var/lib/shunter"
+        )
     if found["free_mb"] < FREE_LEAST_MB:
         what = f"{found['free_mb']} MB are free for {one.host.base}"
         yield Finding(name, "poor", what, "make room, or set base to a folder of a larger disk")

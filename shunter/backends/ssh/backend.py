@@ -20,7 +20,7 @@ from shunter.backends.local import environment as environments
 from shunter.backends.local.watch import Watch
 from shunter.backends.ssh.carrying import Carrier
 from shunter.backends.ssh.gangs import STRENGTH, Gang, Part, merged
-from shunter.backends.ssh.launching import Launches
+from shunter.backends.ssh.launching import NEVER, Launches
 from shunter.backends.ssh.link import Link
 from shunter.backends.ssh.places import Places
 from shunter.backends.ssh.samples import Samples
@@ -53,6 +53,7 @@ class SshBackend:
         self._orders: dict[JobId, deque[Effect]] = {}
         self._moved_from: dict[JobId, tuple[NodeName, ...]] = {}
         self._unreachable: set[NodeName] = set()
+        self._spoken_of: set[NodeName] = set()
         self._launches = Launches(settings, self._links, self._gangs)
         self._samples = Samples(self._inbox, self._gangs)
         self._tasks: TaskGroup = anyio.create_task_group()
@@ -126,9 +127,12 @@ class SshBackend:
     def recall(self, unreachable: Sequence[NodeName]) -> None:
         """Say which hosts an earlier term found unreachable or lost."""
         for name in unreachable:
+            if name in self._spoken_of or name not in self._links:
+                continue  # what was told of it in this term brings the log up to date
             if self._links[name].is_up:
                 self._tell_reachable(name)
-            self._unreachable.add(name)
+            else:
+                self._unreachable.add(name)
 
     def adopt(
         self,
@@ -196,6 +200,7 @@ class SshBackend:
         """Hear that a host does not answer; its jobs have not failed."""
         name = link.host.name
         self._unreachable.add(name)
+        self._spoken_of.add(name)
         self._inbox.put(lambda at_us: NodeUnreachable(at_us, name))
 
     def was_lost(self, link: Link) -> None:
@@ -348,8 +353,9 @@ class SshBackend:
                 if not link.is_up:
                     continue
                 if order == "fence":
-                    known = await link.ask("fence", job=job_id, attempt=attempt)
-                    part.record = next(iter(link.localised(known["known"][-1:])), part.record)
+                    known = (await link.ask("fence", job=job_id, attempt=attempt))["known"]
+                    mine = [record for record in known if record["attempt"] == attempt]
+                    part.record = link.localised(mine or [NEVER])[0]
                     part.ordered = order
                 else:
                     told = {"do": order}

@@ -20,7 +20,7 @@ from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["Launches"]
+__all__ = ["NEVER", "Launches"]
 
 Record = dict[str, Any]
 REFUSALS = ("refused", "failed", "late")

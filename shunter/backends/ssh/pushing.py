@@ -26,7 +26,7 @@ SFTP_S = 5.0
 # No single quotes in it, so that every login shell hands it over as it is.
 WRITER = (
     "import os,sys;n,b,f,z,t=sys.argv[1:];b=os.path.abspath(os.path.expanduser(b));"
-    "p=os.path.join(b,f);c=sys.stdin.buffer.read(int(z));os.makedirs(b,0o700,exist_ok=True);"
+    "p=os.path.join(b,f);c=sys.stdin.buffer.read(int(z));os.makedirs(b,0o711,exist_ok=True);"
     'w=open(p+t,"wb");w.write(c);w.flush();os.fsync(w.fileno());w.close();os.replace(p+t,p);'
     'print("\\n"+n,p)'
 )
@@ -66,7 +66,7 @@ async def _by_sftp(sftp: "SFTPClient", base: str, name: str, content: bytes) -> 
         return path
     if not await sftp.isdir(folder):
         await sftp.makedirs(folder, exist_ok=True)
-        await sftp.chmod(folder, 0o700)
+        await sftp.chmod(folder, 0o711)  # the users of jobs pass through it
     temporary = f"{path}.{secrets.token_hex(8)}"  # of this call: two pushes must not meet
     try:
         async with sftp.open(temporary, "wb") as file:

@@ -20,14 +20,14 @@ from shunter.backends.ssh import SshBackend
 from shunter.core.effects import Fence, Launch, Resume, Suspend, Terminate
 from shunter.core.intake.inputs import AttemptExited
 from shunter.errors import BackendError
-from shunter.events.facts.cluster import NodeReachable
+from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import (
     AttemptLost,
     AttemptStarted,
     GpusReleased,
     LaunchFailed,
 )
-from shunter.events.values.ids import NodeName
+from shunter.events.values.ids import NodeName, UserName
 from shunter.events.values.job_spec import JobSpec
 from tests.factories import allocation, job_id
 from tests.faults.supervised import wait_for
@@ -294,3 +294,46 @@ async def test_older_checkpoint_is_taken_where_the_newest_is_out_of_reach(bench:
         await seen_until(backend, AttemptExited)
     assert bench.resumed() == ["j0.2.0", "j0.3.0"]
     bench.assert_nothing_twice()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to start a job as somebody else")
+async def test_root_on_a_host_starts_a_job_as_its_user(bench: Bench) -> None:
+    """Its user finds its checkpoints and its channel, in folders that are not its own."""
+    for folder in (bench.folder, bench.farm.folder, bench.farm["n0"].folder):
+        folder.chmod(0o711)
+    look = (
+        'id -un; echo "$HOME"; test -w "$SHUNTER_CHANNEL" && echo hears; '
+        'touch "$SHUNTER_CHECKPOINT_DIR/mine" && echo saves'
+    )
+    spec = JobSpec(1, command=("/bin/sh", "-c", look), user=UserName("nobody"))
+    strange = JobSpec(1, command=("/bin/sh", "-c", look), user=UserName("no such user"))
+    async with bench.opened() as backend:
+        await order(backend, Launch(J0, 1, allocation(n0=1), spec))
+        await seen_until(backend, AttemptExited)
+        said, _ = await backend.read_output(J0, 1, 0, "stdout", 0, 1000)
+        assert said.decode().split() == ["nobody", "/nonexistent", "hears", "saves"]
+        await order(backend, Launch(job_id(1), 1, allocation(n0=1), strange))
+        failed = (await seen_until(backend, LaunchFailed))[-1]
+        assert isinstance(failed, LaunchFailed)
+        assert "user no such user is not known on this host" in failed.cause
+
+
+async def test_launch_that_was_lost_is_not_taken_for_the_attempt_before(bench: Bench) -> None:
+    """A host that has records of an earlier attempt only says of this one that it never began."""
+    async with bench.opened() as backend:
+        await order(backend, bench.launching("n0", work_s=0.1))
+        await seen_until(backend, AttemptExited)
+        first = bench.launching("n0")
+        backend.adopt(J0, 2, started=False, on=first.allocation)
+        told = await seen_until(backend, LaunchFailed)
+        assert kinds(told) == [LaunchFailed]
+    bench.assert_nothing_twice()
+
+
+async def test_host_that_comes_back_before_it_is_recalled_is_reachable_once(bench: Bench) -> None:
+    bench.farm.stop("n0")
+    async with bench.opened() as backend:
+        bench.farm.start("n0")
+        await waits_for(lambda: not backend.unreachable, "its return")
+        backend.recall([NodeName("n0")])
+        assert kinds(await rest(backend)) == [NodeUnreachable, NodeReachable]

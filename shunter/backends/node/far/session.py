@@ -122,7 +122,7 @@ class Session:
 
     def claim(self, question: dict[str, Any]) -> dict[str, Any]:
         """Take the node for one term of one scheduler, unless it is another's."""
-        os.makedirs(self.base, 0o700, exist_ok=True)
+        os.makedirs(self.base, 0o711, exist_ok=True)  # the users of jobs pass through it
         held = hold(f"{self.base}/owner.lock", fcntl.LOCK_EX)
         assert held is not None, "a lock that waits was refused"
         try:

@@ -8,7 +8,7 @@ are on one switch. Only the standard library of Python 3.8 or later.
 """
 
 # Paths are strings, as in supervisor.py.
-# ruff: noqa: PTH111, PTH112, PTH118, PTH120, PTH123, PTH208
+# ruff: noqa: PTH111, PTH112, PTH116, PTH118, PTH120, PTH123, PTH208
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ def survey(base: str, nonce: str) -> dict[str, Any]:
         "sockets": _sockets(),
         "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1_000_000,
         "free_mb": shutil.disk_usage(_existing(base)).free // 1_000_000,
+        "is_open": _is_open(base),
         "shared": _shared_folders(),
         "ends_sessions": _ends_sessions(),
     }
@@ -124,6 +125,16 @@ def _existing(path: str) -> str:
     while not os.path.isdir(path):
         path = os.path.dirname(path) or "/"
     return path
+
+
+def _is_open(path: str) -> bool:
+    """Say whether other users can pass through a folder, and all that it lies in."""
+    path = _existing(path)
+    while path != "/":
+        if not os.stat(path).st_mode & 1:
+            return False
+        path = os.path.dirname(path)
+    return True
 
 
 def _shared_folders() -> list[list[str]]:
