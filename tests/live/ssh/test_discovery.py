@@ -1,5 +1,6 @@
 """`init --ssh` and `doctor` against real hosts, with an nvidia-smi and a clock that we made up."""
 
+import os
 import sys
 import tomllib
 from dataclasses import replace
@@ -99,6 +100,8 @@ def test_init_without_any_host_fails_as_unreachable(bench: Bench) -> None:
 
 
 def test_doctor_finds_hosts_of_a_written_config_well(with_gpus: Bench) -> None:
+    for folder in (with_gpus.folder, with_gpus.farm.folder):
+        folder.chmod(0o711)  # root starts jobs as their users, who must get there
     _, _, path = init(with_gpus)
     ran = CliRunner().invoke(app, ["doctor", str(path)])
     for host in with_gpus.farm.hosts.values():
@@ -159,3 +162,10 @@ def test_host_without_sftp_or_room_is_told_so(bench: Bench) -> None:
     assert any(what.startswith("1 MB are free") for what in told)
     assert any("enable-linger" in mend for mend in told.values())
     assert any(what.startswith("no SFTP") for what in told)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts jobs as their users")
+def test_doctor_of_root_wants_a_base_that_users_can_pass_through(bench: Bench) -> None:
+    ran = CliRunner().invoke(app, ["doctor", str(written(bench))])
+    assert "who cannot pass through" in ran.output
+    assert "/var/lib/shunter" in ran.output
