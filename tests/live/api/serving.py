@@ -20,7 +20,7 @@ from tests.contracts.local_backends import empty
 PATIENCE_S = 60.0
 CONFIG = """\
 [[cluster.nodes]]
-name = "n0"
+name = "{nodes}"
 gpus = 4
 [policy]
 trigger = "event"
@@ -46,10 +46,12 @@ url = "log.db"
 class Served:
     """A daemon in a folder; leaving it ends the daemon and all it started."""
 
-    def __init__(self, root: Path, server: str = "") -> None:
+    def __init__(self, root: Path, server: str = "", nodes: str = "n0") -> None:
         self.root = root
         self.config = root / "site.toml"
-        self.config.write_text(CONFIG.format(root=root, server=server), encoding="utf-8")
+        self.config.write_text(
+            CONFIG.format(root=root, server=server, nodes=nodes), encoding="utf-8"
+        )
         self.url = f"unix:{root}/s"
         self.tcp = ""
         self.process: subprocess.Popen[bytes] | None = None

@@ -196,6 +196,22 @@ def test_logs_are_followed_over_attempts_to_the_end(served: Served) -> None:
     assert served.run("logs", job_id, "--rank", "1").returncode == 3
 
 
+def test_ranks_of_several_servers_say_which_they_are(tmp_path: Path) -> None:
+    with Served(tmp_path, nodes="n[1-2]") as served:
+        program = "echo first $RANK; sleep 0.3; printf last"
+        job_id = submitted(served, "-g", "8", "--", "sh", "-c", program)
+        expected = [
+            f"(n{rank + 1}, rank={rank}) {word}"
+            for rank in (0, 1)
+            for word in (f"first {rank}", "last")
+        ]
+        followed = served.run("logs", "-f", job_id).stdout.splitlines()
+        assert sorted(followed) == sorted(expected)
+        assert served.run("logs", job_id).stdout.splitlines() == expected
+        assert served.run("logs", job_id, "--rank", "1").stdout == "first 1\nlast"
+        assert served.run("logs", job_id, "--rank", "2").returncode == 3
+
+
 def test_dependency_lets_a_job_start_or_cancels_it(served: Served) -> None:
     first = submitted(served, "--", "sh", "-c", "sleep 0.5; exit 1")
     ok = submitted(served, "--after", first, "--", "true")

@@ -1,13 +1,22 @@
-"""`shunter logs`: what a job printed, byte for byte, or as it comes."""
+"""`shunter logs`: what a job printed, byte for byte, or as it comes; several ranks line by line."""
 
+import re
 import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from threading import Lock
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from shunter.app.cli.live.connecting import JobArgument, Url, connect
 from shunter.app.cli.live.submitting.quantities import since_s
+
+if TYPE_CHECKING:
+    from shunter.client import Client
+
+_NODE = re.compile(r"^[^\[]+")
 
 
 def register(app: typer.Typer) -> None:
@@ -20,7 +29,10 @@ def logs(
     follow: Annotated[
         bool, typer.Option("-f", "--follow", help="Go on, over attempts, until the job has ended.")
     ] = False,
-    rank: Annotated[int, typer.Option(min=0, help="The process on which server.")] = 0,
+    rank: Annotated[
+        int | None,
+        typer.Option(min=0, help="The process on which server, from 0; left out: all of them."),
+    ] = None,
     attempt: Annotated[int | None, typer.Option(min=1, help="Left out: the last one.")] = None,
     since: Annotated[
         str | None,
@@ -33,19 +45,67 @@ def logs(
     ] = False,
     url: Url = None,
 ) -> None:
-    """Print what a job printed; yours, or anybody's if you are an admin."""
+    """Print what a job printed; yours, or anybody's if you are an admin.
+
+    Where it ran on several servers, each line says on which, as `(gpu2, rank=1)`, unless one of
+    them is asked for.
+    """
     ago_s = None if since is None else since_s(since)
     if ago_s is not None:
         since = (datetime.now(UTC) - timedelta(seconds=ago_s)).isoformat()
+    said: dict[str, Any] = {
+        "attempt": attempt,
+        "stream": "stderr" if stderr else "stdout",
+        "since": since,
+        "follow": follow,
+    }
     with connect(url) as client:
-        pieces = client.logs(
-            job,
-            rank=rank,
-            attempt=attempt,
-            stream="stderr" if stderr else "stdout",
-            since=since,
-            follow=follow,
-        )
-        for piece in pieces:
-            sys.stdout.buffer.write(piece)
-            sys.stdout.buffer.flush()
+        nodes = [] if rank is not None else _nodes(client, job, attempt)
+        if len(nodes) < 2:
+            for piece in client.logs(job, rank=rank or 0, **said):
+                _write(piece)
+            return
+    _print_ranks(job, nodes, said, url)
+
+
+def _print_ranks(job: str, nodes: list[str], said: Mapping[str, Any], url: str | None) -> None:
+    """Print all ranks: one after the other, or each as it comes."""
+    turn = Lock()
+
+    def print_rank(rank: int) -> None:
+        prefix = f"({nodes[rank]}, rank={rank}) ".encode()
+        with connect(url) as client:
+            for line in _lines(client.logs(job, rank=rank, **said)):
+                with turn:
+                    _write(prefix + line)
+
+    if said["follow"]:
+        with ThreadPoolExecutor(len(nodes)) as threads:
+            list(threads.map(print_rank, range(len(nodes))))
+    else:
+        for rank in range(len(nodes)):
+            print_rank(rank)
+
+
+def _nodes(client: "Client", job: str, attempt: int | None) -> list[str]:
+    """Return the servers of an attempt, in order of rank."""
+    attempts = client.job(job)["attempts"]
+    found = [one for one in attempts if attempt in (None, one["attempt"])]
+    places = found[-1]["where"].split() if found else []
+    return [match.group() for place in places if (match := _NODE.match(place))]
+
+
+def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield whole lines; the last one gets its end if it has none."""
+    rest = b""
+    for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n")
+        for line in whole:
+            yield line + b"\n"
+    if rest:
+        yield rest + b"\n"
+
+
+def _write(piece: bytes) -> None:
+    sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
