@@ -67,6 +67,10 @@ class Launches:
 
     async def _start(self, gang: Gang, node: NodeName, order: Record) -> None:
         part, link = gang.parts[node], self._links[node]
+        if not link.is_up:  # nothing was sent, so nothing is unknown
+            gang.cause = gang.cause or link.cause
+            part.record, part.is_refused, part.is_starting = NEVER, True, False
+            return
         try:
             answer = await link.start(order)
             known = answer.get("known", NEVER)

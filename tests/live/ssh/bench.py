@@ -90,7 +90,7 @@ class Bench:
             launch_s=3.0,
             patrol_s=0.5,
             heartbeat_deadline_s=60.0,
-            margin_s=1.0,
+            margin_s=2.5,
             grace_s=0.5,
             cooperative_s=5.0,
         )

@@ -37,7 +37,7 @@ def cluster(farm: Farm, root: Path, **changes: object) -> LoadedConfig:
         "keepalive": 0.5,
         "heartbeat": 0.5,
         "heartbeat_deadline": 60.0,
-        "margin": 1.0,
+        "margin": 3.0,
         "grace": 0.3,
         "restart": 0.3,
         **changes,

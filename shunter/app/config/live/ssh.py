@@ -9,11 +9,12 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from shunter.app.config.live.limits import LimitsSection
-from shunter.app.config.section import Count, Positive, Section, Span, Stretch
+from shunter.app.config.section import Count, Positive, Section, Stretch
 
 __all__ = ["SshHostSection", "SshSection"]
 
 _SECOND = 1_000_000
+MARGIN_LEAST = 3 * _SECOND
 SshPort = Annotated[int, Field(ge=1, le=65_535)]
 
 
@@ -72,7 +73,7 @@ class SshSection(LimitsSection):
     call: Stretch = Field(
         default=20 * _SECOND, description="how long a server may take to answer a question"
     )
-    margin: Span = Field(
+    margin: Stretch = Field(
         default=30 * _SECOND,
         description="how long after heartbeat_deadline jobs of a silent server start elsewhere",
     )
@@ -84,7 +85,10 @@ class SshSection(LimitsSection):
     )
 
     @model_validator(mode="after")
-    def _can_log_in(self) -> Self:
+    def _is_safe(self) -> Self:
+        # A supervisor looks once a second: it sees a sign late, and its absence late again.
+        if self.margin < MARGIN_LEAST:
+            raise ValueError("margin: expected 3s or more, in which supervisors end their jobs")
         if not (self.keys or self.agent or self.config):
             raise ValueError(
                 "no way to log in: expected keys = ['FILE'], agent = 'SOCKET' or config = 'FILE'"
