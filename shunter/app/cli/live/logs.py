@@ -2,16 +2,16 @@
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from shunter.app.cli.live.connecting import JobArgument, Url, connect
 from shunter.app.cli.live.submitting.quantities import since_s
+from shunter.errors import ShunterError
 
 if TYPE_CHECKING:
     from shunter.client import Client
@@ -80,11 +80,30 @@ def _print_ranks(job: str, nodes: list[str], said: Mapping[str, Any], url: str |
                     _write(prefix + line)
 
     if said["follow"]:
-        with ThreadPoolExecutor(len(nodes)) as threads:
-            list(threads.map(print_rank, range(len(nodes))))
+        _side_by_side(print_rank, len(nodes))
     else:
         for rank in range(len(nodes)):
             print_rank(rank)
+
+
+def _side_by_side(do: Callable[[int], None], count: int) -> None:
+    """Do something for each rank at the same time; raise what first went wrong."""
+    errors: list[ShunterError] = []
+
+    def attempt(rank: int) -> None:
+        try:
+            do(rank)
+        except ShunterError as error:
+            errors.append(error)
+
+    # Daemons: Ctrl-C ends the command, and does not wait for the end of the job.
+    threads = [Thread(target=attempt, args=(rank,), daemon=True) for rank in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
 
 
 def _nodes(client: "Client", job: str, attempt: int | None) -> list[str]:
