@@ -1,0 +1,102 @@
+"""`[backend.ssh]` and what the backend is told of it."""
+
+from typing import Any
+
+import pytest
+
+from shunter.app.config.loading import make_config
+from shunter.app.hosts.settings import ssh_settings
+from shunter.app.hosts.writing import parsed_host
+from shunter.backends.ssh.settings import SshSettings
+from shunter.errors import ConfigError, UsageError
+
+
+def settings(*, gpus: int = 2, cpus: int = 0, **ssh: Any) -> SshSettings:
+    """Return the settings of a cluster of two servers."""
+    nodes = [{"name": "gpu[1-2]", "gpus": gpus, "cpus": cpus}]
+    table = {"root": "daemon", "keys": ["key"], **ssh}
+    tree = {
+        "cluster": {"nodes": nodes},
+        "backend": {"kind": "ssh", "ssh": table},
+        "log": {"url": "log.db"},
+    }
+    loaded = make_config(tree)
+    section = loaded.config.backend.ssh
+    assert section is not None
+    return ssh_settings(section, loaded.config.cluster, "lab", 3)
+
+
+def test_server_is_reached_under_its_own_name_as_is_usual() -> None:
+    found = settings(user="ana", port=2222, base="/var/lib/shunter", cpus=4)
+    one, other = found.hosts
+    assert [host.address for host in found.hosts] == ["gpu1", "gpu2"]
+    assert (one.user, one.port, one.base, one.python) == (
+        "ana",
+        2222,
+        "/var/lib/shunter",
+        "python3",
+    )
+    assert (one.gpus, one.cpus) == (("0", "1"), (0, 1, 2, 3))
+    assert other.gpus == one.gpus
+
+
+def test_table_of_a_server_says_what_is_different_there() -> None:
+    own = {"address": "10.0.0.7", "port": 22, "gpus": ["GPU-a", "GPU-b"], "user": "bo", "cpus": [8]}
+    one, other = settings(port=2222, user="ana", hosts={"gpu1": own}).hosts
+    assert (one.address, one.port, one.user, one.gpus) == ("10.0.0.7", 22, "bo", ("GPU-a", "GPU-b"))
+    assert one.cpus == (8,)
+    assert (other.address, other.port, other.user) == ("gpu2", 2222, "ana")
+
+
+def test_two_starts_of_one_scheduler_are_told_apart() -> None:
+    assert settings().holder != settings().holder
+
+
+def test_ports_of_gangs_end_after_the_last_one() -> None:
+    assert settings(ports=[30000, 30009]).gang_ports == (30000, 30010)
+
+
+@pytest.mark.parametrize(
+    ("ssh", "said"),
+    [
+        ({"hosts": {"gpu9": {}}}, "backend.ssh.hosts.gpu9: [cluster] has no server of that name"),
+        ({"hosts": {"gpu1": {"gpus": ["0"]}}}, "backend.ssh.hosts.gpu1.gpus names 1 GPUs"),
+        ({"keys": []}, "no way to log in: expected keys"),
+        ({"margin": 1.0}, "margin: expected 3s or more"),
+        ({"port": 70000}, "backend.ssh.port: expected 65535 or less"),
+        ({"pasword": "x"}, "backend.ssh.pasword"),
+    ],
+)
+def test_wrong_table_is_refused_with_what_was_expected(ssh: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        settings(**ssh)
+    assert said in str(refused.value)
+
+
+def test_kind_ssh_needs_its_table() -> None:
+    tree = {
+        "cluster": {"nodes": [{"name": "a", "gpus": 1}]},
+        "backend": {"kind": "ssh"},
+        "log": {"url": "log.db"},
+    }
+    with pytest.raises(ConfigError, match="shunter init --ssh HOSTS"):
+        make_config(tree)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("gpu1", ("", "gpu1", 22)),
+        ("ana@gpu1.lab:2222", ("ana", "gpu1.lab", 2222)),
+        ("10.0.0.7:22", ("", "10.0.0.7", 22)),
+    ],
+)
+def test_host_of_a_command_line_is_read(text: str, parts: tuple[str, str, int]) -> None:
+    host = parsed_host(text, "python3")
+    assert (host.user, host.address, host.port) == parts
+
+
+@pytest.mark.parametrize("text", ["", "a b", "ana@", "gpu1:port", "-oProxyCommand=x y"])
+def test_what_is_no_host_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"\[USER@\]HOST\[:PORT\]"):
+        parsed_host(text, "python3")
