@@ -21,7 +21,7 @@ __all__ = ["ShareGaps"]
 
 @dataclass(slots=True)
 class _Account:
-    """What one job should have had of each type and has had, and since when it is counted."""
+    """What a job should have had of each type and has had, since when."""
 
     since_us: int
     should_us: dict[GpuType, float] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class _Account:
 
 @dataclass(slots=True)
 class ShareGaps:
-    """Follows targets and allocations; `alone` and `gangs` are the gaps of jobs that have ended."""
+    """Follows targets and allocations; `alone` and `gangs` are gaps of ended jobs."""
 
     alone: list[float] = field(default_factory=list)
     gangs: list[float] = field(default_factory=list)
@@ -45,7 +45,7 @@ class ShareGaps:
         return {TargetsSet: self._set, AllocationChanged: self._moved, **ended}
 
     def document(self) -> dict[str, Any] | None:
-        """Return mean and largest gaps as parts of all time; None where there were no targets."""
+        """Return mean and largest gaps; None where there were no targets."""
         if not self.alone and not self.gangs:
             return None
         return {"one_gpu": _summed(self.alone), "gangs": _summed(self.gangs)}

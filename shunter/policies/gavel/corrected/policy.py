@@ -270,7 +270,7 @@ class GavelPolicy:
 
 
 def guesses_in_words(count: int, what: str, error: float | None) -> str:
-    """Return how many rates were guessed, and how far off such guesses are; "" for none."""
+    """Return how many rates were guessed and how well, in words; "" for none."""
     if not count:
         return ""
     off = "" if error is None else f", half of them within {error:.0%} as far as can be told"

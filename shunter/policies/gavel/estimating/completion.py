@@ -4,9 +4,8 @@ Speeds of models on GPU types, or beside each other, are close to a product of w
 and what the column is like. So logarithms are a sum of both and a small product of hidden factors:
 log r_ij = m + a_i + b_j + u_i·v_j. With the columns fixed, each row is a small ridge regression, and
 the other way round; alternating finds both (Koren, Bell and Volinsky, Matrix Factorization
-Techniques for Recommender Systems, IEEE Computer 42(8), 2009; OSDI 2020, section 6, completes the
-same way). No chance is involved: the means are fitted first, and hidden factors begin as the leading singular
-vectors of what they leave.
+Techniques for Recommender Systems, IEEE Computer 42(8), 2009). No chance is involved: the means are
+fitted first, and hidden factors begin as the leading singular vectors of what they leave.
 """
 
 from dataclasses import dataclass
@@ -73,7 +72,7 @@ def _held_out(known: Mask) -> list[tuple[int, int]]:
 
 
 def _fitted(logs: Floats, known: Mask, factors: int) -> Floats:
-    """Return logarithms of all numbers by the model: the means first, then the hidden factors."""
+    """Return logarithms of all numbers: fit the means, then hidden factors too."""
     rows, columns = logs.shape
     if not known.any():
         return np.zeros_like(logs)
@@ -94,14 +93,14 @@ def _fitted(logs: Floats, known: Mask, factors: int) -> Floats:
 
 
 def _alternate(row_factors: Floats, column_factors: Floats, logs: Floats, known: Mask) -> None:
-    """Fit rows and columns in turns, in place; the first of a row, the second of a column is 1."""
+    """Fit rows and columns in turns, in place; each has one factor that is 1."""
     for _ in range(_ROUNDS):
         _solve(row_factors, column_factors, logs, known, fixed=0)
         _solve(column_factors, row_factors, logs.T, known.T, fixed=1)
 
 
 def _solve(own: Floats, other: Floats, logs: Floats, known: Mask, *, fixed: int) -> None:
-    """Fit each row's factors to what it knows; its mean is hardly held back by the ridge."""
+    """Fit each row's factors to what it knows; the ridge hardly holds its mean."""
     free = [place for place in range(own.shape[1]) if place != fixed]
     ridge = np.diag([_MEAN_RIDGE if place < 2 else _RIDGE for place in free])
     for row in np.flatnonzero(known.any(axis=1)):

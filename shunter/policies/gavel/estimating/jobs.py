@@ -15,7 +15,7 @@ Known = Mapping[JobId, Mapping[GpuType, float]]
 def guessed_rates(
     measured: Known, types: Sequence[GpuType]
 ) -> tuple[dict[JobId, dict[GpuType, float]], float | None]:
-    """Return rates of measured jobs on all types, and the median relative error of guesses.
+    """Return rates of measured jobs on all types, and how far off guesses are.
 
     Nothing is guessed before two jobs were measured on two types each: no type is known to be
     faster then.

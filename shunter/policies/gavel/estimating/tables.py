@@ -78,7 +78,7 @@ def _block(
     table: ThroughputTable,
     known: dict[Pair, tuple[float, float]],
 ) -> tuple[int, float | None]:
-    """Fill in the pairs of kinds of one gang on one type; return how many, and the error.
+    """Fill in the pairs of one gang on one type; return how many, and the error.
 
     What is completed is what a kind keeps of its own rate beside another.
     """
@@ -100,7 +100,7 @@ def _kept(
     table: ThroughputTable,
     known: Mapping[Pair, tuple[float, float]],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return what each keeps beside each, where that is known, and what nobody measured."""
+    """Return what each keeps beside each, 0 if unknown, and what is missing."""
     shape = (len(kinds), len(kinds))
     kept, missing = np.zeros(shape), np.zeros(shape, np.bool_)
     for one, first in enumerate(kinds):
