@@ -2,8 +2,8 @@
 
 Speeds of models on GPU types, or beside each other, are close to a product of what the row is like
 and what the column is like. So logarithms are a sum of both and a small product of hidden factors:
-log r_ij = m + a_i + b_j + u_i·v_j. With the columns fixed, each row is a small ridge regression, and
-the other way round; alternating finds both (Koren, Bell and Volinsky, Matrix Factorization
+log r_ij = m + a_i + b_j + u_i·v_j. With the columns fixed, each row is a small ridge regression,
+and the other way round; alternating finds both (Koren, Bell and Volinsky, Matrix Factorization
 Techniques for Recommender Systems, IEEE Computer 42(8), 2009). No chance is involved: the means are
 fitted first, and hidden factors begin as the leading singular vectors of what they leave.
 """
