@@ -44,6 +44,11 @@ class Conversation:
         self._swiftest_ns = 1 << 62
         self._ended = ""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether no question gets an answer any more."""
+        return bool(self._ended)
+
     async def greeted(self, nonce: str) -> None:
         """Read past all noise of a shell up to the greeting.
 

@@ -94,7 +94,7 @@ class Link:
     @property
     def is_up(self) -> bool:
         """Whether it answers and is ours."""
-        return self._talk is not None
+        return self._talk is not None and not self._talk.is_over
 
     async def run(self) -> None:
         """Reach the host, stay with it, and begin again, for ever."""
@@ -105,9 +105,9 @@ class Link:
                     await self._stay()
                 except TakenError as error:
                     self.taken, self.cause = error, str(error)
-                except UnreachedError as error:
+                except BackendError as error:  # lost, or unable to work: a full disk, say
                     self.cause = str(error)
-                was_up = self.is_up
+                was_up = self._talk is not None
                 if self._talk is not None:
                     # Whom we have waited for already gets no grace; nor who was never there.
                     patient_s = min(GRACE_S, self._settings.keepalive_s)

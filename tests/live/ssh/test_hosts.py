@@ -201,6 +201,22 @@ async def test_host_whose_disk_is_full_at_the_start_says_so(bench: Bench, small_
         await seen_until(backend, NodeReachable)
 
 
+async def test_host_whose_disk_filled_up_meanwhile_is_out_of_work_and_back(
+    bench: Bench, small_disk: Path
+) -> None:
+    """The file is there already, and the host answers: but it cannot note whose it is."""
+    hosts = (bench.host("n0"), bench.host("n1"))
+    async with bench.opened(hosts=hosts):
+        fill(small_disk / "filler")
+    async with bench.opened(2, hosts=hosts) as backend:
+        assert "No space left" in backend.causes[NodeName("n0")]
+        await order(backend, bench.launching("n1", work_s=0.1))
+        await seen_until(backend, AttemptExited)
+        (small_disk / "filler").unlink()
+        await seen_until(backend, NodeReachable)
+    bench.assert_nothing_twice()
+
+
 def fill(path: Path) -> None:
     """Write until the disk is full."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
