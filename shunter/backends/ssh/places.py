@@ -56,7 +56,7 @@ class Places:
         return nodes[rank] if rank < len(nodes) else None
 
     async def before(self, job_id: JobId, attempt: int) -> list[tuple[NodeName, ...]]:
-        """Return the hosts of earlier attempts, the newest first, as far as anybody knows.
+        """Return the hosts of earlier attempts, newest first, as far as they are known.
 
         Raises:
             BackendError: a host does not answer any more.

@@ -294,7 +294,7 @@ def _refused(base: str, owner: dict[str, Any], claim: dict[str, Any]) -> dict[st
 
 
 def _attempts_of(folder: str) -> list[int]:
-    names = os.listdir(folder) if os.path.isdir(folder) else []
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     return sorted(int(name) for name in names if name.isdigit())
 
 
