@@ -21,7 +21,7 @@ from shunter.app.live import Site, Submission
 from shunter.app.live.clock import watch_clock
 from shunter.backends.node import attempts
 from shunter.backends.node.records import get, put
-from shunter.errors import LogError, UnreachableError
+from shunter.errors import ConfigError, LogError, UnreachableError
 from shunter.events.facts.execution import (
     AttemptLost,
     AttemptStarted,
@@ -251,6 +251,28 @@ async def test_step_of_the_wall_clock_is_recorded_and_not_followed(tmp_path: Pat
         tasks.cancel_scope.cancel()
     instants = [event.at_us for event in await all_events(tmp_path)]
     assert instants == sorted(instants)
+
+
+@pytest.mark.asyncio
+async def test_policy_that_fails_stops_the_scheduler_before_its_step_is_durable(
+    tmp_path: Path,
+) -> None:
+    """Method: this policy raises when a job comes whose model is not in its table."""
+    changes = {
+        "cluster": {"nodes": [{"name": "n0", "gpus": 4, "type": "v100"}]},
+        "policy": {"name": "gavel_peer", "trigger": "round", "round": 0.2},
+        "workload": {"throughputs": "builtin:gavel"},
+    }
+
+    async def submit() -> None:
+        async with machine(tmp_path, **changes) as site:
+            with pytest.raises(UnreachableError, match="the scheduler has stopped: job j1: its"):
+                await site.submit(witness(tmp_path, WORKS, "0"), NOBODY)
+
+    with pytest.raises(ConfigError, match="its model is not in the table"):
+        await submit()
+    assert of(await all_events(tmp_path), JobSubmitted) == []
+    assert marks(tmp_path) == []
 
 
 def test_full_disk_of_the_log_stops_the_scheduler_and_no_job(
