@@ -76,7 +76,7 @@ def same_or_as_good(ours: Floats, theirs: Floats, value: Any) -> bool:
 def test_least_normalised_throughput_is_that_of_highs(path: Path) -> None:
     agnostic = "perf" not in path.name
     for wanted, recorded in inputs(path):
-        found = arrays_of(wanted, agnostic=agnostic)
+        found = arrays_of(wanted, agnostic=agnostic, literal=True)
         groups = one_by_one(found)
         demand = found.weights * proportional_rates(groups) / found.sizes
         ours = matrix(wanted, objective_of(path).fractions(wanted))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shunter.policies.gavel.solving.groups import Groups, Shares, Status
-from shunter.policies.gavel.solving.interior import Floats, Point, centred, follow
+from shunter.policies.gavel.solving.interior import CENTRED, Floats, Point, centred, follow
 from shunter.policies.gavel.solving.programs import Program
 
 __all__ = ["ACCURACY", "CERTIFIED", "Level", "concluded", "finished", "largest_level", "shares_of"]
@@ -14,6 +14,7 @@ __all__ = ["ACCURACY", "CERTIFIED", "Level", "concluded", "finished", "largest_l
 ACCURACY = 1e-9  # of the objective: where the path is left
 CERTIFIED = 1e-6  # of the objective: within what an answer is called optimal
 
+_RESIDUES = 1e-5  # how exactly residues have to be on the path, where their order counts
 _TINY = 1e-8  # of the time of a job: what the path leaves of fractions that are 0 at its end
 
 
@@ -56,7 +57,8 @@ def largest_level(groups: Groups, demand: Floats, accuracy: float = ACCURACY) ->
 def finished(program: Program, point: Point) -> Shares:
     """Return the fractions of a point, centred, with all limits kept exactly."""
     groups = program.groups
-    single, paired = program.split(centred(program.form, point).x)
+    within = _RESIDUES if groups.idle else CENTRED
+    single, paired = program.split(centred(program.form, point, within).x)
     if groups.idle:
         return shares_of(groups, single, paired)
     time = _time(groups, single, paired)

@@ -24,7 +24,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Factor", "Floats", "Form", "Point", "Rows", "Terms", "centred", "follow"]
+__all__ = ["CENTRED", "Factor", "Floats", "Form", "Point", "Rows", "Terms", "centred", "follow"]
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ _STEP = 0.995  # of the way to the nearest bound
 _BEND = 100.0  # mean products: the most that is believed of the second order
 _WIDE = 0.01  # of the value: a gap above is a wide one
 _CENTRINGS_MAX = 12
-_CENTRED = 0.01  # of the mean product: how far the worst may be from it
+CENTRED = 0.01  # of the mean product: how far the worst may be from it
 _STALLED = 8  # rounds without a smaller gap: rounding has taken over
 
 
@@ -179,14 +179,17 @@ def follow(form: Form, point: Point, accuracy: float, scale: float = 0.0) -> Poi
     return best
 
 
-def centred(form: Form, point: Point) -> Point:
-    """Return the point of the central path with the gap of another one near it."""
+def centred(form: Form, point: Point, within: float = CENTRED) -> Point:
+    """Return the point of the central path with the gap of another one near it.
+
+    `within` is how far the worst product may be from the mean, as a part of it.
+    """
     weights = _weights(form.terms)
     counts = weights > 0
     mean = float((weights * point.primals * point.duals).sum() / weights.sum())
     best, least = point, _spread(point, mean, counts)
     for _ in range(_CENTRINGS_MAX):
-        if least <= _CENTRED:
+        if least <= within:
             break
         try:
             with np.errstate(all="ignore"):
