@@ -19,7 +19,7 @@ from shunter.policies.fifo import SubmissionOrder
 from shunter.policies.skews import builtin_skews
 from tests.factories import Outcome, World, job_id, job_spec, run, servers, trace_job
 from tests.sampled import Sampled, Seen
-from tests.unit.core.test_placement import pool, pools
+from tests.unit.core.placement.test_placement import pool, pools
 
 TABLE = {"vgg16": 0.744, "resnet50": 0.112}
 SKEW = Skew(TABLE)
