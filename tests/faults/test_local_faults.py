@@ -14,8 +14,8 @@ import pytest
 from anyio import to_thread
 
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
-from shunter.backends.local.environment import path_of
 from shunter.backends.node import attempts
+from shunter.backends.supervised.environment import path_of
 from shunter.core.effects import Effect, Launch, Resume, Suspend, Terminate
 from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.events.facts.execution import (

@@ -23,19 +23,19 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from shunter.backends.inbox import Inbox, Stamped
-from shunter.backends.local import environment as environments
 from shunter.backends.local.memory import MemoryControl, memory_control
 from shunter.backends.local.orders import order_for
 from shunter.backends.local.patrol import Patrol
 from shunter.backends.local.ports import Ports
 from shunter.backends.local.samples import Samples
 from shunter.backends.local.settings import LocalSettings
-from shunter.backends.local.watch import Watch
 from shunter.backends.node import attempts
 from shunter.backends.node.crashes import crash_point
 from shunter.backends.node.output import piece_of
 from shunter.backends.node.records import folder_of, get
 from shunter.backends.node.verbs import command
+from shunter.backends.supervised import environment as environments
+from shunter.backends.supervised.watch import Watch
 from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.intake.inputs import Input
 from shunter.errors import BackendError

@@ -7,18 +7,17 @@ lowest number first; a job that asks for none may run on all of its node.
 import os
 import pwd
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from signal import Signals
 from typing import Any
 
-from shunter.backends.local.environment import LOOPBACK, filled, given_to, rank_environment
 from shunter.backends.local.settings import LocalNode, LocalSettings
+from shunter.backends.supervised.demands import check_startable, quietest
+from shunter.backends.supervised.environment import LOOPBACK, filled, given_to, rank_environment
 from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError
 from shunter.events.values.allocation import Share
 from shunter.events.values.ids import UserName
-
-NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 def order_for(
@@ -30,10 +29,7 @@ def order_for(
         BackendError: the attempt cannot run here, and never will.
     """
     job_id, spec = effect.job_id, effect.spec
-    if not NAME_CHARACTERS.issuperset(job_id) or job_id.startswith(".") or not job_id:
-        raise BackendError(f"job {job_id!r} cannot name a folder: use letters, digits, . _ -")
-    if not spec.command:
-        raise BackendError(f"job {job_id} has no command to run")
+    check_startable(effect)
     nodes = {node.name: node for node in settings.nodes}
     given = {**settings.environment, **given_to(settings.root, job_id)}
     ranks = []
@@ -124,8 +120,3 @@ def user_for(name: UserName) -> dict[str, Any] | None:
         raise BackendError(f"user {name} is not known on this machine") from error
     groups = os.getgrouplist(name, found.pw_gid)
     return {"uid": found.pw_uid, "gid": found.pw_gid, "groups": groups}
-
-
-def quietest(cpus: Iterable[int], count: int, tenants: Counter[int]) -> list[int]:
-    """Return the CPUs with the fewest tenants."""
-    return sorted(sorted(cpus, key=lambda cpu: (tenants[cpu], cpu))[:count])

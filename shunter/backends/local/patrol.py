@@ -15,9 +15,9 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from shunter.backends.inbox import Inbox
-from shunter.backends.local.watch import NEVER, Watch
 from shunter.backends.node import attempts
 from shunter.backends.node.crashes import crash_point
+from shunter.backends.supervised.watch import NEVER, Watch
 from shunter.events.values.ids import JobId
 
 __all__ = ["Patrol"]

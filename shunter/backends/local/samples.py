@@ -11,9 +11,9 @@ import anyio
 from anyio import to_thread
 
 from shunter.backends.inbox import Inbox, Stamped
-from shunter.backends.local.watch import Watch
 from shunter.backends.node.records import get
 from shunter.backends.profiles import GpuReader, GpuUse, NoGpus, Thinning, profile_of
+from shunter.backends.supervised.watch import Watch
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId
 

@@ -16,8 +16,6 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from shunter.backends.inbox import Inbox, Stamped
-from shunter.backends.local import environment as environments
-from shunter.backends.local.watch import Watch
 from shunter.backends.ssh.carrying import Carrier
 from shunter.backends.ssh.gangs import STRENGTH, Gang, Part, merged
 from shunter.backends.ssh.launching import NEVER, Launches
@@ -25,6 +23,8 @@ from shunter.backends.ssh.link import Link
 from shunter.backends.ssh.places import Places
 from shunter.backends.ssh.samples import Samples
 from shunter.backends.ssh.settings import SshSettings
+from shunter.backends.supervised import environment as environments
+from shunter.backends.supervised.watch import Watch
 from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.intake.inputs import Input
 from shunter.errors import BackendError

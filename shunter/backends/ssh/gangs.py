@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from shunter.backends.local.watch import Watch
+from shunter.backends.supervised.watch import Watch
 from shunter.events.values.ids import NodeName
 
 __all__ = ["STRENGTH", "Gang", "Part", "merged"]

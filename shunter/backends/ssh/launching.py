@@ -10,12 +10,12 @@ from typing import Any
 
 import anyio
 
-from shunter.backends.local.environment import given_to
 from shunter.backends.ssh.connecting import UnreachedError
 from shunter.backends.ssh.gangs import Gang
 from shunter.backends.ssh.link import Link
 from shunter.backends.ssh.orders import orders_for
 from shunter.backends.ssh.settings import SshSettings
+from shunter.backends.supervised.environment import given_to
 from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId, NodeName

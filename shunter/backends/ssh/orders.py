@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from signal import Signals
 from typing import Any
 
-from shunter.backends.local.environment import filled, rank_environment
-from shunter.backends.local.orders import NAME_CHARACTERS, quietest
 from shunter.backends.ssh.settings import SshHost, SshSettings
+from shunter.backends.supervised.demands import check_startable, quietest
+from shunter.backends.supervised.environment import filled, rank_environment
 from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError
 from shunter.events.values.allocation import Share
@@ -43,11 +43,8 @@ def orders_for(
     Raises:
         BackendError: the attempt cannot run here, and never will.
     """
-    job_id, spec, shares = effect.job_id, effect.spec, effect.allocation.shares
-    if not NAME_CHARACTERS.issuperset(job_id) or job_id.startswith(".") or not job_id:
-        raise BackendError(f"job {job_id!r} cannot name a folder: use letters, digits, . _ -")
-    if not spec.command:
-        raise BackendError(f"job {job_id} has no command to run")
+    job_id, shares = effect.job_id, effect.allocation.shares
+    check_startable(effect)
     hosts = {host.name: host for host in settings.hosts}
     first = hosts.get(shares[0].node)
     orders = {}

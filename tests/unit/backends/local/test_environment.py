@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.local.environment import given_to, path_of
 from shunter.backends.local.ports import Ports
+from shunter.backends.supervised.environment import given_to, path_of
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId
 

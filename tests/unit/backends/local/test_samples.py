@@ -9,8 +9,8 @@ import pytest
 
 from shunter.backends.inbox import Inbox
 from shunter.backends.local.samples import Samples
-from shunter.backends.local.watch import Watch
 from shunter.backends.profiles import GpuReader, GpuUse
+from shunter.backends.supervised.watch import Watch
 from shunter.core.intake.inputs import Input
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId

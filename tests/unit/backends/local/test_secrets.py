@@ -1,4 +1,4 @@
-from shunter.backends.local.environment import filled
+from shunter.backends.supervised.environment import filled
 
 
 def test_secret_stands_in_the_command_again() -> None:

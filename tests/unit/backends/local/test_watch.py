@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from shunter.backends.inbox import Inbox
-from shunter.backends.local.watch import Watch
 from shunter.backends.node.records import boot_id
+from shunter.backends.supervised.watch import Watch
 from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.events.facts.execution import (
     AttemptLost,

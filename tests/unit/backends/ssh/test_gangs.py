@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.local.watch import Watch
 from shunter.backends.ssh.gangs import Gang, Part, merged
+from shunter.backends.supervised.watch import Watch
 from shunter.events.values.ids import NodeName
 from tests.factories import job_id
 

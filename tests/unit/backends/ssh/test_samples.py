@@ -3,9 +3,9 @@
 from typing import Any
 
 from shunter.backends.inbox import Inbox
-from shunter.backends.local.watch import Watch
 from shunter.backends.ssh.gangs import Gang, Part
 from shunter.backends.ssh.samples import Samples
+from shunter.backends.supervised.watch import Watch
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import NodeName
 from tests.factories import job_id

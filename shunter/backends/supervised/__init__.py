@@ -1,0 +1,1 @@
+"""What backends share whose attempts run under supervisors, on this machine or far away."""
