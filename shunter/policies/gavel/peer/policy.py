@@ -90,6 +90,7 @@ class PeerRoundsPolicy:
     table: ThroughputTable | None = None
     version: str = "2"
     oracle: bool = False
+    remembers: bool = True
 
     def knowing(self, table: ThroughputTable) -> "PeerRoundsPolicy":
         """Return the policy with the table it counts steps by."""
