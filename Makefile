@@ -9,6 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 WORKERS ?= auto
+# Tests with real processes wait more than they work.
+LIVE_WORKERS ?= 4
 # xdist would start one worker a core even on a large server; past eight they only wait.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8
 UV := build/lock/bin/uv
@@ -60,10 +62,10 @@ bench: setup ## measure speed against the budgets
 	$(BIN)/python benchmarks/run.py
 
 fidelity: setup-dev ## compare with the public simulators
-	$(BIN)/python -m tests.marked fidelity $(MUST_RUN)
+	$(BIN)/python -m tests.marked fidelity $(MUST_RUN) -n $(WORKERS) --maxprocesses 8
 
 live: setup-dev $(VENV)/.torch ## tests with real processes, some of which train with PyTorch
-	$(BIN)/python -m tests.marked live $(MUST_RUN)
+	$(BIN)/python -m tests.marked live $(MUST_RUN) -n $(LIVE_WORKERS) --dist worksteal
 
 setup: $(VENV)/.run $(VENV)/.package native ## create .venv and install what a run needs
 

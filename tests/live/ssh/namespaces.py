@@ -24,7 +24,7 @@ class Namespaces(Farm):
 
     def __init__(self, folder: Path, names: tuple[str, ...]) -> None:
         self.tag = f"{os.getpid():x}"
-        self.network = f"10.77.{os.getpid() % 250}"
+        self.network = f"10.{64 + os.getpid() // 250 % 128}.{os.getpid() % 250}"
         self.bridge = f"sb{self.tag}"
         run("ip", "link", "add", self.bridge, "type", "bridge")
         run("ip", "addr", "add", f"{self.network}.1/24", "dev", self.bridge)
