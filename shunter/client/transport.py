@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from shunter.client.addresses import TcpAddress, UnixAddress, find_address
+from shunter.addresses import TcpAddress, UnixAddress, find_address
 from shunter.client.asks import token_from
 from shunter.errors import RefusedError, UnreachableError, UsageError
 

@@ -1,4 +1,4 @@
-"""The SSH backend for the contract suite: two real sshd hosts that share nothing but the machine."""
+"""The SSH backend for the contract suite: two real sshd hosts on one machine."""
 
 import atexit
 import os

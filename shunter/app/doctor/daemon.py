@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from shunter.addresses import TcpAddress, UnixAddress, parse_address
 from shunter.app.api.access.tokens import read_tokens
 from shunter.app.doctor.findings import Finding, Looked
-from shunter.client.addresses import TcpAddress, UnixAddress, parse_address
 from shunter.errors import ShunterError, UnreachableError
 
 __all__ = ["sockets", "tokens"]

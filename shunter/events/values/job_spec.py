@@ -22,7 +22,7 @@ class SuspendMode(StrEnum):
 
     @property
     def frees_gpus(self) -> bool:
-        """Whether the mode alone gives GPUs and their memory back, no stronger one needed."""
+        """Whether the mode alone gives GPUs back, no stronger one needed."""
         return self in (SuspendMode.cooperative, SuspendMode.signal, SuspendMode.restart)
 
     @property

@@ -248,7 +248,7 @@ async def test_checkpoint_cut_off_on_its_way_arrives_whole_at_the_next_try(bench
         await suspended(backend)
         job = bench.farm["n1"].root / "clusters/lab/jobs/j0"
         await order(backend, saving("n1", 2))
-        await waits_for(lambda: list(job.glob("checkpoints.incoming.*/0")), "a first piece")
+        await waits_for(lambda: sorted(job.glob("checkpoints.incoming.*/0")), "a first piece")
         bench.farm.disconnect("n1")
         failed = (await seen_until(backend, LaunchFailed))[-1]
         assert isinstance(failed, LaunchFailed)
@@ -260,7 +260,7 @@ async def test_checkpoint_cut_off_on_its_way_arrives_whole_at_the_next_try(bench
         said, _ = await backend.read_output(J0, 3, 0, "stdout", 0, 1000)
     original = bench.farm["n0"].root / "clusters/lab/jobs/j0/checkpoints/large"
     assert said.decode().strip() == hashlib.sha256(original.read_bytes()).hexdigest()
-    left = [each.name for each in job.iterdir() if each.name.startswith("checkpoints")]
+    left = [each.name for each in sorted(job.iterdir()) if each.name.startswith("checkpoints")]
     assert left == ["checkpoints"]
 
 
@@ -278,7 +278,7 @@ async def test_checkpoint_that_was_damaged_on_its_way_is_not_taken(bench: Bench)
     command = [sys.executable, "-I", "-S", str(program), "receive", str(folder), "N"]
     ran = await anyio.run_process(command, input=parcel.encode())
     assert b"other bytes came than were sent" in ran.stdout
-    assert [each.name for each in folder.iterdir()] == ["old"]
+    assert [each.name for each in sorted(folder.iterdir())] == ["old"]
     assert not incoming.exists()
 
 
@@ -291,7 +291,7 @@ async def test_checkpoints_in_a_shared_folder_are_not_copied(bench: Bench) -> No
         await order(backend, saving("n1", 2))
         await seen_until(backend, AttemptExited)
     assert (shared / "lab/j0/large").stat().st_size == BIG_BYTES
-    assert not list(bench.farm["n1"].root.glob("clusters/lab/jobs/j0/checkpoints/*"))
+    assert not sorted(bench.farm["n1"].root.glob("clusters/lab/jobs/j0/checkpoints/*"))
 
 
 async def test_older_checkpoint_is_taken_where_the_newest_is_out_of_reach(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""A whole cluster over SSH: the scheduler itself, its log, and hosts that are cut and powered off."""
+"""A whole cluster over SSH: scheduler, log, and hosts that are cut and powered off."""
 
 import sys
 import tomllib

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from shunter.addresses import SOCKET_HOST
 from shunter.app.api.problems import problem
-from shunter.client.addresses import SOCKET_HOST
 
 __all__ = ["Door"]
 

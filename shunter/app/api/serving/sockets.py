@@ -17,8 +17,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from shunter.addresses import TcpAddress, UnixAddress
 from shunter.app.config.live import ServerSection
-from shunter.client.addresses import TcpAddress, UnixAddress
 from shunter.errors import ConfigError, RefusedError
 
 __all__ = ["Listening", "listening"]

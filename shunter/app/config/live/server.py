@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from shunter.addresses import TcpAddress, UnixAddress, parse_address
 from shunter.app.config.section import Section
-from shunter.client.addresses import TcpAddress, UnixAddress, parse_address
 from shunter.errors import UsageError
 
 __all__ = ["ServerSection", "TlsSection"]

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
+from shunter.addresses import TcpAddress, UnixAddress
 from shunter.app.config import load_config, make_config
-from shunter.client.addresses import TcpAddress, UnixAddress
 from shunter.errors import ConfigError
 
 LIVE: dict[str, Any] = {

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.client.addresses import (
+from shunter.addresses import (
     SYSTEM_SOCKET,
     TcpAddress,
     UnixAddress,
@@ -54,7 +54,7 @@ def test_what_is_given_comes_before_the_environment() -> None:
 def test_nothing_to_talk_to_says_what_to_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shunter.client.addresses.SYSTEM_SOCKET", str(tmp_path / "none.sock"))
+    monkeypatch.setattr("shunter.addresses.SYSTEM_SOCKET", str(tmp_path / "none.sock"))
     with pytest.raises(UnreachableError) as caught:
         find_address(None, {"XDG_RUNTIME_DIR": str(tmp_path)})
     assert "shunter serve" in str(caught.value)
