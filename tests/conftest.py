@@ -6,7 +6,11 @@ prints the example as a decorator to paste.
 """
 
 import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # No deadlines: the machine's load is no property of the code. Slow generation is neither.
@@ -24,3 +28,10 @@ settings.register_profile(
     max_examples=1_000,
 )
 settings.load_profile(os.environ.get("SHUNTER_HYPOTHESIS", "repeat"))
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """A folder whose path is short enough for a socket, which pytest's own need not be."""
+    with tempfile.TemporaryDirectory(prefix="shunter-") as folder:
+        yield Path(folder)

@@ -21,7 +21,7 @@ needs_torch = pytest.mark.skipif(
 
 @needs_torch
 @pytest.mark.parametrize("policy", POLICIES)
-def test_jobs_end_as_if_nobody_had_interrupted_them(policy: str, tmp_path: Path) -> None:
+def test_jobs_end_as_if_nobody_had_interrupted_them(policy: str, scratch: Path) -> None:
     """Goal: eight jobs finish with the losses of undisturbed runs, and the log verifies.
 
     Method: run the script as its reader would, in a folder for its scratch files.
@@ -29,7 +29,7 @@ def test_jobs_end_as_if_nobody_had_interrupted_them(policy: str, tmp_path: Path)
     path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
     ran = subprocess.run(
         [EXAMPLE, policy],
-        env={"PATH": path, "TMPDIR": str(tmp_path), "HOME": str(tmp_path)},
+        env={"PATH": path, "TMPDIR": str(scratch), "HOME": str(scratch)},
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -41,4 +41,4 @@ def test_jobs_end_as_if_nobody_had_interrupted_them(policy: str, tmp_path: Path)
     assert f"term 2, policy {policy}" in ran.stdout
     assert f"jobs        {JOBS} submitted, {JOBS} finished" in ran.stdout
     assert "decided again, all identical" in ran.stdout
-    assert not sorted(tmp_path.glob("shunter-example.*")), "a good run leaves nothing behind"
+    assert not sorted(scratch.glob("shunter-example.*")), "a good run leaves nothing behind"

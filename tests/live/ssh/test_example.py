@@ -21,7 +21,7 @@ HAS_TORCH = importlib.util.find_spec("torch") is not None
 @pytest.mark.skipif(bool(LACKING), reason=LACKING)
 @pytest.mark.parametrize("policy", ["tiresias", "gavel"])
 def test_jobs_move_between_hosts_with_the_losses_of_undisturbed_runs(
-    policy: str, tmp_path: Path
+    policy: str, scratch: Path
 ) -> None:
     """Goal: eight jobs finish through preemption, a lost host and a killed scheduler.
 
@@ -30,7 +30,7 @@ def test_jobs_move_between_hosts_with_the_losses_of_undisturbed_runs(
     path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
     ran = subprocess.run(
         [EXAMPLE, policy],
-        env={"PATH": path, "TMPDIR": str(tmp_path), "HOME": str(tmp_path)},
+        env={"PATH": path, "TMPDIR": str(scratch), "HOME": str(scratch)},
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -42,4 +42,4 @@ def test_jobs_move_between_hosts_with_the_losses_of_undisturbed_runs(
     assert f"term 2, policy {policy}" in ran.stdout
     assert f"jobs        {JOBS} submitted, {JOBS} finished" in ran.stdout
     assert "decided again, all identical" in ran.stdout
-    assert not sorted(tmp_path.glob("shunter-example.*")), "a good run leaves nothing behind"
+    assert not sorted(scratch.glob("shunter-example.*")), "a good run leaves nothing behind"

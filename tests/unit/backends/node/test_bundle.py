@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,17 @@ from tests.faults.supervised import wait_for
 PATIENCE_S = 20.0
 
 
+@cache
 def old_python() -> str | None:
-    """Return a Python 3.8 of this machine, wherever it is."""
-    found = shutil.which("python3.8")
+    """Return a Python 3.8 of this machine that really starts (a version manager's may not)."""
     managed = sorted(Path("~/.pyenv/versions").expanduser().glob("3.8.*/bin/python3.8"))
-    return str(managed[-1]) if managed else found
+    for candidate in [shutil.which("python3.8"), *reversed(managed)]:
+        if candidate is None:
+            continue
+        ran = subprocess.run([candidate, "--version"], capture_output=True, text=True, check=False)
+        if ran.returncode == 0 and ran.stdout.startswith("Python 3.8"):
+            return str(candidate)
+    return None
 
 
 PYTHONS = [
