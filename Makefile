@@ -65,7 +65,7 @@ fidelity: setup-dev ## compare with the public simulators
 	$(BIN)/python -m tests.marked fidelity $(MUST_RUN) -n $(WORKERS) --maxprocesses 8
 
 live: setup-dev $(VENV)/.torch ## tests with real processes, some of which train with PyTorch
-	$(BIN)/python -m tests.marked live $(MUST_RUN) -n $(LIVE_WORKERS) --dist worksteal
+	$(BIN)/python -m tests.marked live $(MUST_RUN) -n $(LIVE_WORKERS) --dist loadgroup
 
 setup: $(VENV)/.run $(VENV)/.package native ## create .venv and install what a run needs
 

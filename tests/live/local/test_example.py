@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.live
+# Trains on the CPU: one at a time, beside other tests.
+pytestmark = [pytest.mark.live, pytest.mark.xdist_group("training")]
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "live" / "local" / "run.sh"
 POLICIES = ("tiresias", "fifo", "las", "srtf", "gavel")

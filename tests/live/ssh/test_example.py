@@ -9,7 +9,7 @@ import pytest
 
 from tests.live.ssh.farm import LACKING
 
-pytestmark = [pytest.mark.live, pytest.mark.ssh]
+pytestmark = [pytest.mark.live, pytest.mark.ssh, pytest.mark.xdist_group("training")]
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "live" / "ssh" / "run.sh"
 PATIENCE_S = 500
