@@ -13,9 +13,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from importlib.abc import MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
-from importlib.util import spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +42,7 @@ def stamp_of(source: Path) -> Stamp:
     return [known.st_mtime_ns, known.st_size]
 
 
-class CompiledTwins(MetaPathFinder):
+class CompiledTwins:
     """Finds a module's twin, if it was made from the source as it is now."""
 
     def __init__(self, package: Path, stamps: dict[str, Stamp]) -> None:
@@ -69,8 +67,9 @@ class CompiledTwins(MetaPathFinder):
                 return None
         except OSError:
             return None
-        loader = ExtensionFileLoader(fullname, str(twin))
-        return spec_from_file_location(fullname, twin, loader=loader)
+        spec = ModuleSpec(fullname, ExtensionFileLoader(fullname, str(twin)), origin=str(twin))
+        spec.has_location = True
+        return spec
 
 
 def use_twins(package: Path) -> None:
