@@ -145,8 +145,8 @@ def claim(root: str, cluster_id: str) -> None:
     # A scheduler that died before its first commit has left its name here, and nothing else.
     if jobs.is_dir() and sorted(jobs.iterdir()):
         raise ConfigError(
-            f"backend.local.root: {root} holds attempts of cluster {owner}, and the log is that "
-            f"of {cluster_id}: give each log a folder of its own"
+            f"{root} holds attempts of cluster {owner}, and the log is that of {cluster_id}: give each "
+            "log a folder of its own, as backend.local.root or backend.ssh.root"
         )
     put(path, {"cluster_id": cluster_id})
 

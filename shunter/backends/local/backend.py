@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -35,6 +35,7 @@ from shunter.backends.node.output import piece_of
 from shunter.backends.node.records import folder_of, get
 from shunter.backends.node.verbs import command
 from shunter.backends.supervised import environment as environments
+from shunter.backends.supervised.orders import Orders
 from shunter.backends.supervised.watch import Watch
 from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.intake.inputs import Input
@@ -54,9 +55,9 @@ class LocalBackend:
         self._settings = settings
         self._inbox = Inbox(start_us)
         self._newest: dict[JobId, int] = {}
-        self._orders: dict[JobId, deque[Effect]] = {}
         self._moved_from: dict[JobId, tuple[NodeName, ...]] = {}
         self._tasks: TaskGroup = anyio.create_task_group()
+        self._orders = Orders(self._tasks, self._obey)
         self._patrol = Patrol(settings.root, self._inbox, self._tasks, settings.patrol_s)
         self._watches = self._patrol.watches
         self._samples = Samples(self._inbox, settings.sample_s)
@@ -171,31 +172,19 @@ class LocalBackend:
 
     async def perform(self, effects: Sequence[Effect], now_us: int) -> None:
         """Accept orders; what comes of them is observed."""
-        for effect in effects:
-            waiting = self._orders.get(effect.job_id)
-            if waiting is not None:
-                waiting.append(effect)
-                continue
-            self._orders[effect.job_id] = deque([effect])
-            self._tasks.start_soon(self._carry_out, effect.job_id)
+        self._orders.give(effects)
 
-    async def _carry_out(self, job_id: JobId) -> None:
-        waiting = self._orders[job_id]
-        while waiting:
-            effect = waiting.popleft()
-            crash_point(f"to {type(effect).__name__}")
-            try:
-                if isinstance(effect, Launch | Resume):
-                    await self._launch(effect)
-                elif isinstance(effect, Fence):
-                    await self._fence(effect.job_id, effect.attempt)
-                else:
-                    await self._send(effect)
-            except OSError as error:
-                what = f"{type(effect).__name__} of {job_id}.{effect.attempt}"
-                raise BackendError(f"{what} was not recorded: {error}", retryable=True) from error
-            crash_point(f"done {type(effect).__name__}")
-        del self._orders[job_id]
+    async def _obey(self, effect: Effect) -> None:
+        try:
+            if isinstance(effect, Launch | Resume):
+                await self._launch(effect)
+            elif isinstance(effect, Fence):
+                await self._fence(effect.job_id, effect.attempt)
+            else:
+                await self._send(effect)
+        except OSError as error:
+            what = f"{type(effect).__name__} of {effect.job_id}.{effect.attempt}"
+            raise BackendError(f"{what} was not recorded: {error}", retryable=True) from error
 
     async def _launch(self, effect: Launch | Resume) -> None:
         job_id, attempt = effect.job_id, effect.attempt

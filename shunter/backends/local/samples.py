@@ -10,9 +10,10 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
-from shunter.backends.inbox import Inbox, Stamped
+from shunter.backends.inbox import Inbox
 from shunter.backends.node.records import get
 from shunter.backends.profiles import GpuReader, GpuUse, NoGpus, Thinning, profile_of
+from shunter.backends.supervised.handing_on import hand_on
 from shunter.backends.supervised.watch import Watch
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId
@@ -51,9 +52,7 @@ class Samples:
             self._taken_ns[watch.job_id] = sample["at_ns"]
             self._thinning.offer(self._profile(watch, sample, watched()))
         running = {(watch.job_id, watch.attempt) for watch in watched()}
-        for profile in self._thinning.due(self._inbox.now_us()):
-            if (profile.job_id, profile.attempt) in running:
-                self._inbox.put(_stamped(profile))
+        hand_on(self._thinning, self._inbox, running)
 
     def _profile(
         self, watch: Watch, sample: Mapping[str, Any], watches: Iterable[Watch]
@@ -84,17 +83,3 @@ def _read(watches: Iterable[Watch], taken_ns: Mapping[JobId, int]) -> list[tuple
         for watch, sample in found
         if sample is not None and sample["at_ns"] > taken_ns.get(watch.job_id, 0)
     ]
-
-
-def _stamped(profile: ProfileSampled) -> Stamped:
-    return lambda at_us: ProfileSampled(
-        at_us,
-        profile.job_id,
-        profile.attempt,
-        profile.step,
-        profile.batch_s,
-        profile.gpu_utilisation,
-        profile.gpu_memory_mb,
-        profile.cpus,
-        profile.memory_mb,
-    )

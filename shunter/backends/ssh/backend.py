@@ -6,7 +6,6 @@ order whose answer is lost is unknown: it is settled when the host answers again
 supervisor on it can be alive any more. Nothing is started again before that.
 """
 
-from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -24,6 +23,7 @@ from shunter.backends.ssh.places import Places
 from shunter.backends.ssh.samples import Samples
 from shunter.backends.ssh.settings import SshSettings
 from shunter.backends.supervised import environment as environments
+from shunter.backends.supervised.orders import Orders
 from shunter.backends.supervised.watch import Watch
 from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.intake.inputs import Input
@@ -50,13 +50,13 @@ class SshBackend:
         self._carrier = Carrier(settings, self._links)
         self._gangs: dict[JobId, Gang] = {}
         self._newest: dict[JobId, int] = {}
-        self._orders: dict[JobId, deque[Effect]] = {}
         self._moved_from: dict[JobId, tuple[NodeName, ...]] = {}
         self._unreachable: set[NodeName] = set()
         self._spoken_of: set[NodeName] = set()
         self._launches = Launches(settings, self._links, self._gangs)
         self._samples = Samples(self._inbox, self._gangs)
         self._tasks: TaskGroup = anyio.create_task_group()
+        self._orders = Orders(self._tasks, self._obey)
 
     async def __aenter__(self) -> Self:
         """Reach every host for the first time; those that do not answer are unreachable.
@@ -156,13 +156,7 @@ class SshBackend:
 
     async def perform(self, effects: Sequence[Effect], now_us: int) -> None:
         """Accept orders; what comes of them is observed."""
-        for effect in effects:
-            waiting = self._orders.get(effect.job_id)
-            if waiting is not None:
-                waiting.append(effect)
-                continue
-            self._orders[effect.job_id] = deque([effect])
-            self._tasks.start_soon(self._carry_out, effect.job_id)
+        self._orders.give(effects)
 
     async def equip(self, job_id: JobId, environment: Mapping[str, str]) -> None:
         """Keep what only the job's processes may see; what was kept before is gone.
@@ -243,17 +237,13 @@ class SshBackend:
             if link.taken is not None:
                 raise link.taken
 
-    async def _carry_out(self, job_id: JobId) -> None:
-        waiting = self._orders[job_id]
-        while waiting:
-            effect = waiting.popleft()
-            if isinstance(effect, Launch | Resume):
-                await self._launch(effect)
-            elif isinstance(effect, Fence):
-                await self._fence(effect)
-            else:
-                self._send(effect)
-        del self._orders[job_id]
+    async def _obey(self, effect: Effect) -> None:
+        if isinstance(effect, Launch | Resume):
+            await self._launch(effect)
+        elif isinstance(effect, Fence):
+            await self._fence(effect)
+        else:
+            self._send(effect)
 
     async def _launch(self, effect: Launch | Resume) -> None:
         job_id, attempt = effect.job_id, effect.attempt

@@ -7,9 +7,10 @@ its first rank, and what it uses is the sum over its hosts. Thinned and in batch
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shunter.backends.inbox import Inbox, Stamped
+from shunter.backends.inbox import Inbox
 from shunter.backends.profiles import GpuUse, Thinning, profile_of
 from shunter.backends.ssh.gangs import Gang
+from shunter.backends.supervised.handing_on import hand_on
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId, NodeName
 
@@ -47,9 +48,7 @@ class Samples:
         for gone in [key for key in self._latest if key not in running]:
             del self._latest[gone]
             self._thinning.forget(gone[0])
-        for profile in self._thinning.due(self._inbox.now_us()):
-            if (profile.job_id, profile.attempt) in running:
-                self._inbox.put(_stamped(profile))
+        hand_on(self._thinning, self._inbox, running)
 
     def _profile(
         self, gang: Gang, latest: Mapping[NodeName, Record], first: Record
@@ -89,17 +88,3 @@ def _gpus_of(gang: Gang, node: NodeName) -> set[str | None]:
 def _sum(samples: Sequence[Record], name: str) -> Any:
     known = [sample[name] for sample in samples if sample[name] is not None]
     return sum(known) if known else None
-
-
-def _stamped(profile: ProfileSampled) -> Stamped:
-    return lambda at_us: ProfileSampled(
-        at_us,
-        profile.job_id,
-        profile.attempt,
-        profile.step,
-        profile.batch_s,
-        profile.gpu_utilisation,
-        profile.gpu_memory_mb,
-        profile.cpus,
-        profile.memory_mb,
-    )

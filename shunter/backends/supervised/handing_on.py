@@ -1,0 +1,22 @@
+"""Profiles that are due, on their way to the round loop."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from shunter.backends.inbox import Inbox, Stamped
+from shunter.backends.profiles import Thinning
+from shunter.events.facts.profiles import ProfileSampled
+from shunter.events.values.ids import JobId
+
+__all__ = ["hand_on"]
+
+
+def hand_on(thinning: Thinning, inbox: Inbox, running: Collection[tuple[JobId, int]]) -> None:
+    """Put the profiles that are due into the inbox, but for attempts that run no more."""
+    for profile in thinning.due(inbox.now_us()):
+        if (profile.job_id, profile.attempt) in running:
+            inbox.put(_stamped(profile))
+
+
+def _stamped(profile: ProfileSampled) -> Stamped:
+    return lambda at_us: replace(profile, at_us=at_us)
