@@ -6,37 +6,25 @@ from hypothesis import strategies as st
 
 from shunter.core.placement import FirstFit, place
 from shunter.core.planning.plan import Change, Move, Pack, Plan, Start, Suspend
-from shunter.core.ports import Observers, Rng
+from shunter.core.ports import Rng
 from shunter.core.state import Job, JobPhase, State
 from shunter.core.view import View
-from shunter.events.facts.decisions import Target
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.reasons import Because, Reason
+from tests.stateless import Stateless
 
 GRANTED, SUSPENDING = JobPhase.granted, JobPhase.suspending
 
 
 @dataclass
-class Puppet:
+class Puppet(Stateless):
     """Plans its wishes once, at the next instant at which it may."""
 
     name: str = "puppet"
     version: str = "1"
     oracle: bool = False
     wishes: list[Change] = field(default_factory=list)
-
-    def start(self, view: View) -> None:
-        """Remember nothing."""
-
-    def observers(self, memory: None) -> Observers:
-        return {}
-
-    def advance(self, memory: None, view: View) -> None:
-        """Keep nothing up to date."""
-
-    def target(self, memory: None, view: View) -> tuple[Target, ...] | None:
-        return None
 
     def wake_at(self, memory: None) -> int | None:
         return 0 if self.wishes else None

@@ -17,13 +17,13 @@ from shunter.core.fold import apply, replay
 from shunter.core.performance import SpeedModel
 from shunter.core.planning.plan import Change, Move, Pack, Plan, Start, Suspend
 from shunter.core.planning.planner import RoundRules
-from shunter.core.ports import Observers, Rng
+from shunter.core.ports import Rng
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import Job, JobPhase, State
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.core.view import View
 from shunter.events.codec import encode_record
-from shunter.events.facts.decisions import PlanRejected, RoundPlanned, Target
+from shunter.events.facts.decisions import PlanRejected, RoundPlanned
 from shunter.events.facts.execution import SpeedChanged
 from shunter.events.facts.jobs import JobFinished
 from shunter.events.values.allocation import Allocation, Share, Sharing
@@ -41,6 +41,7 @@ from tests.factories import (
     trace_job,
 )
 from tests.property.invariants import check_state
+from tests.stateless import Stateless
 
 BECAUSE = Because("careless")
 V100 = GpuType("v100")
@@ -60,30 +61,12 @@ TABLE = ThroughputTable(
 
 
 @dataclass(frozen=True)
-class Careless:
+class Careless(Stateless):
     """Does something to every third job or so, and lets company in wherever it can."""
 
     name: str = "careless"
     version: str = "1"
     oracle: bool = False
-
-    def start(self, view: View) -> None:
-        """Remember nothing."""
-
-    def observers(self, memory: None) -> Observers:
-        return {}
-
-    def advance(self, memory: None, view: View) -> None:
-        """Keep nothing up to date."""
-
-    def target(self, memory: None, view: View) -> tuple[Target, ...] | None:
-        return None
-
-    def wake_at(self, memory: None) -> int | None:
-        return 0
-
-    def settled(self, memory: None) -> bool:
-        return False
 
     def plan(self, memory: None, view: View, rng: Rng) -> Plan:
         changes: list[Change] = []

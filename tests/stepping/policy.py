@@ -11,14 +11,14 @@ from typing import Any
 from shunter.core.cluster import CPU_POOL, Pool
 from shunter.core.placement import Placement, place
 from shunter.core.planning.plan import Change, Plan, Start, Suspend
-from shunter.core.ports import Observers, Rng
+from shunter.core.ports import Rng
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.facts.decisions import Target
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand, SuspendMode
 from shunter.events.values.reasons import Because, Reason
+from tests.stateless import Stateless
 from tests.stepping.easy import backfilled
 from tests.stepping.ranks import Rank
 from tests.stepping.room import Room
@@ -38,7 +38,7 @@ class Picked:
 
 
 @dataclass(frozen=True)
-class Stepping:
+class Stepping(Stateless):
     """One literal policy. `misfit` is what happens behind a job that does not fit."""
 
     name: str
@@ -49,24 +49,6 @@ class Stepping:
     oracle: bool = False
     default_limit_us: int = NO_LIMIT_US
     version: str = "1"
-
-    def start(self, view: View) -> None:
-        """Remember nothing."""
-
-    def observers(self, memory: None) -> Observers:
-        return {}
-
-    def advance(self, memory: None, view: View) -> None:
-        """Keep nothing up to date."""
-
-    def target(self, memory: None, view: View) -> tuple[Target, ...] | None:
-        return None
-
-    def wake_at(self, memory: None) -> int | None:
-        return 0
-
-    def settled(self, memory: None) -> bool:
-        return False
 
     def plan(self, memory: None, view: View, rng: Rng) -> Plan:
         barred: list[tuple[JobId, str]] = []
