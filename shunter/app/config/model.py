@@ -33,6 +33,11 @@ class LogSection(Section):
         min_length=1,
         description="'none:' (only the digest), 'memory:', a path, or sqlite+aiosqlite:///PATH",
     )
+    mode: Literal["0600", "0640", "0644", "0660", "0664"] | None = Field(
+        default=None,
+        description="who may read and write the file; left out: its owner alone (0600) if live, "
+        "whom the umask lets if simulated",
+    )
     reasons: Literal["all", "transitions"] = Field(
         default="transitions",
         description="record why jobs wait at every round, or only where it changes",
@@ -45,6 +50,11 @@ class LogSection(Section):
         default=50_000,
         description="a live log compresses events with so many behind them; SQL sees the others",
     )
+
+    @property
+    def permissions(self) -> int | None:
+        """The mode as a number, None if none is named."""
+        return None if self.mode is None else int(self.mode, 8)
 
 
 class Config(Section):

@@ -10,7 +10,7 @@ from signal import Signals
 from typing import Any, Protocol
 
 from shunter.app.config.cluster import ClusterSection
-from shunter.app.config.live import LocalSection, SshSection
+from shunter.app.config.live import BackendSection, LocalSection, SshSection
 from shunter.app.config.loading import LoadedConfig
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
 from shunter.backends.node.records import get, hold, put
@@ -20,7 +20,7 @@ from shunter.errors import BackendError, ConfigError
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["LiveBackend", "live_backend"]
+__all__ = ["LiveBackend", "live_backend", "root_of"]
 
 Stamped = Callable[[int], Input]
 
@@ -97,6 +97,13 @@ def live_backend(
     )
 
 
+def root_of(section: BackendSection) -> str:
+    """Return the folder on this machine in which a live backend keeps what jobs need."""
+    chosen = section.ssh if section.kind == "ssh" else section.local
+    assert chosen is not None, "a config without the table of its backend is refused"
+    return os.path.abspath(chosen.root)  # noqa: PTH100 the path need not exist, nor be resolved
+
+
 def _over_ssh(
     loaded: LoadedConfig, section: SshSection, cluster_id: str, term: int, start_us: int
 ) -> AbstractAsyncContextManager[LiveBackend]:
@@ -145,8 +152,8 @@ def claim(root: str, cluster_id: str) -> None:
     # A scheduler that died before its first commit has left its name here, and nothing else.
     if jobs.is_dir() and sorted(jobs.iterdir()):
         raise ConfigError(
-            f"{root} holds attempts of cluster {owner}, and the log is that of {cluster_id}: give each "
-            "log a folder of its own, as backend.local.root or backend.ssh.root"
+            f"{root} holds attempts of cluster {owner}, and the log is that of {cluster_id}: give "
+            "each log a folder of its own, as backend.local.root or backend.ssh.root"
         )
     put(path, {"cluster_id": cluster_id})
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 
 from shunter.app.config.model import Config
+from shunter.app.live.digests import Digests
 from shunter.app.live.requests import Caller, Receipt, Submission
 from shunter.core.cluster import Health
 from shunter.core.fold.jobs import key_of
@@ -37,9 +38,10 @@ _ID = re.compile(r"j(\d+)")
 class Commands:
     """Turns requests into commands, or says why not."""
 
-    def __init__(self, state: State, config: Config) -> None:
+    def __init__(self, state: State, config: Config, digests: Digests) -> None:
         self._state = state
         self._config = config
+        self._digests = digests
         numbers = [_ID.fullmatch(name) for names in (state.jobs, state.ended) for name in names]
         self._last = max((int(found[1]) for found in numbers if found), default=0)
 
@@ -65,7 +67,8 @@ class Commands:
         request.check()
         self._check_identity(by)
         spec = self._spec(request, by)
-        return lambda at_us: SubmitJob(at_us, job_id, spec, key=request.key)
+        given = self._digests.of(request.environment)
+        return lambda at_us: SubmitJob(at_us, job_id, spec, key=request.key, environment=given)
 
     def refuse_rejected(self, job_id: JobId, receipt: Receipt | None = None) -> None:
         """Raise RefusedError if a submitted job can never run here."""

@@ -13,9 +13,10 @@ from contextlib import asynccontextmanager
 from shunter import __version__
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.resolved import Decider, decider_of, record_of
-from shunter.app.live.backends import live_backend
+from shunter.app.live.backends import live_backend, root_of
 from shunter.app.live.clock import STEP_US, wall_now
 from shunter.app.live.desk import mark
+from shunter.app.live.digests import Digests
 from shunter.app.live.history import History, Identity, read_history
 from shunter.app.live.recovery import holding, recovery_of
 from shunter.app.live.site import Site
@@ -34,6 +35,9 @@ from shunter.workloads.throughputs import compact_form
 
 __all__ = ["open_site"]
 
+PRIVATE = 0o600
+"""The mode of a live log where the config names none: it holds the commands of all users."""
+
 
 @asynccontextmanager
 async def open_site(loaded: LoadedConfig) -> AsyncIterator[Site]:
@@ -51,7 +55,9 @@ async def open_site(loaded: LoadedConfig) -> AsyncIterator[Site]:
         raise ConfigError(
             f"{loaded.source}: backend.kind = 'simulated': expected a kind that runs jobs"
         )
-    async with open_log(config.log.url, durable=True, frame_events=None, resume=True) as log:
+    url, mode = config.log.url, config.log.permissions
+    mode = PRIVATE if mode is None else mode
+    async with open_log(url, durable=True, frame_events=None, resume=True, mode=mode) as log:
         async with read_log(log) as reader:
             history = await read_history(reader)
         begins_us = start_us(history)
@@ -61,6 +67,7 @@ async def open_site(loaded: LoadedConfig) -> AsyncIterator[Site]:
         try:
             async with live_backend(loaded, cluster_id, log.term, begins_us) as backend:
                 crash_point("backend taken over")
+                digests = Digests.below(root_of(config.backend))
                 found = await backend.inventory(holding(history.state))
                 recovery = recovery_of(history.state, found, backend.unreachable)
                 core = Scheduler(decider.policy, decider.rules, history.state)
@@ -79,7 +86,7 @@ async def open_site(loaded: LoadedConfig) -> AsyncIterator[Site]:
                 await recovery.settle(backend, begins_us)
                 crash_point("settled")
                 await backend.perform(effects, begins_us)
-                yield Site(config, history.identity, core, backend, log)
+                yield Site(config, history.identity, core, backend, log, digests)
         except BaseExceptionGroup as errors:
             raise the_one(errors) from errors
 

@@ -12,6 +12,7 @@ from shunter.app.live.backends import LiveBackend
 from shunter.app.live.clock import watch_clock
 from shunter.app.live.commands import Commands
 from shunter.app.live.desk import Desk, Stopped
+from shunter.app.live.digests import Digests
 from shunter.app.live.feed import Feed
 from shunter.app.live.forgetting import forget_environments
 from shunter.app.live.history import Identity
@@ -46,6 +47,7 @@ class Site:
         core: Scheduler,
         backend: LiveBackend,
         log: LogWriter,
+        digests: Digests,
     ) -> None:
         self.config = config
         self.cluster_id = identity.cluster_id
@@ -56,7 +58,7 @@ class Site:
         self._feed = Feed(log)
         self._keeper = Keeper(core, log, backend, config.log)
         self._desk = Desk(backend, log, self._feed, self._keeper)
-        self._commands = Commands(core.state, config)
+        self._commands = Commands(core.state, config, digests)
 
     @property
     def term(self) -> int:

@@ -109,7 +109,7 @@ async def _run(setup: Setup, clock: _Clock, overwrite: bool, report: Report | No
     if not isinstance(setup.decider.policy, RankedPolicy):
         listeners.append(gaps.observers())  # an index policy has no targets
     core = Scheduler(setup.decider.policy, setup.decider.rules, listeners=listeners)
-    async with open_log(config.log.url, overwrite=overwrite) as log:
+    async with open_log(config.log.url, overwrite=overwrite, mode=config.log.permissions) as log:
         _emit(core, setup.opening(log.term))
         every = config.log.snapshot_every
         count = len(setup.trace.jobs)

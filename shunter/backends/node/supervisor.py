@@ -122,7 +122,8 @@ def _prepare(root: str, folder: str, order: dict[str, Any]) -> tuple[Supervision
     lock = hold(f"{folder}/ranks.lock", fcntl.LOCK_EX)
     assert lock is not None, "a lock that waits was refused"
     told = {name: order[name] for name in ("job", "attempt", "term", "placement", "ranks")}
-    told["ranks"] = [{**rank, "env": {}} for rank in told["ranks"]]  # values are secrets
+    # Values are secrets, and those of the command stand in it by now; the log has what may be read.
+    told["ranks"] = [{**rank, "env": {}, "argv": []} for rank in told["ranks"]]
     told.update(port=order.get("port"), gpus=order.get("gpus", []), cgroup=order.get("cgroup"))
     told.update(pid=os.getpid(), boot=boot_id(), started_ns=time.monotonic_ns())
     put(f"{folder}/started", told)

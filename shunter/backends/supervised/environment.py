@@ -13,7 +13,7 @@ from pathlib import Path
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId
 
-__all__ = ["filled", "given_to", "keep", "path_of", "rank_environment"]
+__all__ = ["filled", "given_to", "keep", "path_of", "put_privately", "rank_environment"]
 
 LOOPBACK = "127.0.0.1"
 _SECRET = re.compile(r"\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -50,27 +50,36 @@ def keep(root: str, job_id: JobId, given: Mapping[str, str]) -> None:
         BackendError: it cannot be written.
     """
     path = path_of(root, job_id)
-    fresh = path.with_suffix(".new")
     try:
         if not given:
             path.unlink(missing_ok=True)
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh.unlink(missing_ok=True)
-        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(file, "w", encoding="utf-8") as written:
-            json.dump(dict(given), written)
-            written.flush()
-            os.fsync(file)
-        fresh.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        put_privately(path, json.dumps(dict(given)))
     except OSError as error:
         what = f"the environment of job {job_id} cannot be kept in {path}: {error.strerror}"
         raise BackendError(what, retryable=True) from error
+
+
+def put_privately(path: Path, text: str) -> None:
+    """Write a file that only we can read, whole or not at all, and durably.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    fresh = path.with_suffix(".new")
+    fresh.unlink(missing_ok=True)
+    file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(file, "w", encoding="utf-8") as written:
+        written.write(text)
+        written.flush()
+        os.fsync(file)
+    fresh.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def filled(command: Iterable[str], given: Mapping[str, str]) -> list[str]:

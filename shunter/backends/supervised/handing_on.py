@@ -12,7 +12,7 @@ __all__ = ["hand_on"]
 
 
 def hand_on(thinning: Thinning, inbox: Inbox, running: Collection[tuple[JobId, int]]) -> None:
-    """Put the profiles that are due into the inbox, but for attempts that run no more."""
+    """Put the profiles that are due into the inbox, of attempts that still run."""
     for profile in thinning.due(inbox.now_us()):
         if (profile.job_id, profile.attempt) in running:
             inbox.put(_stamped(profile))

@@ -65,7 +65,16 @@ def submit_job(core: "Scheduler", order: SubmitJob) -> None:
     """Accept a job, and end it at once if it can never run."""
     if order.key and key_of(order.spec.user, order.key) in core.state.keys:
         return
-    core.emit(JobSubmitted(order.at_us, order.job_id, order.spec, order.duration_us, order.key))
+    core.emit(
+        JobSubmitted(
+            order.at_us,
+            order.job_id,
+            order.spec,
+            order.duration_us,
+            order.key,
+            order.environment,
+        )
+    )
     job = core.state.jobs[order.job_id]
     answer = answers.to_submission(core.state, core.admission, order.at_us, job)
     if answer is not None:

@@ -29,7 +29,7 @@ from shunter.events.values.job_spec import JobSpec
 class SubmitJob:
     """Somebody submits a job; `duration_us` is what a trace knows of its run time.
 
-    A second one under the same `key` of the same user is none.
+    A second one under the same `key` of the same user is none. `environment` are names and digests.
     """
 
     at_us: int
@@ -37,6 +37,7 @@ class SubmitJob:
     spec: JobSpec
     duration_us: int | None = None
     key: str = ""
+    environment: tuple[tuple[str, str], ...] = ()
 
 
 @fact

@@ -11,7 +11,8 @@ class JobSubmitted:
     """A job was accepted into the queue.
 
     `duration_us` is the run time at base speed where a trace knows it; policies that do not
-    declare themselves oracles never see it.
+    declare themselves oracles never see it. `environment` are the names of variables it was given,
+    each with a keyed digest of its value.
     """
 
     at_us: int
@@ -19,6 +20,7 @@ class JobSubmitted:
     spec: JobSpec
     duration_us: int | None = None
     dedupe_key: str = ""
+    environment: tuple[tuple[str, str], ...] = ()
 
 
 @fact

@@ -33,6 +33,7 @@ async def open_log(
     frames_per_transaction: int = 10,
     index_jobs: bool = False,
     resume: bool = False,
+    mode: int | None = None,
 ) -> AsyncIterator[LogWriter]:
     """Open a log for writing.
 
@@ -46,6 +47,7 @@ async def open_log(
         frames_per_transaction: how many frames a simulation writes at once.
         index_jobs: keep `job_frames` up with the frames, for quick stories of single jobs.
         resume: go on with a log that is there (or start one), in the next term.
+        mode: permissions of the file, as of chmod; None leaves them to the umask.
     Raises:
         LogExistsError: there is a log, and neither `overwrite` nor `resume`; nothing is touched.
         LogVersionError: there is something else, or a log of a newer Shunter.
@@ -65,6 +67,7 @@ async def open_log(
             durable=durable,
             index_jobs=index_jobs,
             resume=resume,
+            mode=mode,
         )
     log = LogWriter(
         url,

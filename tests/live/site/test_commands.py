@@ -10,10 +10,11 @@ import pytest
 from anyio import to_thread
 
 from shunter.app.live import Caller, Site, Submission
-from shunter.errors import NotFoundError, RefusedError, UsageError
+from shunter.errors import BackendError, NotFoundError, RefusedError, UsageError
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
-from shunter.events.facts.jobs import JobFailed, TimeLimitReached
+from shunter.events.facts.jobs import JobFailed, JobSubmitted, TimeLimitReached
 from shunter.events.kinds import Event
+from shunter.events.log import read_log
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import Dependency, DependsWhen, SuspendMode
 from tests.contracts.local_backends import empty
@@ -233,11 +234,75 @@ async def test_environment_reaches_the_job_and_no_log(tmp_path: Path) -> None:
     async with machine(tmp_path) as site:
         job_id = await site.submit(look, NOBODY)
         assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+        assert stat.S_IMODE((tmp_path / "log.db").stat().st_mode) == 0o600
         assert await outcome(site, job_id) == "finished"
         await to_thread.run_sync(wait_for, lambda: not kept.exists())
         output, size = await site.read_output(job_id, 1, "stdout.0", 8, 5)
         assert (output, size) == (b"horse", len(secret) + 1)
     assert secret.encode() not in bytes_of_log(tmp_path)
+
+
+async def test_log_holds_names_and_keyed_digests_of_what_a_job_was_given(tmp_path: Path) -> None:
+    """Method: the same values again in a later term, another one, and another cluster's key."""
+    given = [{"TOKEN": "horse", "B": ""}, {"B": "", "TOKEN": "horse"}, {"TOKEN": "cow"}]
+    for environment in given:
+        async with machine(tmp_path) as site:
+            await site.submit(program("pass", environment=environment), NOBODY)
+    other = tmp_path / "other"
+    other.mkdir()
+    async with machine(other) as site:
+        await site.submit(program("pass", environment=given[0]), NOBODY)
+    first, second, third = [dict(one.environment) for one in await submissions(tmp_path)]
+    [elsewhere] = [dict(one.environment) for one in await submissions(other)]
+    assert list(first) == ["B", "TOKEN"]
+    assert first == second
+    assert first["TOKEN"] != third["TOKEN"]
+    assert not set(first.values()) & set(elsewhere.values())
+    key = tmp_path / "attempts/environment.key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert key.read_bytes() not in bytes_of_log(tmp_path)
+
+
+async def submissions(root: Path) -> list[JobSubmitted]:
+    async with read_log(str(root / "log.db")) as reader:
+        return of([event async for event in reader.events()], JobSubmitted)
+
+
+async def test_damaged_key_of_digests_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "attempts").mkdir()
+    (tmp_path / "attempts/environment.key").write_text("no key")
+    with pytest.raises(BackendError, match=r"environment\.key is damaged: expected 64 hex"):
+        async with at_work(config(tmp_path)):
+            pass
+
+
+async def test_secret_in_a_command_stands_in_no_file_that_others_can_read(tmp_path: Path) -> None:
+    secret = "correct horse battery"
+    job = Submission(("sh", "-c", "exec sleep 60", "{secret:TOKEN}"), environment={"TOKEN": secret})
+    async with machine(tmp_path) as site:
+        await runs(site, job)
+        assert files_holding(tmp_path, secret.encode()) == ["environment.json"]
+
+
+def files_holding(root: Path, text: bytes) -> list[str]:
+    files = [path for path in sorted(root.rglob("*")) if path.is_file()]
+    return [path.name for path in files if text in path.read_bytes()]
+
+
+async def test_log_that_others_could_read_is_closed_unless_the_operator_opens_it(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "log.db"
+    async with machine(tmp_path, log={"mode": "0640"}):
+        assert modes_of(log) == {0o640}
+    async with machine(tmp_path):
+        assert modes_of(log) == {0o600}
+
+
+def modes_of(log: Path) -> set[int]:
+    """Return the modes of a log and of the files that SQLite keeps beside it."""
+    files = [log, *(log.with_name(log.name + side) for side in ("-wal", "-shm"))]
+    return {stat.S_IMODE(path.stat().st_mode) for path in files}
 
 
 def bytes_of_log(root: Path) -> bytes:

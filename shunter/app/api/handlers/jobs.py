@@ -172,6 +172,7 @@ def _job_document(served: Served, job_id: JobId, life: Life) -> dict[str, Any]:
         "exit_code": life.exit_code,
         "row": None if live is None else job_row(live, state, dated),
         "spec": submitted["spec"],
+        "environment": dict(life.submitted.environment),
         "submitted_at": dated(life.submitted.at_us),
         "started_at": None if life.started_us is None else dated(life.started_us),
         "ended_at": None if life.ended_us is None else dated(life.ended_us),

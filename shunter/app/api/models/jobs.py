@@ -126,6 +126,9 @@ class JobDocument(Document):
     exit_code: int | None
     row: JobRow | None = Field(description="as in the queue; null once it has ended")
     spec: dict[str, Any] = Field(description="what it asked for, as in JobSubmitted")
+    environment: dict[str, str] = Field(
+        description="the variables it was given: names, and keyed digests of values"
+    )
     submitted_at: Instant
     started_at: Instant | None
     ended_at: Instant | None

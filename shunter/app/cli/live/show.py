@@ -22,6 +22,9 @@ ENDED = (
     *(output.Column("ATTEMPTS", is_number=True), "CAUSE"),
 )
 
+NAMED_MOST = 8
+"""Variables that are shown by name; `--json` has them all."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
@@ -84,6 +87,7 @@ def _pairs(found: "Answer") -> list[tuple[str, str]]:
         ("asks for", _demand(spec)),
         ("command", " ".join(spec.get("command", ()))),
         ("directory", spec.get("directory", "")),
+        ("variables", _variables(found["environment"])),
         ("submitted", local_time(found["submitted_at"])),
         ("started", local_time(found["started_at"])),
     ]
@@ -109,6 +113,13 @@ def _demand(spec: dict[str, Any]) -> str:
     if spec.get("time_limit_us"):
         parts.append(f"for {duration(spec['time_limit_us'] / 1e6)} at most")
     return ", ".join(parts)
+
+
+def _variables(environment: dict[str, str]) -> str:
+    """Return the names of the first variables, and how many more there are."""
+    names = sorted(environment)
+    more = f" and {len(names) - NAMED_MOST} more" if len(names) > NAMED_MOST else ""
+    return ", ".join(names[:NAMED_MOST]) + more
 
 
 def _sample(sample: dict[str, Any]) -> str:

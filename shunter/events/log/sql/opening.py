@@ -1,5 +1,6 @@
 """How a log file comes to be written: found, made or replaced, locked, checked, its term taken."""
 
+import os
 import stat
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -26,7 +27,13 @@ from shunter.events.log.sql.tables import EVENT_FIELDS, HEAD, event_field_rows
 
 
 async def open_store(
-    path: Path, *, overwrite: bool, durable: bool, index_jobs: bool, resume: bool
+    path: Path,
+    *,
+    overwrite: bool,
+    durable: bool,
+    index_jobs: bool,
+    resume: bool,
+    mode: int | None = None,
 ) -> tuple[SqlStore, Head]:
     """Open a log file for writing; return its store and where it ends.
 
@@ -44,6 +51,8 @@ async def open_store(
         head = await _checked_head(path) if there and resume and not overwrite else None
         if head is None:
             _remove(path)
+        if mode is not None:
+            _permit(path, mode)
         with failures_named(path):
             connection = await owned.enter_async_context(connected(path, "rwc", durable=durable))
             async with connection.begin():
@@ -123,6 +132,28 @@ async def _take_term(connection: AsyncConnection, path: Path, head: Head) -> Hea
     await connection.execute(delete(EVENT_FIELDS))
     await connection.execute(insert(EVENT_FIELDS), event_field_rows())
     return Head(head.seq, head.chain, head.term + 1)
+
+
+def _permit(path: Path, mode: int) -> None:
+    """Say who may read a log, before anything is in it.
+
+    SQLite gives its side files the mode of the database.
+
+    Raises:
+        LogError: the file is not ours, or cannot be made.
+    """
+    try:
+        if not path.exists():
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode))
+        for name in (path.name, *(path.name + side for side in SIDE_FILES)):
+            file = path.with_name(name)
+            if file.exists() and stat.S_IMODE(file.stat().st_mode) != mode:
+                file.chmod(mode)
+    except OSError as error:
+        raise LogError(
+            f"the log {path} cannot be given the mode {mode:04o}: {error.strerror}; give it to the "
+            "user who runs the scheduler, or set log.mode to what it has"
+        ) from error
 
 
 def _remove(path: Path) -> None:
