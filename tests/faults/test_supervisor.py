@@ -6,14 +6,17 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from shunter.backends.node import attempts
+from shunter.backends.node.heartbeat import uptime_ns, write_beat
 from shunter.backends.node.verbs import command
 from tests.faults.supervised import Machine, is_alive, machine_at, wait_for
+from tests.live.ssh.farm import descendants
 
 pytestmark = pytest.mark.live
 
@@ -137,6 +140,37 @@ def test_job_lives_on_while_the_heart_beats(machine: Machine) -> None:
 
     wait_for(beats, "its end")
     assert machine.status()["code"] == 0
+
+
+def test_job_that_was_stopped_past_its_deadline_ends_when_it_wakes(machine: Machine) -> None:
+    """Goal: a machine that was paused runs nothing on that the scheduler has given up.
+
+    Method: stop supervisor and rank with a sign of life unseen, let the deadline pass, let another
+    one come that was sent before, and wake them: they end before a second deadline passes.
+    """
+    beat, deadline_s = str(machine.root / "heartbeat"), 2.0
+    write_beat(beat)
+    program = "print('up', flush=True)\nwhile True: print('.', flush=True)"
+    machine.starts(
+        machine.order(program, heartbeat={"path": beat, "deadline_s": deadline_s}),
+    )
+    machine.said("up")
+    supervisor = attempts.probe(str(machine.folder()))["started"]["pid"]
+    stopped = [*descendants(supervisor), supervisor]
+    sent_ns = uptime_ns()
+    write_beat(beat)
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: uptime_ns() - sent_ns > (deadline_s + 0.5) * 1e9, "the deadline")
+    write_beat(beat, sent_ns)
+    before, woken_ns = (machine.folder() / "stdout.0").stat().st_size, time.monotonic_ns()
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
+    status = machine.status()
+    done = (machine.folder() / "stdout.0").stat().st_size - before
+    print(f"ended {(status['ended_ns'] - woken_ns) / 1e6:.0f} ms after waking, {done} bytes said")
+    assert status["why"] == "heartbeat"
+    assert status["ended_ns"] - woken_ns < deadline_s * 1e9
 
 
 def test_fenced_attempt_never_starts_and_the_next_one_does(machine: Machine) -> None:

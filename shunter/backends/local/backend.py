@@ -9,7 +9,6 @@ import errno
 import json
 import os
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -31,6 +30,7 @@ from shunter.backends.local.samples import Samples
 from shunter.backends.local.settings import LocalSettings
 from shunter.backends.node import attempts
 from shunter.backends.node.crashes import crash_point
+from shunter.backends.node.heartbeat import write_beat
 from shunter.backends.node.output import piece_of
 from shunter.backends.node.records import folder_of, get
 from shunter.backends.node.verbs import command
@@ -289,13 +289,11 @@ class LocalBackend:
     async def _keep_beating(self) -> None:
         while True:
             await anyio.sleep(self._settings.beat_s)
-            with suppress(OSError):  # a full disk: opening the file has moved its time already
+            with suppress(OSError):  # a full disk, on which not even a time can be changed
                 await to_thread.run_sync(self._beat)
 
     def _beat(self) -> None:
-        """Move the heartbeat: supervisors look whether it moves, never at what it says."""
-        beat = f"{time.monotonic_ns()}\n".encode()
-        attempts.write_beat(f"{self._settings.root}/heartbeat", beat)
+        write_beat(f"{self._settings.root}/heartbeat")
 
     def _cpu_tenants(self) -> Counter[int]:
         known = [watch.started for watch in self._watches.values() if watch.started is not None]

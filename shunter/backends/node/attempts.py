@@ -121,15 +121,6 @@ def open_notices(root: str) -> int:
     return fifo(f"{root}/notices")
 
 
-def write_beat(path: str, beat: bytes) -> None:
-    """Move a heartbeat; not synced, since it means nothing after a crash."""
-    try:
-        with open(path, "wb") as file:
-            file.write(beat)
-    except OSError:  # a full disk, which has room for the time of a change
-        os.utime(path)
-
-
 def sweep(folder: str) -> int:
     """Kill what an attempt left without its supervisor; return how much there was.
 

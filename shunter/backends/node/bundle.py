@@ -19,6 +19,7 @@ MODULES = (
     "usage",
     "ranks",
     "attempts",
+    "heartbeat",
     "sampling",
     "supervision",
     "supervisor",

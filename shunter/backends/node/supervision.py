@@ -4,7 +4,7 @@ Only the standard library of Python 3.8 or later, as in supervisor.py, which say
 """
 
 # Importing pathlib would cost more than all the rest of the start, so paths are strings here.
-# ruff: noqa: PTH110, PTH116, PTH123
+# ruff: noqa: PTH110, PTH123
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import Any
 
 from shunter.backends.node.cgroups import close_group, kills, members
 from shunter.backends.node.crashes import crash_point
+from shunter.backends.node.heartbeat import Heartbeat
 from shunter.backends.node.output import bound
 from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code
 from shunter.backends.node.records import catches, fifo, get, kill, processes, put, tell
@@ -38,7 +39,8 @@ class Supervision:
         self.stages: list[tuple[str, float]] = []
         self.stage, self.asked, self.due_s = "", "", 0.0
         self.why, self.failed, self.saved = "", 0, False
-        self.beat: tuple[float, int] = (time.monotonic(), 0)
+        limits = order.get("heartbeat")
+        self.heartbeat = Heartbeat(limits["path"], limits["deadline_s"]) if limits else None
         self.wake, wake_writer = os.pipe()
         for end in (self.wake, wake_writer):
             os.set_blocking(end, False)
@@ -53,19 +55,20 @@ class Supervision:
 
     def run(self) -> None:
         """Watch over the ranks until no process is left, and say how they ended."""
+        self._check_heartbeat()  # this may have been stopped since the start was ordered
         while self.living:
             ready, _, _ = select.select([self.wake, *self.inputs], [], [], self._patience_s())
             if self.wake in ready:
                 os.read(self.wake, 512)
             self._reap()
+            if time.monotonic() - self.looked_s >= self._look_s():
+                self._look()  # first: who slept past its deadline obeys nobody any more
             if self.inputs[0] in ready:
                 for order in _lines(self.inputs[0]):
                     self._obey(order)
             if self.inputs[1] in ready:
                 for said in _lines(self.inputs[1]):
                     self._hear(said)
-            if time.monotonic() - self.looked_s >= self._look_s():
-                self._look()
             if self.stages and time.monotonic() >= self.due_s:
                 self._escalate()
         crash_point("attempt over")
@@ -215,18 +218,10 @@ class Supervision:
                 self._escalate()  # its deadline would bring nothing: it has gone on training
 
     def _check_heartbeat(self) -> None:
-        """Kill the job when the daemon has not moved its heartbeat file for too long."""
-        limits = self.order.get("heartbeat")
-        if limits is None or self.why == "heartbeat":
+        """Kill the job when there was no sign of the daemon for too long."""
+        if self.heartbeat is None or self.why == "heartbeat" or not self.living:
             return
-        now_s = time.monotonic()
-        try:
-            touched = os.stat(limits["path"]).st_mtime_ns
-        except OSError:
-            touched = self.beat[1]
-        if touched != self.beat[1]:
-            self.beat = (now_s, touched)
-        elif now_s - self.beat[0] > limits["deadline_s"]:
+        if self.heartbeat.is_over():
             self.terminate("heartbeat", None)
 
     def _bury(self) -> int:

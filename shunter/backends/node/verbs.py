@@ -35,11 +35,11 @@ from shunter.backends.node.attempts import (
     raise_term,
     send,
     sweep,
-    write_beat,
 )
 from shunter.backends.node.far.carrying import manifest, receive
 from shunter.backends.node.far.session import serve
 from shunter.backends.node.far.survey import survey
+from shunter.backends.node.heartbeat import write_beat
 from shunter.backends.node.records import boot_id, folder_of, get
 from shunter.backends.node.supervisor import start
 
@@ -107,7 +107,7 @@ def _sweep(root: str, job: str, attempt: str) -> dict[str, Any]:
 
 
 def _beat(root: str) -> dict[str, Any]:
-    write_beat(f"{root}/heartbeat", f"{time.monotonic_ns()}\n".encode())
+    write_beat(f"{root}/heartbeat")
     return {"beaten": True}
 
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from shunter.backends.node.crashes import crash_point
+from shunter.backends.node.heartbeat import uptime_ns
+from shunter.backends.ssh.clocks import FarClock
 from shunter.backends.ssh.connecting import UnreachedError
 from shunter.backends.ssh.settings import SshHost
 from shunter.errors import BackendError
@@ -34,14 +36,14 @@ class Conversation:
 
     def __init__(self, host: SshHost, process: "SSHClientProcess[bytes]") -> None:
         self.greeting: Record = {}
-        self.ahead_ns = 0
+        self.clock = FarClock()
+        self.uptime = FarClock()
         self.went_silent = False
         self._host = host
         self._process = process
         self._asked: dict[int, tuple[anyio.Event, list[Record]]] = {}
         self._number = 0
         self._left = b""
-        self._swiftest_ns = 1 << 62
         self._ended = ""
 
     @property
@@ -55,7 +57,7 @@ class Conversation:
         Raises:
             UnreachedError: there is none.
         """
-        mark, asked_ns = f"\n{nonce} ".encode(), time.monotonic_ns()
+        mark, asked = f"\n{nonce} ".encode(), _clocks()
         while mark not in self._left or b"\n" not in self._left.partition(mark)[2]:
             read = await self._process.stdout.read(READ_BYTES)
             if not read or len(self._left) > NOISE_BYTES_MAX:
@@ -63,7 +65,7 @@ class Conversation:
             self._left += read
         line, _, self._left = self._left.partition(mark)[2].partition(b"\n")
         self.greeting = json.loads(line)
-        self._set_clock(self.greeting["now_ns"], asked_ns)
+        self._set_clocks(self.greeting, asked)
 
     async def ask(self, do: str, limit_s: float, **fields: Any) -> Record:
         """Ask; return the answer.
@@ -77,7 +79,7 @@ class Conversation:
         self._number += 1
         number, came, found = self._number, anyio.Event(), list[Record]()
         self._asked[number] = (came, found)
-        asked_ns = time.monotonic_ns()
+        asked = _clocks()
         try:
             with anyio.fail_after(limit_s):
                 line = json.dumps({"id": number, "do": do, **fields})
@@ -96,7 +98,7 @@ class Conversation:
             del self._asked[number]
         if not found:
             raise UnreachedError(self._ended)
-        self._set_clock(found[0]["now_ns"], asked_ns)
+        self._set_clocks(found[0], asked)
         if "error" in found[0]:
             raise BackendError(f"host {self._host.name}: {found[0]['error']}", retryable=True)
         return found[0]
@@ -125,7 +127,11 @@ class Conversation:
 
     def local_ns(self, far_ns: int) -> int:
         """Return a reading of the host's monotonic clock as one of ours."""
-        return far_ns - self.ahead_ns
+        return self.clock.ours(far_ns)
+
+    def far_uptime_ns(self) -> int:
+        """Return for how long the host has been up by now, its sleep included."""
+        return self.uptime.theirs(uptime_ns())
 
     def _end(self, cause: str) -> None:
         """Give no more answers; who waits for one is told."""
@@ -142,12 +148,11 @@ class Conversation:
         elif "changed" in line:
             tell(line["changed"])
 
-    def _set_clock(self, far_ns: int, asked_ns: int) -> None:
-        """Note how far the host's clock is ahead; the swiftest answer knows best."""
-        now_ns = time.monotonic_ns()
-        if now_ns - asked_ns < self._swiftest_ns:
-            self._swiftest_ns = now_ns - asked_ns
-            self.ahead_ns = far_ns - (asked_ns + now_ns) // 2
+    def _set_clocks(self, told: Record, asked: tuple[int, int]) -> None:
+        """Note what an answer tells of the host's clocks."""
+        came = _clocks()
+        self.clock.note(asked[0], told["now_ns"], came[0])
+        self.uptime.note(asked[1], told["up_ns"], came[1])
 
     async def _silence(self) -> str:
         """Return why a host says nothing more, in its own words where it left any."""
@@ -159,6 +164,10 @@ class Conversation:
         if not words:
             return f"the connection to host {host.name} was lost"
         return f"host {host.name}: {host.python} ended: {json.dumps(words)}"
+
+
+def _clocks() -> tuple[int, int]:
+    return time.monotonic_ns(), uptime_ns()
 
 
 async def asked_aside(

@@ -1,8 +1,9 @@
 """One host: reached again whenever it is lost, and looked at, with a heartbeat, while it is there.
 
 A host that does not answer is unreachable, and what runs on it is unknown. Its supervisors end
-their jobs when no heartbeat came for `heartbeat_deadline_s`; a margin after the last one that can
-have arrived, the host counts as lost, and only then may its jobs run elsewhere.
+their jobs when no heartbeat came for `heartbeat_deadline_s`; that and a margin after the last one was
+sent, the host counts as lost, and only then may its jobs run elsewhere. A heartbeat tells when it
+was sent, so that it is of no use to anybody if it comes too late.
 """
 
 import socket
@@ -147,7 +148,7 @@ class Link:
             raise UnreachedError(self.cause)
         limit_s = self._settings.launch_s
         self._alive_s = max(self._alive_s, time.monotonic() + limit_s)
-        before_ns = time.monotonic_ns() + talk.ahead_ns + int(limit_s * 1e9)
+        before_ns = talk.far_uptime_ns() + int(limit_s * 1e9)
         return await self.ask("start", limit_s, order=order, before_ns=before_ns)
 
     def watch(self, job: str, attempt: int) -> None:
@@ -266,15 +267,23 @@ class Link:
         self._scope.cancel()
 
     async def _claim(self, talk: Conversation) -> None:
-        settings, began_s = self._settings, time.monotonic()
+        settings, before_s = self._settings, self._alive_s
         mine = {"cluster": settings.cluster_id, "term": settings.term, "holder": settings.holder}
-        answer = await talk.ask("claim", settings.call_s, **mine)
+        self._count_from(time.monotonic())
+        asked_ns = talk.far_uptime_ns()
+        try:
+            answer = await talk.ask("claim", settings.call_s, asked_ns=asked_ns, **mine)
+        except UnreachedError:
+            raise
+        except BackendError:
+            self._alive_s = before_s
+            raise
         if "refused" in answer:
+            self._alive_s = before_s
             cause = f"host {self.name} is another scheduler's: {answer['cause']}"
             if answer["refused"] == "replaced":
                 self._listener.was_replaced(cause)
             raise TakenError(cause)
-        self._alive_s = max(self._alive_s, began_s)
         self.root, self.boot = answer["root"], talk.greeting["boot"]
         self.taken = None
 
@@ -290,15 +299,22 @@ class Link:
         """Beat and look, now and each period."""
         while True:
             self._look_now = anyio.Event()
-            began_s = time.monotonic()
+            self._count_from(time.monotonic())
+            asked_ns = talk.far_uptime_ns()
             asked = {"watched": sorted(self._watched), "anew": sorted(self._anew)}
-            answer = await talk.ask("look", self._settings.call_s, **asked)
+            answer = await talk.ask("look", self._settings.call_s, asked_ns=asked_ns, **asked)
             self._anew.difference_update(asked["anew"])
-            self._alive_s = max(self._alive_s, began_s)
             self._listener.changed(self, self.localised(answer["changed"]))
             self._listener.looked(self, answer["samples"], answer["gpus"])
             with anyio.move_on_after(self._settings.patrol_s):
                 await self._look_now.wait()
+
+    def _count_from(self, asked_s: float) -> None:
+        """Note that a sign of life was sent: supervisors count from then, whether or not we hear.
+
+        It carries the instant of the question, so that one which comes late counts from then too.
+        """
+        self._alive_s = max(self._alive_s, asked_s)
 
     async def _mourn(self) -> None:
         """Tell, in time, that the host does not answer, and that it is lost."""
@@ -310,9 +326,13 @@ class Link:
             if self._back.is_set():
                 continue
             self._listener.became_unreachable(self)
-            dead_s = self._alive_s + settings.heartbeat_deadline_s + settings.margin_s
-            with anyio.move_on_after(max(0.0, dead_s - time.monotonic())):
-                await self._back.wait()
+            patience_s = settings.heartbeat_deadline_s + settings.margin_s
+            # A try to reach it that got no answer may have been a sign of life all the same.
+            while (left_s := self._alive_s + patience_s - time.monotonic()) > 0:
+                with anyio.move_on_after(left_s):
+                    await self._back.wait()
+                if self._back.is_set():
+                    break
             if self._back.is_set():
                 continue
             self.is_lost = True

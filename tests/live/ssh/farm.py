@@ -210,3 +210,11 @@ def name_of(pid: int) -> str:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
         return ""
+
+
+def parent_of(pid: int) -> int:
+    """Return the parent of a process; of one that is gone, 0."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from tests.live.ssh.farm import LACKING, PATIENCE_S, Farm, FarmHost, descendants
+from tests.live.ssh.farm import LACKING, PATIENCE_S, Farm, FarmHost, descendants, name_of, parent_of
 
 PROGRAMS = ("ip", "iptables", "unshare")
 
@@ -50,6 +50,18 @@ class Namespaces(Farm):
         """Let a host hear again."""
         inside = ("ip", "netns", "exec", self._space(name))
         run(*inside, "iptables", "-D", "INPUT", "-i", "eth0", "-j", "DROP")
+
+    def freeze(self, name: str) -> None:
+        """Stop all processes of a host, as a hypervisor would; its kernel still takes packets."""
+        self._signal(name, signal.SIGSTOP)
+
+    def thaw(self, name: str) -> None:
+        """Let the processes of a host go on."""
+        self._signal(name, signal.SIGCONT)
+
+    def thaw_sessions(self, name: str) -> None:
+        """Let only those processes of a host go on that serve connections, and no job."""
+        self._signal(name, signal.SIGCONT, "sshd")
 
     def power_off(self, name: str) -> None:
         """Kill the first process of a host, and with it all others; nothing answers any more."""
@@ -103,6 +115,15 @@ class Namespaces(Farm):
         apart = ["unshare", "--uts", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"]
         program = f"hostname {host.name}; {sshd} & wait; wait"
         return ["ip", "netns", "exec", self._space(host.name), *apart, "bash", "-c", program]
+
+    def _signal(self, name: str, number: int, of: str = "") -> None:
+        """Send a signal to all processes of a host, or to those of a name and their children."""
+        process = self.hosts[name].process
+        assert process is not None, f"{name} does not run"
+        for pid in descendants(process.pid):
+            if name_of(pid).startswith(of) or name_of(parent_of(pid)).startswith(of):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
 
     def _space(self, name: str) -> str:
         return f"sh{self.tag}-{name}"

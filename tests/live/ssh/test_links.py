@@ -9,6 +9,8 @@ from collections.abc import Callable
 import anyio
 import pytest
 
+from shunter.backends.node import attempts
+from shunter.backends.node.records import folder_of
 from shunter.core.effects import Suspend, Terminate
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
@@ -166,6 +168,42 @@ async def test_scheduler_that_starts_while_a_host_is_silent_takes_its_jobs_for_r
             assert kinds(told) == [NodeUnreachable, NodeLost, AttemptLost]
             await order(backend, bench.launching("n1", attempt=2, work_s=0.2))
             await seen_until(backend, AttemptExited)
+    bench.assert_nothing_twice()
+
+
+async def test_host_that_was_stopped_ends_its_jobs_when_it_wakes(network: Network) -> None:
+    """Goal: a host that sleeps through the deadline runs nothing on, though nobody reaches it.
+
+    Method: stop all of it; looks that were sent meanwhile lie in its buffers, and are the first
+    that it hears when it wakes, cut off from the scheduler, which has given it up.
+    """
+    bench, farm = network
+    async with bench.opened(heartbeat_deadline_s=3.0) as backend:
+        await order(backend, bench.launching("n0"))
+        await seen_until(backend, AttemptStarted)
+        wait_for(bench.runs, "the first run")
+        farm.freeze("n0")
+        await rest(backend, 0.8)
+        farm.drop("n0")
+        told = await seen_until(backend, AttemptLost)
+        assert kinds(told) == [NodeUnreachable, NodeLost, AttemptLost]
+        root = bench.farm["n0"].root / "clusters/lab"
+        beat, folder = root / "heartbeat", folder_of(str(root), "j0", 1)
+        before = beat.stat().st_mtime_ns
+        farm.thaw_sessions("n0")
+        wait_for(lambda: beat.stat().st_mtime_ns != before, "a sign of life that came late")
+        woken_ns = time.monotonic_ns()
+        farm.thaw("n0")
+        status = await anyio.to_thread.run_sync(
+            wait_for, lambda: attempts.probe(folder)["status"], "its end"
+        )
+        print(f"ended {(status['ended_ns'] - woken_ns) / 1e6:.0f} ms after waking")
+        assert status["why"] == "heartbeat"
+        assert status["ended_ns"] - woken_ns < 3e9
+        farm.undrop("n0")
+        await seen_until(backend, NodeReachable)
+        await order(backend, bench.launching("n0", attempt=2, work_s=0.2))
+        await seen_until(backend, AttemptExited)
     bench.assert_nothing_twice()
 
 

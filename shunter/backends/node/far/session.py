@@ -12,7 +12,7 @@ supervisor.py says. Only the standard library of Python 3.8 or later.
 """
 
 # Paths are strings, as in supervisor.py.
-# ruff: noqa: PTH100, PTH103, PTH111, PTH112, PTH116, PTH123, PTH208
+# ruff: noqa: PTH100, PTH103, PTH111, PTH112, PTH123, PTH208
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from shunter.backends.node.attempts import (
     running,
     send,
     sweep,
-    write_beat,
 )
 from shunter.backends.node.far.readings import Readings
+from shunter.backends.node.heartbeat import silence_s, uptime_ns, write_beat
 from shunter.backends.node.records import boot_id, folder_of, get, hold, put
 from shunter.backends.node.supervisor import start
 
@@ -83,6 +83,7 @@ class Session:
                 "base": self.base,
                 "boot": boot_id(),
                 "now_ns": time.monotonic_ns(),
+                "up_ns": uptime_ns(),
                 "wall_s": time.time(),
                 "python": list(sys.version_info[:3]),
                 "uid": os.geteuid(),
@@ -113,7 +114,8 @@ class Session:
             found = _ANSWERS[question["do"]](self, question)
         except (OSError, KeyError, ValueError) as error:
             found = {"error": f"{type(error).__name__}: {error}"}
-        self._say({"id": question.get("id"), "now_ns": time.monotonic_ns(), **found})
+        clocks = {"now_ns": time.monotonic_ns(), "up_ns": uptime_ns()}
+        self._say({"id": question.get("id"), **clocks, **found})
 
     def _say(self, line: dict[str, Any]) -> None:
         left = json.dumps(line).encode() + b"\n"
@@ -137,16 +139,16 @@ class Session:
             os.close(held)
         self.root = f"{self.base}/clusters/{question['cluster']}"
         self.term = raise_term(self.root, question["term"])
-        self._beat()
         session = hold(f"{self.root}/session.lock", fcntl.LOCK_SH | fcntl.LOCK_NB)
         self.session = -1 if session is None else session
         self.notices = open_notices(self.root)
         put(f"{self.root}/listener", {"nonce": self.nonce})
+        self._beat(question)  # last: who is told of an error knows that there was no sign
         return {"root": self.root, "term": self.term}
 
     def look(self, question: dict[str, Any]) -> dict[str, Any]:
         """Beat; return what has changed of attempts since it was told, or is asked anew."""
-        self._beat()
+        self._beat(question)
         for job, attempt in question["anew"]:
             self.told.pop((job, attempt), None)
         watched = [(job, attempt) for job, attempt in question["watched"]]
@@ -159,7 +161,7 @@ class Session:
     def start(self, question: dict[str, Any]) -> dict[str, Any]:
         """Start an attempt, unless the question has been under way for too long."""
         order = question["order"]
-        if time.monotonic_ns() > question["before_ns"]:
+        if uptime_ns() > question["before_ns"]:
             return {"answer": "late", "cause": "the order came too late"}
         order = _at_home(order)
         _open_folder(order["checkpoints"], order["user"])
@@ -260,8 +262,9 @@ class Session:
         if changed:
             self._say({"changed": changed, "now_ns": time.monotonic_ns()})
 
-    def _beat(self) -> None:
-        write_beat(f"{self.root}/heartbeat", f"{time.monotonic_ns()}\n".encode())
+    def _beat(self, question: dict[str, Any]) -> None:
+        """Show a sign of the instant at which it was asked for, however late it comes."""
+        write_beat(f"{self.root}/heartbeat", question["asked_ns"])
 
     def _let_go(self) -> None:
         """Close, in a supervisor, what would seem to be held or read there for ever."""
@@ -284,9 +287,8 @@ def _refused(base: str, owner: dict[str, Any], claim: dict[str, Any]) -> dict[st
     root = f"{base}/clusters/{owner.get('cluster')}"
     if not inventory(root) and _is_left(root):
         return None  # it died before it committed anything: nobody will ever bear its name again
-    try:
-        silent_s = time.time() - os.stat(f"{root}/heartbeat").st_mtime
-    except OSError:
+    silent_s = silence_s(f"{root}/heartbeat")
+    if silent_s is None:
         return None
     if silent_s <= OWNED_S or any(is_held(f"{each['folder']}/lock") for each in inventory(root)):
         return {"refused": "taken", "cause": f"the cluster {owner.get('cluster')} rules here"}
