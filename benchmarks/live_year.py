@@ -24,7 +24,7 @@ import anyio
 from shunter.app.config.loading import make_config
 from shunter.app.config.resolved import decider_of
 from shunter.app.live.history import read_history
-from shunter.app.live.keeping import SPAN_EVENTS, Keeper
+from shunter.app.live.upkeep.keeping import SPAN_EVENTS, Keeper
 from shunter.core.effects import Launch, Resume
 from shunter.core.intake.inputs import Input, SubmitJob
 from shunter.core.scheduler import Scheduler

@@ -198,6 +198,7 @@ class World:
     backend_rounds: bool = False
     all_reasons: bool = False
     until_us: int | None = None
+    is_live: bool = False
 
     def backend(self) -> SimulatedBackend:
         """Return the world behind the port."""
@@ -216,6 +217,7 @@ class World:
             backend_rounds=self.backend_rounds,
             all_reasons=self.all_reasons,
             guards=self.guards,
+            is_live=self.is_live,
         )
 
     def scheduler(

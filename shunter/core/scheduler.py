@@ -14,13 +14,14 @@ from shunter.core.fold import RULES
 from shunter.core.intake.admission import Admission
 from shunter.core.intake.handlers import HANDLERS
 from shunter.core.intake.inputs import Input
+from shunter.core.planning.careful import Careful
 from shunter.core.planning.planner import Planner, RoundRules
 from shunter.core.ports import Observer, Observers, Policy
 from shunter.core.retries import BACKING_OFF, Returns
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.core.view import View
 from shunter.errors import IllegalEventError
-from shunter.events.facts.decisions import AllocationChanged, PlanRejected, Trigger
+from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned, Trigger
 from shunter.events.facts.jobs import JobReleased, JobSubmitted, TimeLimitReached
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
@@ -44,16 +45,19 @@ class Scheduler:
         self.view = View(
             self.state, rules.guards, oracle=policy.oracle, all_reasons=rules.all_reasons
         )
+        self.careful = Careful(policy) if rules.is_live else None
+        self._asked: Policy[Any] = self.careful or policy
         self.view.open()
         self.view.now_us = self.state.now_us
-        self.memory = policy.start(self.view)
+        self.memory = self._asked.start(self.view)
         self.view.close()
-        self.planner = Planner(policy, self.memory, self.state, self.view, rules)
+        self.planner = Planner(self._asked, self.memory, self.state, self.view, rules)
         self.admission = Admission(self.state.cluster)
         self.world_ended = False
         self.round_ended = False
         self.dirty = True
-        self._observers = merged([policy_observers(policy, self.memory), *listeners])
+        self._listeners = tuple(listeners)
+        self._observers = self._merged_observers()
         self._events: list[Event] = []
         self._effects: list[Effect] = []
         self._limits: list[tuple[int, int, JobId, int]] = []
@@ -93,8 +97,8 @@ class Scheduler:
         rules, timed_us = self.rules, self._next_timer()
         if rules.backend_rounds:
             return timed_us
-        wake_us = self.policy.wake_at(self.memory)
-        if self.dirty and not self.policy.settled(self.memory):
+        wake_us = self._asked.wake_at(self.memory)
+        if self.dirty and not self._asked.settled(self.memory):
             wake_us = now_us + 1 if wake_us is None else min(wake_us, now_us + 1)
         if wake_us is not None:
             wake_us = rules.grid_at(max(wake_us, now_us + 1))
@@ -128,9 +132,9 @@ class Scheduler:
             return ended
         if self.rules.round_us and not self._is_on_grid(now_us):
             return False
-        if self.dirty and not self.policy.settled(self.memory):
+        if self.dirty and not self._asked.settled(self.memory):
             return True
-        wake_us = self.policy.wake_at(self.memory)
+        wake_us = self._asked.wake_at(self.memory)
         return wake_us is not None and wake_us <= now_us
 
     def _is_on_grid(self, now_us: int) -> bool:
@@ -140,6 +144,8 @@ class Scheduler:
 
     def _plan(self, now_us: int) -> None:
         trigger = (_ROUND if self.rules.round_us else _EVENT) if self.dirty else _WAKE
+        if self.careful is not None and self.careful.is_lost:
+            self._begin_anew(now_us)
         targets = self.planner.targets(now_us)
         if targets is not None:
             self.emit(targets)
@@ -149,8 +155,17 @@ class Scheduler:
                 self.carry_out(event)
             else:
                 self.emit(event)
-                if isinstance(event, PlanRejected) and self.rules.round_us:
+                if self.rules.round_us and leaves_work(event):
                     self.dirty = True  # without rounds, the next event is soon enough
+
+    def _begin_anew(self, now_us: int) -> None:
+        """Give a policy that lost its memory a new one, as if it had just begun."""
+        self.view.now_us = now_us
+        self.memory = self.planner.memory = self._asked.start(self.view)
+        self._observers = self._merged_observers()
+
+    def _merged_observers(self) -> dict[type[Event], tuple[Observer, ...]]:
+        return merged([policy_observers(self._asked, self.memory), *self._listeners])
 
     def carry_out(self, event: AllocationChanged) -> None:
         """Make a decision about a job's GPUs, with the order that follows from it."""
@@ -213,6 +228,13 @@ class Scheduler:
                 assert job.spec.time_limit_us is not None, "only jobs with a limit are timed"
                 self.emit(TimeLimitReached(now_us, job_id, job.spec.time_limit_us))
                 self.terminate(job)
+
+
+def leaves_work(event: Event) -> bool:
+    """Say whether a fact of a round makes the next one due, whatever happens."""
+    return isinstance(event, PlanRejected) or (
+        isinstance(event, RoundPlanned) and bool(event.fault)
+    )
 
 
 def policy_observers(policy: Policy[Any], memory: Any) -> Observers:

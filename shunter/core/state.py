@@ -164,6 +164,7 @@ class State:
     the last end was about, `unblocked` are the jobs that waited for that end, `stranded` those that
     wanted another one. `keys` are the newest keys of submissions, with their jobs.
     `targets_status` says why target shares could not be computed last; empty: they were.
+    `policy_fault` says how the policy failed in the last round; empty: it did not.
     """
 
     seq: int = 0
@@ -188,6 +189,7 @@ class State:
     surplus_since_us: int = 0
     keys: dict[str, JobId] = field(default_factory=dict)
     targets_status: str = ""
+    policy_fault: str = ""
     demands: dict[Demand, Demand] = field(default_factory=dict, metadata=DERIVED)
     demands_by_key: dict[tuple[Any, ...], Demand] = field(default_factory=dict, metadata=DERIVED)
     last_spec: JobSpec | None = field(default=None, compare=False, metadata=DERIVED)

@@ -99,6 +99,11 @@ class _Cluster(Collector):
                 reasons[wait.reason.value] += 1
                 if job.waiting_since_us is not None:
                     oldest_us = min(oldest_us, job.waiting_since_us)
+        yield GaugeMetricFamily(
+            "shunter_policy_failing",
+            "Whether the policy itself failed in the last round, so that nothing was decided.",
+            value=int(bool(state.policy_fault)),
+        )
         yield _labelled("shunter_jobs", "Jobs that have not ended.", "state", states)
         yield _labelled("shunter_jobs_waiting", "Why jobs wait.", "reason", reasons)
         yield GaugeMetricFamily(

@@ -91,6 +91,7 @@ def decider_of(loaded: LoadedConfig, *, instant: bool) -> Decider:
         backend_rounds=config.simulation.lease.round_ends == "last_gang",
         all_reasons=config.log.reasons == "all",
         guards=section.guards.guards(),
+        is_live=config.backend.is_live,
     )
     return Decider(policy, rules)
 
@@ -114,6 +115,7 @@ def recorded_decider(record: str) -> Decider:
             backend_rounds=document["simulation"]["lease"]["round_ends"] == "last_gang",
             all_reasons=document["reasons"] == "all",
             guards=section.guards.guards(),
+            is_live="backend" in document,
         )
     except (ValueError, LookupError, TypeError) as error:
         raise ConfigError(f"the config recorded in the log cannot be read: {error}") from error

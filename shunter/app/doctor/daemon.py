@@ -19,7 +19,7 @@ def sockets(looked: Looked) -> Iterator[Finding]:
         addresses = looked.loaded.config.server.addresses
     for address in addresses:
         if isinstance(address, UnixAddress):
-            yield _socket(address)
+            yield from _socket(address)
 
 
 def tokens(looked: Looked) -> Iterator[Finding]:
@@ -35,19 +35,30 @@ def tokens(looked: Looked) -> Iterator[Finding]:
         yield Finding("tokens", "good", f"{path}, for {', '.join(found.users)}")
 
 
-def _socket(address: UnixAddress) -> Finding:
+def _socket(address: UnixAddress) -> Iterator[Finding]:
     from shunter.client import Client
 
     path = Path(address.path)
     if not path.exists():
-        return Finding("socket", "good", f"{address} is free")
+        yield Finding("socket", "good", f"{address} is free")
+        return
     try:
         with Client(str(address)) as client:
             found = client.daemon()
     except UnreachableError:
         what = f"{address} is left from a daemon that is gone"
-        return Finding("socket", "good", f"{what}; the next one takes its place")
+        yield Finding("socket", "good", f"{what}; the next one takes its place")
+        return
     except ShunterError as error:
-        return Finding("socket", "bad", str(error), "ask its owner, or take another server.listen")
+        yield Finding("socket", "bad", str(error), "ask its owner, or take another server.listen")
+        return
     what = f"a daemon answers on {address}: term {found['term']}, policy {found['policy']}"
-    return Finding("daemon", "good", f"{what}, serving {found['serves']}")
+    yield Finding("daemon", "good", f"{what}, serving {found['serves']}")
+    if found["policy_fault"]:
+        yield Finding(
+            "policy",
+            "bad",
+            f"{found['policy']} failed in the last round: {found['policy_fault']}",
+            "jobs run on, and none starts; the daemon's journal has the whole of it; cancel the "
+            "job it names, or take another policy.name and restart the daemon",
+        )

@@ -12,8 +12,8 @@ import anyio
 
 from shunter.app.live.backends import LiveBackend
 from shunter.app.live.feed import Feed
-from shunter.app.live.keeping import Keeper
 from shunter.app.live.requests import Receipt
+from shunter.app.live.upkeep.keeping import Keeper
 from shunter.backends.node.crashes import crash_point, is_armed
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Command, Input

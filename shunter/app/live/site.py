@@ -14,11 +14,12 @@ from shunter.app.live.commands import Commands
 from shunter.app.live.desk import Desk, Stopped
 from shunter.app.live.digests import Digests
 from shunter.app.live.feed import Feed
-from shunter.app.live.forgetting import forget_environments
 from shunter.app.live.history import Identity
-from shunter.app.live.keeping import Keeper
 from shunter.app.live.requests import Caller, Receipt, Submission
 from shunter.app.live.unwrapping import the_one
+from shunter.app.live.upkeep.faults import Tell, tell_faults
+from shunter.app.live.upkeep.forgetting import forget_environments
+from shunter.app.live.upkeep.keeping import Keeper
 from shunter.app.runs.recorder import snapshot_of
 from shunter.backends.node.crashes import crash_point
 from shunter.core.intake.inputs import Command
@@ -218,9 +219,11 @@ class Site:
         stream, rank = name.split(".")
         return await self._backend.read_output(job_id, attempt, int(rank), stream, offset, size_max)
 
-    async def run(self) -> None:
+    async def run(self, tell: Tell = lambda what: None) -> None:
         """Run the round loop until it is asked to stop.
 
+        Args:
+            tell: told of faults that end nothing, such as those of a policy.
         Raises:
             LogError: the log cannot be written; nothing was done that is not in it.
             BackendError: the backend failed for good.
@@ -231,6 +234,7 @@ class Site:
                 tasks.start_soon(self._keeper.run)
                 tasks.start_soon(watch_clock, self._backend)
                 tasks.start_soon(forget_environments, self._feed, self._backend)
+                tasks.start_soon(tell_faults, self._feed, self._core, tell)
                 await self._loop()
                 tasks.cancel_scope.cancel()
             await self._say_goodbye()

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from shunter.core.intake.admission import Admission
+from shunter.core.planning.careful import TARGET, Careful
 from shunter.core.planning.planner import Planner, RoundRules
 from shunter.core.ports import Policy
 from shunter.core.scheduler import merged, policy_observers
@@ -30,10 +31,28 @@ class Term:
         self.view = View(state, rules.guards, oracle=policy.oracle, all_reasons=rules.all_reasons)
         self.view.open()
         self.view.now_us = state.now_us
-        self.memory = policy.start(self.view)
-        self.planner = Planner(policy, self.memory, state, self.view, rules)
+        self.careful = Careful(policy) if rules.is_live else None
+        self.asked: Policy[Any] = self.careful or policy
+        self.memory = self.asked.start(self.view)
+        self.planner = Planner(self.asked, self.memory, state, self.view, rules)
         self.admission = Admission(state.cluster)
-        self.observers = merged([policy_observers(policy, self.memory)])
+        self.observers = merged([policy_observers(self.asked, self.memory)])
+
+    def mend(self, at_us: int, fault: str = "") -> None:
+        """Do before a round what the scheduler did: begin anew if memory was lost.
+
+        Args:
+            at_us: the instant of the round.
+            fault: what was recorded of it; that of a solver is not found again, but taken as is.
+        """
+        if self.careful is None:
+            return
+        if self.careful.is_lost:
+            self.view.now_us = at_us
+            self.memory = self.planner.memory = self.asked.start(self.view)
+            self.observers = merged([policy_observers(self.asked, self.memory)])
+        if fault.startswith(TARGET):
+            self.careful.fault = self.careful.fault or fault
 
     def tell(self, event: Event) -> None:
         """Tell the policy of an event that has just been folded."""

@@ -42,7 +42,7 @@ class RoundWatch:
         """Return when a round was due before `at_us` and not planned, if one was."""
         if not self._decidable:
             return None
-        policy, memory, rules = self._term.policy, self._term.memory, self._term.rules
+        policy, memory, rules = self._term.asked, self._term.memory, self._term.rules
         due_us = policy.wake_at(memory)
         if self._dirty and not policy.settled(memory):
             due_us = self._from_us
@@ -55,7 +55,7 @@ class RoundWatch:
 
     def is_due(self, at_us: int, trigger: Trigger) -> bool:
         """Say whether a round with this trigger may have been planned at an instant."""
-        rules, policy, memory = self._term.rules, self._term.policy, self._term.memory
+        rules, policy, memory = self._term.rules, self._term.asked, self._term.memory
         if rules.backend_rounds:
             return True
         if rules.grid_at(at_us) != at_us or self._is_planned(at_us):

@@ -20,6 +20,7 @@ from shunter.app.replaying.timing import RoundWatch
 from shunter.core.digest import state_digest
 from shunter.core.fold import RULES
 from shunter.core.intake import answers
+from shunter.core.scheduler import leaves_work
 from shunter.core.state import State
 from shunter.errors import IllegalEventError, LogDamagedError, UsageError
 from shunter.events.codec import encode_record
@@ -169,6 +170,9 @@ class Verifier:
             trigger = event.trigger if isinstance(event, RoundPlanned) else Trigger.round
             if not watch.is_due(at_us, trigger):
                 return self._diverged(event, None, "no round is due here")
+        if not follows:
+            fault = event.fault if isinstance(event, RoundPlanned) and not self._resolve else ""
+            term.mend(at_us, fault)
         targets = None if follows else self._prepare(term, at_us)
         if isinstance(event, TargetsSet):
             self._targets_us = at_us
@@ -189,7 +193,7 @@ class Verifier:
         if self._resolve:
             return term.planner.targets(at_us)
         term.view.now_us = at_us
-        term.policy.advance(term.memory, term.view)
+        term.asked.advance(term.memory, term.view)
         return None
 
     def _compare_targets(self, event: TargetsSet, solved: TargetsSet | None) -> Divergence | None:
@@ -225,7 +229,7 @@ class Verifier:
             self._expected.extendleft(reversed(answers.to_end(state, event.at_us)))
         elif isinstance(event, NodeLost):
             self._expected.extend(answers.to_lost_node(state, event))
-        elif kind is PlanRejected and term.rules.round_us:
+        elif term.rules.round_us and leaves_work(event):
             watch.changed()
 
     def _begin(self, event: Event) -> None:
@@ -253,8 +257,9 @@ class Verifier:
         """Return what is recorded where a round is missing, and what that round decides."""
         term, watch = self._active()
         self.decisions += 1
+        term.mend(due_us)
         term.view.now_us = due_us
-        term.policy.advance(term.memory, term.view)
+        term.asked.advance(term.memory, term.view)
         planned = term.planner.decisions(due_us, watch.trigger(Trigger.wake))[0]
         return self._diverged(recorded, planned, f"a round was due at {clock(due_us)}")
 

@@ -38,6 +38,7 @@ def round_planned(state: State, event: RoundPlanned) -> None:
         raise IllegalEventError(f"round {event.number} saw event {event.seen} before it happened")
     state.round_number = event.number
     state.rounds_planned += 1
+    state.policy_fault = event.fault
     for entry in event.waits:
         if entry.wait is None:
             state.class_waits.pop(entry.demand, None)

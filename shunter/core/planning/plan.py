@@ -60,13 +60,14 @@ class Plan:
     Suspensions come before the starts that need their GPUs, and the first of those who share GPUs
     is told so (started there packed, or `Pack`) before the others come. `waits` names the classes
     of equal waiting jobs whose reason is new (None: the class waits no more), `job_waits` single
-    jobs, of policies that have no classes.
+    jobs, of policies that have no classes. `fault` is never a policy's own to say (careful.py).
     """
 
     changes: tuple[Change, ...] = ()
     waits: tuple[ClassWait, ...] = ()
     job_waits: tuple[tuple[JobId, Wait], ...] = ()
     reservations: tuple[Reservation, ...] = ()
+    fault: str = ""
 
 
 EMPTY_PLAN = Plan()

@@ -32,7 +32,8 @@ class RoundRules:
     """When plans are made: each `round_us` if anything changed, or (0) at each event.
 
     With `backend_rounds` the backend says when a round is over. `instant` repeats what the backend
-    declares: all its outcomes are immediate and part of the decision.
+    declares: all its outcomes are immediate and part of the decision. `is_live`: jobs really run,
+    and a policy that fails must not take the scheduler with it.
     """
 
     round_us: int
@@ -41,6 +42,7 @@ class RoundRules:
     backend_rounds: bool = False
     all_reasons: bool = False
     guards: Guards = NO_GUARDS
+    is_live: bool = False
 
     def number_at(self, now_us: int, state: State) -> int:
         """Return the number of a round at an instant: on the grid, or counted."""
@@ -80,7 +82,9 @@ class Planner:
             self.memory, self.view, Stream(rules.seed, self.policy.name, number)
         )
         skipped = number - state.round_number - 1
-        facts: list[Event] = [RoundPlanned(now_us, number, skipped, state.seq, trigger, plan.waits)]
+        facts: list[Event] = [
+            RoundPlanned(now_us, number, skipped, state.seq, trigger, plan.waits, plan.fault)
+        ]
         if plan.changes:
             approval = approve(plan, state, rules.guards, now_us)
             for change in approval.granted:

@@ -21,7 +21,8 @@ class RoundPlanned:
     """The policy was asked; this is how it left the queue, changed or not.
 
     `skipped` rounds before it could not have decided anything; `seen` is the sequence number
-    of the last event the policy saw; `waits` are the classes whose reason changed.
+    of the last event the policy saw; `waits` are the classes whose reason changed. `fault` says
+    where and how the policy itself failed, if it did.
     """
 
     at_us: int
@@ -30,6 +31,7 @@ class RoundPlanned:
     seen: int
     trigger: Trigger = Trigger.round
     waits: tuple[ClassWait, ...] = ()
+    fault: str = ""
 
 
 @fact

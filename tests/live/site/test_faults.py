@@ -21,7 +21,8 @@ from shunter.app.live import Site, Submission
 from shunter.app.live.clock import watch_clock
 from shunter.backends.node import attempts
 from shunter.backends.node.records import get, put
-from shunter.errors import ConfigError, LogError, UnreachableError
+from shunter.errors import LogError, UnreachableError
+from shunter.events.facts.decisions import RoundPlanned
 from shunter.events.facts.execution import (
     AttemptLost,
     AttemptStarted,
@@ -254,25 +255,37 @@ async def test_step_of_the_wall_clock_is_recorded_and_not_followed(tmp_path: Pat
 
 
 @pytest.mark.asyncio
-async def test_policy_that_fails_stops_the_scheduler_before_its_step_is_durable(
+async def test_policy_that_fails_decides_nothing_and_the_scheduler_goes_on(
     tmp_path: Path,
 ) -> None:
-    """Method: this policy raises when a job comes whose model is not in its table."""
+    """Goal: what runs runs on, who asks is answered, and all is well once the cause is gone.
+
+    Method: this policy raises when a job is there whose model is not in its table.
+    """
     changes = {
         "cluster": {"nodes": [{"name": "n0", "gpus": 4, "type": "v100"}]},
         "policy": {"name": "gavel_peer", "trigger": "round", "round": 0.2},
         "workload": {"throughputs": "builtin:gavel"},
     }
-
-    async def submit() -> None:
-        async with machine(tmp_path, **changes) as site:
-            with pytest.raises(UnreachableError, match="the scheduler has stopped: job j1: its"):
-                await site.submit(witness(tmp_path, WORKS, "0"), NOBODY)
-
-    with pytest.raises(ConfigError, match="its model is not in the table"):
-        await submit()
-    assert of(await all_events(tmp_path), JobSubmitted) == []
-    assert marks(tmp_path) == []
+    known = {"model": "ResNet-18", "batch_size": 32, "total_steps": 1000}
+    async with machine(tmp_path, **changes) as site:
+        works = await site.submit(witness(tmp_path, WORKS, "1.0", **known), NOBODY)
+        await marked(tmp_path, "j1.1 began")
+        unknown = await site.submit(witness(tmp_path, WORKS, "0"), NOBODY)
+        seen = await events_until(
+            site, lambda seen: any(one.fault for one in of(seen, RoundPlanned))
+        )
+        assert "its model is not in the table" in of(seen, RoundPlanned)[-1].fault
+        assert await outcome(site, works) == "finished"
+        assert unknown in site.state.jobs
+    async with machine(tmp_path, **changes) as site:  # a start does not fail of it either
+        assert "its model is not in the table" in site.state.policy_fault
+        await site.cancel(unknown, NOBODY)
+        after = await site.submit(witness(tmp_path, WORKS, "0", **known), NOBODY)
+        assert await outcome(site, after) == "finished"
+        assert site.state.policy_fault == ""
+    assert f"{unknown}.1 began" not in marks(tmp_path)
+    assert (await verified(tmp_path)).divergence is None
 
 
 def test_full_disk_of_the_log_stops_the_scheduler_and_no_job(

@@ -12,8 +12,8 @@ import pytest
 from shunter.app.live import Site, Submission, open_site, opening
 from shunter.app.live.clock import wall_now
 from shunter.app.live.history import History, Identity
-from shunter.app.live.keeping import superseded
 from shunter.app.live.opening import start_us
+from shunter.app.live.upkeep.keeping import superseded
 from shunter.core.state import State
 from shunter.errors import ConfigError, LogError
 from shunter.events.facts.cluster import NodeAdded, NodeRemoved
@@ -139,7 +139,7 @@ async def test_folder_of_another_cluster_is_refused(tmp_path: Path) -> None:
     async with machine(tmp_path) as site:
         await outcome(site, await site.submit(program("pass"), NOBODY))
     other = config(tmp_path, log={"url": str(tmp_path / "other.db")})
-    with pytest.raises(ConfigError, match=r"root: .* holds attempts of cluster"):
+    with pytest.raises(ConfigError, match=r"holds attempts of cluster .* backend.local.root"):
         async with open_site(other):
             pass
 

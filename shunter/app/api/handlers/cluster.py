@@ -60,6 +60,7 @@ async def daemon(call: Call[NoQuery, NoBody]) -> Response:
             "cluster_id": site.cluster_id,
             "term": site.term,
             "policy": site.policy,
+            "policy_fault": site.state.policy_fault,
             "seq": site.committed,
             "now": served.now,
             "backend": site.config.backend.kind,

@@ -108,6 +108,9 @@ class DaemonDocument(Document):
     cluster_id: str
     term: int
     policy: str
+    policy_fault: str = Field(
+        description="how the policy failed in the last round; empty: it did not"
+    )
     seq: int
     now: Instant
     backend: str

@@ -28,6 +28,7 @@ from shunter.app.api.stream import Stream
 from shunter.app.config.live import ServerSection
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.live import Site, open_site
+from shunter.app.live.upkeep.faults import Tell
 from shunter.errors import ConfigError, ShunterError
 
 __all__ = ["Ready", "run_daemon"]
@@ -58,9 +59,13 @@ class QuietServer(uvicorn.Server):
         yield
 
 
-async def run_daemon(loaded: LoadedConfig, ready: Ready) -> None:
+async def run_daemon(loaded: LoadedConfig, ready: Ready, tell: Tell) -> None:
     """Serve a cluster until SIGTERM or SIGINT.
 
+    Args:
+        loaded: its config.
+        ready: told once it takes commands.
+        tell: told of faults that do not end it.
     Raises:
         ConfigError: the config is of no live cluster, or a socket cannot be had.
         RefusedError: another daemon has one of the sockets.
@@ -75,7 +80,7 @@ async def run_daemon(loaded: LoadedConfig, ready: Ready) -> None:
             callers = Callers(server.admins, tokens)
             served = _served(site, callers)
             try:
-                await _at_work(served, sockets, server, ready)
+                await _at_work(served, sockets, server, ready, tell)
             except BaseExceptionGroup as errors:
                 raise _first(errors) from errors
 
@@ -88,7 +93,11 @@ def _served(site: Site, callers: Callers) -> Served:
 
 
 async def _at_work(
-    served: Served, sockets: Sequence[Listening], section: ServerSection, ready: Ready
+    served: Served,
+    sockets: Sequence[Listening],
+    section: ServerSection,
+    ready: Ready,
+    tell: Tell,
 ) -> None:
     """Run loop, stream and API side by side; the end of one is the end of all."""
     server = QuietServer(_uvicorn_config(served, section))
@@ -96,17 +105,17 @@ async def _at_work(
         tasks.start_soon(_stop_on_signal, served.site, tasks)
         tasks.start_soon(_say_ready, served, server, sockets, ready)
         async with anyio.create_task_group() as work:
-            work.start_soon(_run_site, served, server)
+            work.start_soon(_run_site, served, server, tell)
             work.start_soon(served.stream.run)
             await server.serve([each.connection for each in sockets])
             served.site.stop()
         tasks.cancel_scope.cancel()
 
 
-async def _run_site(served: Served, server: QuietServer) -> None:
+async def _run_site(served: Served, server: QuietServer, tell: Tell) -> None:
     """Run the loop; when it ends, for whatever reason, the API ends."""
     try:
-        await served.site.run()
+        await served.site.run(tell)
     finally:
         served.is_ready = False
         server.should_exit = True

@@ -42,7 +42,7 @@ def serve(
     loaded = load(config, settings)
     if make_token:
         _make_token(loaded)
-    anyio.run(run_daemon, loaded, _say_ready)
+    anyio.run(run_daemon, loaded, _say_ready, output.note)
     output.note("stopped; jobs run on")
 
 

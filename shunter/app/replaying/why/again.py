@@ -132,9 +132,10 @@ def plan_again(story: Story, state: State, rebuild: Rebuild) -> Planned:
     if last is not None and last.seq > state.seq:
         planned.at_us = last.at_us
     term.view.now_us = planned.at_us
-    term.policy.advance(term.memory, term.view)
+    term.asked.advance(term.memory, term.view)
     for fact in term.planner.decisions(planned.at_us, Trigger.round):
         if isinstance(fact, RoundPlanned):
+            planned.problem = f"the policy fails: {fact.fault}" if fact.fault else ""
             told = {entry.demand: entry.wait for entry in fact.waits}
             planned.wait = told.get(_demand_of(job, term))
         elif isinstance(fact, AllocationChanged) and fact.job_id == job.job_id:

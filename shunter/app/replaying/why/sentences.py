@@ -57,6 +57,8 @@ def details(found: Explanation) -> list[str]:
     lines = [_because(found, now)]
     if found.state is not None and found.state.targets_status:
         lines.append(f"shares are the last that could be computed: {found.state.targets_status}")
+    if found.state is not None and found.state.policy_fault:
+        lines.append(f"the policy failed, and nothing was decided: {found.state.policy_fault}")
     place = found.planned.place
     if place is not None:
         ahead = f", behind {', '.join(place.ahead)}" if place.ahead else ", nobody is ahead of it"
