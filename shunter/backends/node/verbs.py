@@ -10,7 +10,7 @@
     python3 -I -S FILE beat ROOT                {"beaten": true}: the daemon is alive
     python3 -I -S FILE serve BASE NONCE         many questions, one after the other: far/session.py
     python3 -I -S FILE survey BASE NONCE        what the host has: far/survey.py
-    python3 -I -S FILE manifest|receive FOLDER NONCE    checkpoints that move: far/carrying.py
+    python3 -I -S FILE manifest|clear|receive FOLDER NONCE    checkpoints that move: far/carrying.py
 
 Only the standard library of Python 3.8 or later, as in supervisor.py. What fails exits with 1 and
 says so on stderr; without an answer on stdout, nothing is known of what was done.
@@ -36,7 +36,7 @@ from shunter.backends.node.attempts import (
     send,
     sweep,
 )
-from shunter.backends.node.far.carrying import manifest, receive
+from shunter.backends.node.far.carrying import clear, manifest, receive
 from shunter.backends.node.far.session import serve
 from shunter.backends.node.far.survey import survey
 from shunter.backends.node.heartbeat import write_beat
@@ -126,6 +126,7 @@ _VERBS: dict[str, Verb] = {
     "beat": _beat,
     "serve": serve,
     "manifest": manifest,
+    "clear": clear,
     "survey": survey,
     "receive": receive,
 }

@@ -7,7 +7,7 @@ resting on it, and take the place of what was there only once size and digest of
 
 import secrets
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import anyio
@@ -87,7 +87,9 @@ class Carrier:
         files: Mapping[str, tuple[NodeName, Record]],
         target: NodeName,
     ) -> None:
-        """Make the folder on one host hold these files."""
+        """Make the folder on one host hold these files, or leave nothing there of the try."""
+        folder, link = self._folder(job_id, target), self._links[target]
+        await link.run_verb("clear", folder, limit_s=DIGEST_S)
         there = {file["path"]: file for file in await self._manifest(job_id, target)}
         missing = [
             (node, file)
@@ -96,10 +98,14 @@ class Carrier:
         ]
         if not missing and there.keys() == files.keys():
             return
-        folder, link = self._folder(job_id, target), self._links[target]
         incoming = f"{folder}.incoming.{secrets.token_hex(4)}"
         numbers = {file["path"]: number for number, (_, file) in enumerate(missing)}
-        await self._copy(job_id, missing, link, incoming)
+        try:
+            await self._copy(job_id, missing, target, incoming)
+        except BackendError:
+            with suppress(BackendError):  # or the next try does it
+                await link.run_verb("clear", folder, limit_s=self._settings.call_s)
+            raise
         listed = [
             {**file, "number": numbers.get(path)} for path, (_, file) in sorted(files.items())
         ]
@@ -114,26 +120,27 @@ class Carrier:
             )
 
     async def _copy(
-        self, job_id: JobId, missing: list[tuple[NodeName, Record]], link: Link, incoming: str
+        self, job_id: JobId, missing: list[tuple[NodeName, Record]], to: NodeName, incoming: str
     ) -> None:
         import asyncssh
 
         try:
             async with AsyncExitStack() as open_here:
                 limit_s = self._settings.call_s
-                target = await open_here.enter_async_context(link.sftp(limit_s))
-                with anyio.fail_after(limit_s):
-                    await target.makedirs(incoming, exist_ok=True)
-                sources = {
+                # In order of name: copies in opposite directions must not wait for each other's
+                # channels, of which a host has few.
+                clients = {
                     node: await open_here.enter_async_context(self._links[node].sftp(limit_s))
-                    for node in dict.fromkeys(node for node, _ in missing)
+                    for node in sorted({to, *(node for node, _ in missing)})
                 }
+                with anyio.fail_after(limit_s):
+                    await clients[to].makedirs(incoming, exist_ok=True)
                 for number, (node, file) in enumerate(missing):
                     path = f"{self._folder(job_id, node)}/{file['path']}"
-                    await _copied(sources[node], path, target, f"{incoming}/{number}", limit_s)
+                    await _copied(clients[node], path, clients[to], f"{incoming}/{number}", limit_s)
         except (asyncssh.Error, OSError, TimeoutError, UnicodeError) as error:
             raise UnreachedError(
-                f"the checkpoint of job {job_id} cannot be copied to {link.name}: {error!r}"
+                f"the checkpoint of job {job_id} cannot be copied to {to}: {error!r}"
             ) from error
 
     def _folder(self, job_id: JobId, node: NodeName) -> str:

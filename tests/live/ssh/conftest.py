@@ -1,5 +1,7 @@
 """Benches of three hosts: on loopback, and in namespaces where this machine lets us."""
 
+import os
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,3 +40,18 @@ def network(folder: Path) -> Iterator[tuple[Bench, Namespaces]]:
         pytest.skip(lacking())
     with namespaces_at(folder / "farm", *HOSTS) as farm:
         yield Bench(farm, folder), farm
+
+
+@pytest.fixture
+def small_disk(bench: Bench) -> Iterator[Path]:
+    """A disk of two megabytes as the folder of the first host."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount a small disk")
+    root = bench.farm["n0"].root
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "small", str(root)]
+    if subprocess.run(mount, check=False, capture_output=True, timeout=10).returncode:
+        pytest.skip("needs a machine that lets us mount a small disk")
+    yield root
+    (root / "filler").unlink(missing_ok=True)
+    bench.clean()
+    subprocess.run(["umount", "-l", str(root)], check=True, timeout=10)

@@ -1,12 +1,8 @@
-"""What happens on hosts: helpers killed, disks full, checkpoints half copied, two schedulers."""
+"""What happens on hosts: helpers killed, disks full, other users, two schedulers."""
 
-import hashlib
-import json
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,9 +11,7 @@ import anyio.to_thread
 import pytest
 
 from shunter.backends.node import attempts
-from shunter.backends.node.bundle import bundle
-from shunter.backends.ssh import SshBackend
-from shunter.core.effects import Fence, Launch, Resume, Suspend, Terminate
+from shunter.core.effects import Fence, Launch, Suspend, Terminate
 from shunter.core.intake.inputs import AttemptExited
 from shunter.errors import BackendError
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
@@ -37,20 +31,6 @@ from tests.live.ssh.farm import descendants
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 
 J0 = job_id(0)
-BIG_BYTES = 64 << 20
-# Saves a large checkpoint when asked; the next attempt says its digest.
-SAVES_MUCH = f"""
-import hashlib, os, sys, time
-path = os.environ["SHUNTER_CHECKPOINT_DIR"] + "/large"
-if os.path.exists(path):
-    print(hashlib.sha256(open(path, "rb").read()).hexdigest())
-    sys.exit(0)
-while not os.path.exists(os.environ["SHUNTER_SUSPEND"]):
-    time.sleep(0.01)
-with open(path, "wb") as file:
-    file.write(os.urandom({BIG_BYTES}))
-sys.exit(75)
-"""
 
 
 def helpers_of(bench: Bench, name: str) -> list[int]:
@@ -155,21 +135,6 @@ async def test_end_while_nobody_looked_is_told_once_with_its_instant(bench: Benc
         assert await rest(backend) == []
 
 
-@pytest.fixture
-def small_disk(bench: Bench) -> Iterator[Path]:
-    """A disk of two megabytes as the folder of the first host."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root to mount a small disk")
-    root = bench.farm["n0"].root
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "small", str(root)]
-    if subprocess.run(mount, check=False, capture_output=True, timeout=10).returncode:
-        pytest.skip("needs a machine that lets us mount a small disk")
-    yield root
-    (root / "filler").unlink(missing_ok=True)
-    bench.clean()
-    subprocess.run(["umount", "-l", str(root)], check=True, timeout=10)
-
-
 async def test_full_disk_of_a_host_fails_launches_and_nothing_else(
     bench: Bench, small_disk: Path
 ) -> None:
@@ -227,89 +192,6 @@ def fill(path: Path) -> None:
                     continue
     finally:
         os.close(file)
-
-
-def saving(node: str, attempt: int) -> Launch | Resume:
-    kind = Launch if attempt == 1 else Resume
-    spec = JobSpec(1, command=(sys.executable, "-I", "-S", "-c", SAVES_MUCH))
-    return kind(J0, attempt, allocation(**{node: 1}), spec)
-
-
-async def suspended(backend: SshBackend, attempt: int = 1) -> None:
-    await order(backend, Suspend(J0, attempt))
-    await seen_until(backend, GpusReleased)
-
-
-async def test_checkpoint_cut_off_on_its_way_arrives_whole_at_the_next_try(bench: Bench) -> None:
-    """The copy is interrupted while pieces of it lie on the other host already."""
-    async with bench.opened() as backend:
-        await order(backend, saving("n0", 1))
-        await seen_until(backend, AttemptStarted)
-        await suspended(backend)
-        job = bench.farm["n1"].root / "clusters/lab/jobs/j0"
-        await order(backend, saving("n1", 2))
-        await waits_for(lambda: sorted(job.glob("checkpoints.incoming.*/0")), "a first piece")
-        bench.farm.disconnect("n1")
-        failed = (await seen_until(backend, LaunchFailed))[-1]
-        assert isinstance(failed, LaunchFailed)
-        assert failed.retryable
-        assert not (job / "checkpoints" / "large").exists()
-        await rest(backend, 1.5)
-        await order(backend, saving("n1", 3))
-        await seen_until(backend, AttemptExited)
-        said, _ = await backend.read_output(J0, 3, 0, "stdout", 0, 1000)
-    original = bench.farm["n0"].root / "clusters/lab/jobs/j0/checkpoints/large"
-    assert said.decode().strip() == hashlib.sha256(original.read_bytes()).hexdigest()
-    left = [each.name for each in sorted(job.iterdir()) if each.name.startswith("checkpoints")]
-    assert left == ["checkpoints"]
-
-
-async def test_checkpoint_that_was_damaged_on_its_way_is_not_taken(bench: Bench) -> None:
-    """The verb that takes a parcel in compares size and digest before anything is replaced."""
-    folder, incoming = bench.folder / "checkpoints", bench.folder / "incoming"
-    for each in (folder, incoming):
-        each.mkdir()
-    (folder / "old").write_text("old")
-    (incoming / "0").write_text("damaged")
-    file = {"path": "new", "size": 7, "digest": "0" * 64, "mode": 0o600, "link": "", "number": 0}
-    program = bench.folder / "program.py"
-    program.write_bytes(bundle())
-    parcel = json.dumps({"incoming": str(incoming), "user": "", "files": [file]})
-    command = [sys.executable, "-I", "-S", str(program), "receive", str(folder), "N"]
-    ran = await anyio.run_process(command, input=parcel.encode())
-    assert b"other bytes came than were sent" in ran.stdout
-    assert [each.name for each in sorted(folder.iterdir())] == ["old"]
-    assert not incoming.exists()
-
-
-async def test_checkpoints_in_a_shared_folder_are_not_copied(bench: Bench) -> None:
-    shared = bench.folder / "shared"
-    async with bench.opened(checkpoints=str(shared)) as backend:
-        await order(backend, saving("n0", 1))
-        await seen_until(backend, AttemptStarted)
-        await suspended(backend)
-        await order(backend, saving("n1", 2))
-        await seen_until(backend, AttemptExited)
-    assert (shared / "lab/j0/large").stat().st_size == BIG_BYTES
-    assert not sorted(bench.farm["n1"].root.glob("clusters/lab/jobs/j0/checkpoints/*"))
-
-
-async def test_older_checkpoint_is_taken_where_the_newest_is_out_of_reach(bench: Bench) -> None:
-    async with bench.opened() as backend:
-        await order(backend, bench.launching("n0", work_s=3.0))
-        await seen_until(backend, AttemptStarted)
-        await rest(backend, 2.0)
-        await suspended(backend)
-        await order(backend, bench.launching("n1", attempt=2, work_s=3.0))
-        await seen_until(backend, AttemptStarted)
-        await order(backend, Suspend(J0, 2))
-        await seen_until(backend, GpusReleased)
-        bench.farm.stop("n1")
-        await rest(backend, 1.0)
-        await order(backend, bench.launching("n2", attempt=3, work_s=3.0))
-        await seen_until(backend, AttemptExited)
-    assert bench.resumed() == ["j0.2.0", "j0.3.0"]
-    bench.assert_nothing_twice()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to start a job as somebody else")

@@ -1,7 +1,11 @@
 """A job's checkpoints as they leave one node and arrive on another.
 
     python3 -I -S FILE manifest FOLDER NONCE            every file, with size and digest
+    python3 -I -S FILE clear FOLDER NONCE               drop what earlier parcels left unfinished
     python3 -I -S FILE receive FOLDER NONCE < PARCEL    put what came in the place of what was there
+
+One that asked may be gone while what it asked for still works. So both hold a lock, and a parcel of
+which the pieces have been cleared away is none any more: it must not replace what came after it.
 
 A parcel is {"incoming", "user", "files": [{"path", "size", "digest", "mode", "link", "number"}]}: a
 file with a number lies under it in the folder `incoming`, one without is there already. All is
@@ -15,6 +19,7 @@ Python 3.8 or later.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -23,6 +28,8 @@ import shutil
 import stat
 import sys
 from typing import Any
+
+from shunter.backends.node.records import hold
 
 PIECE_BYTES = 1 << 20
 
@@ -44,27 +51,54 @@ def receive(folder: str, nonce: str) -> dict[str, Any]:
     """Make a folder hold what a parcel on stdin says, or change nothing and say why."""
     parcel = json.load(sys.stdin)
     new, old = f"{folder}.new", f"{folder}.old"
-    if os.path.isdir(old) and not os.path.exists(folder):
-        os.rename(old, folder)  # the last one was interrupted between its two renames
-    for left in (new, old):
-        shutil.rmtree(left, ignore_errors=True)
+    _hold_alone(folder)
+    if not os.path.isdir(parcel["incoming"]):
+        return _marked(nonce, {"error": "the pieces have been cleared away: it came too late"})
+    _undo_unfinished(folder)
     os.makedirs(new, 0o700)
     for file in parcel["files"]:
         cause = _placed(folder, new, parcel["incoming"], file)
         if cause:
-            shutil.rmtree(new, ignore_errors=True)
-            shutil.rmtree(parcel["incoming"], ignore_errors=True)
+            _drop_pieces(folder)
             return _marked(nonce, {"error": f"{file['path']}: {cause}"})
     _give(new, parcel["user"])
     if os.path.exists(folder):
         os.rename(folder, old)
     os.rename(new, folder)
-    shutil.rmtree(old, ignore_errors=True)
+    _drop_pieces(folder)
+    return _marked(nonce, {"files": len(parcel["files"])})
+
+
+def clear(folder: str, nonce: str) -> dict[str, Any]:
+    """Drop what parcels for a folder left that were cut off, once none is being taken in."""
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    _hold_alone(folder)
+    _undo_unfinished(folder)
+    _drop_pieces(folder)
+    return _marked(nonce, {"cleared": True})
+
+
+def _hold_alone(folder: str) -> None:
+    """Wait until nobody else changes a folder; this process keeps others out to its end."""
+    held = hold(f"{folder}.lock", fcntl.LOCK_EX)
+    assert held is not None, "a lock that waits was refused"
+
+
+def _undo_unfinished(folder: str) -> None:
+    new, old = f"{folder}.new", f"{folder}.old"
+    if os.path.isdir(old) and not os.path.exists(folder):
+        os.rename(old, folder)  # the last one was interrupted between its two renames
+    for left in (new, old):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _drop_pieces(folder: str) -> None:
+    for left in (f"{folder}.new", f"{folder}.old"):
+        shutil.rmtree(left, ignore_errors=True)
     where, _, name = folder.rpartition("/")
     for left in sorted(os.listdir(where)):
-        if left.startswith(f"{name}.incoming."):  # of this parcel, and of those that were cut off
+        if left.startswith(f"{name}.incoming."):
             shutil.rmtree(f"{where}/{left}", ignore_errors=True)
-    return _marked(nonce, {"files": len(parcel["files"])})
 
 
 def _described(path: str) -> dict[str, Any] | None:

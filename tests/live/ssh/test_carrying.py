@@ -1,0 +1,253 @@
+"""Checkpoints on their way between hosts: cut off, damaged, too late, too large, both ways at once.
+
+A checkpoint arrives whole or not at all, and what does not arrive leaves nothing behind.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from shunter.backends.node.bundle import bundle
+from shunter.backends.node.records import hold
+from shunter.backends.ssh import SshBackend, link
+from shunter.core.effects import Launch, Resume, Suspend
+from shunter.core.intake.inputs import AttemptExited
+from shunter.events.facts.execution import AttemptStarted, GpusReleased, LaunchFailed
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import JobSpec
+from tests.factories import allocation, job_id
+from tests.faults.supervised import wait_for
+from tests.live.ssh.bench import Bench, is_of, order, rest, seen_until
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
+
+J0 = job_id(0)
+BIG_BYTES = 64 << 20
+TOGETHER = 6
+# Saves a large checkpoint when asked; the next attempt says its digest.
+SAVES_MUCH = """
+import hashlib, os, sys, time
+path = os.environ["SHUNTER_CHECKPOINT_DIR"] + "/large"
+if os.path.exists(path):
+    print(hashlib.sha256(open(path, "rb").read()).hexdigest())
+    sys.exit(0)
+while not os.path.exists(os.environ["SHUNTER_SUSPEND"]):
+    time.sleep(0.01)
+with open(path, "wb") as file:
+    file.write(os.urandom(int(sys.argv[1])))
+sys.exit(75)
+"""
+
+
+def saving(
+    node: str, attempt: int, job: JobId = J0, mask: int = 1, size: int = BIG_BYTES
+) -> Launch | Resume:
+    kind = Launch if attempt == 1 else Resume
+    spec = JobSpec(1, command=(sys.executable, "-I", "-S", "-c", SAVES_MUCH, str(size)))
+    return kind(job, attempt, allocation(**{node: mask}), spec)
+
+
+async def suspended(backend: SshBackend, attempt: int = 1) -> None:
+    await order(backend, Suspend(J0, attempt))
+    await seen_until(backend, GpusReleased)
+
+
+def saved(bench: Bench, name: str) -> Path:
+    return bench.farm[name].root / "clusters/lab/jobs/j0/checkpoints/large"
+
+
+async def said_digest(backend: SshBackend, attempt: int) -> str:
+    said, _ = await backend.read_output(J0, attempt, 0, "stdout", 0, 1000)
+    return said.decode().strip()
+
+
+async def waits_for(look: Callable[[], object], what: str) -> None:
+    """Wait beside the backend, which must be able to go on meanwhile."""
+    await anyio.to_thread.run_sync(lambda: wait_for(look, what))
+
+
+async def test_checkpoint_cut_off_on_its_way_arrives_whole_at_the_next_try(bench: Bench) -> None:
+    """The copy is interrupted while pieces of it lie on the other host already."""
+    async with bench.opened() as backend:
+        await order(backend, saving("n0", 1))
+        await seen_until(backend, AttemptStarted)
+        await suspended(backend)
+        job = bench.farm["n1"].root / "clusters/lab/jobs/j0"
+        await order(backend, saving("n1", 2))
+        await waits_for(lambda: sorted(job.glob("checkpoints.incoming.*/0")), "a first piece")
+        bench.farm.disconnect("n1")
+        failed = (await seen_until(backend, LaunchFailed))[-1]
+        assert isinstance(failed, LaunchFailed)
+        assert failed.retryable
+        assert not (job / "checkpoints" / "large").exists()
+        await rest(backend, 1.5)
+        await order(backend, saving("n1", 3))
+        await seen_until(backend, AttemptExited)
+        said = await said_digest(backend, 3)
+    assert said == hashlib.sha256(saved(bench, "n0").read_bytes()).hexdigest()
+    left = [each.name for each in sorted(job.iterdir()) if each.name.startswith("checkpoints")]
+    assert left == ["checkpoints", "checkpoints.lock"]
+
+
+async def test_checkpoint_that_does_not_fit_fails_the_launch_and_leaves_nothing(
+    bench: Bench, small_disk: Path
+) -> None:
+    """Goal: a disk that a copy has filled is not full for ever. Method: 64 MB onto a disk of 2."""
+    async with bench.opened() as backend:
+        await order(backend, saving("n1", 1))
+        await seen_until(backend, AttemptStarted)
+        await suspended(backend)
+        for attempt in (2, 3):
+            await order(backend, saving("n0", attempt))
+            failed = (await seen_until(backend, LaunchFailed))[-1]
+            assert isinstance(failed, LaunchFailed)
+            assert "cannot be copied to n0" in failed.cause
+            assert failed.retryable
+            assert pieces_in(small_disk) == []
+        await order(backend, bench.launching("n0", job="j1", work_s=0.1))
+        await seen_until(backend, AttemptExited, job="j1")
+        await order(backend, saving("n2", 4))
+        await seen_until(backend, AttemptExited, job="j0")
+        said = await said_digest(backend, 4)
+    assert said == hashlib.sha256(saved(bench, "n1").read_bytes()).hexdigest()
+    bench.assert_nothing_twice()
+
+
+def pieces_in(root: Path) -> list[Path]:
+    """Return what copies of checkpoints have left on a host."""
+    return sorted(root.glob("clusters/lab/jobs/*/checkpoints.incoming*"))
+
+
+async def test_jobs_that_change_places_do_not_wait_for_each_other(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: copies both ways end, though each needs a channel of both hosts, of which few are.
+
+    Method: with one channel a host, jobs go from the first host to the second, and as many back.
+    """
+    monkeypatch.setattr(link, "CHANNELS", 1)
+    one_way = [(job_id(number), "n0", "n1") for number in range(TOGETHER)]
+    other_way = [(job_id(TOGETHER + number), "n1", "n0") for number in range(TOGETHER)]
+    jobs = [*one_way, *other_way]
+    async with bench.opened() as backend:
+        await order(backend, *(saving(at, 1, job, size=1 << 20) for job, at, _ in jobs))
+        await seen_until_all(backend, AttemptStarted, len(jobs))
+        await order(backend, *(Suspend(job, 1) for job, *_ in jobs))
+        await seen_until_all(backend, GpusReleased, len(jobs))
+        await order(backend, *(saving(to, 2, job) for job, _, to in jobs))
+        ended = await seen_until_all(backend, AttemptExited, len(jobs))
+    assert [seen.exit_code for seen in ended if isinstance(seen, AttemptExited)] == [0] * len(jobs)
+
+
+async def seen_until_all(backend: SshBackend, kind: type, count: int) -> list[object]:
+    """Observe until so many inputs of a kind came; return them."""
+    found: list[object] = []
+    while len(found) < count:
+        found += [seen for seen in await seen_until(backend, kind) if is_of(seen, kind)]
+    return found
+
+
+def verb(bench: Bench, *words: str, told: object = None) -> "subprocess.Popen[bytes]":
+    """Begin a verb of the pushed file."""
+    program = bench.folder / "program.py"
+    program.write_bytes(bundle())
+    running = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(program), *words, "N"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert running.stdin is not None
+    running.stdin.write(json.dumps(told).encode())
+    running.stdin.close()
+    running.stdin = None
+    return running
+
+
+@pytest.fixture
+def parcel(bench: Bench) -> tuple[Path, Path]:
+    """A folder with an old checkpoint, and one with the pieces of a new one."""
+    folder, incoming = bench.folder / "checkpoints", bench.folder / "checkpoints.incoming.1"
+    for each in (folder, incoming):
+        each.mkdir()
+    (folder / "old").write_text("old")
+    (incoming / "0").write_text("damaged")
+    return folder, incoming
+
+
+def described(incoming: Path) -> dict[str, object]:
+    file = {"path": "new", "size": 7, "digest": "0" * 64, "mode": 0o600, "link": "", "number": 0}
+    return {"incoming": str(incoming), "user": "", "files": [file]}
+
+
+async def test_checkpoint_that_was_damaged_on_its_way_is_not_taken(
+    bench: Bench, parcel: tuple[Path, Path]
+) -> None:
+    """The verb that takes a parcel in compares size and digest before anything is replaced."""
+    folder, incoming = parcel
+    said, _ = verb(bench, "receive", str(folder), told=described(incoming)).communicate()
+    assert b"other bytes came than were sent" in said
+    assert [each.name for each in sorted(folder.iterdir())] == ["old"]
+    assert not incoming.exists()
+
+
+async def test_parcel_that_is_taken_in_too_late_replaces_nothing(
+    bench: Bench, parcel: tuple[Path, Path]
+) -> None:
+    """Goal: who gave up on a parcel may count on it. Method: clear before it is taken in."""
+    folder, incoming = parcel
+    verb(bench, "clear", str(folder)).communicate()
+    assert not incoming.exists()
+    said, _ = verb(bench, "receive", str(folder), told=described(incoming)).communicate()
+    assert b"it came too late" in said
+    assert [each.name for each in sorted(folder.iterdir())] == ["old"]
+
+
+async def test_way_is_cleared_only_after_a_parcel_is_in_or_out(
+    bench: Bench, parcel: tuple[Path, Path]
+) -> None:
+    folder, incoming = parcel
+    busy = hold(f"{folder}.lock", 2)  # as one that is being taken in holds it
+    assert busy is not None
+    clearing = verb(bench, "clear", str(folder))
+    blocked = f"-> FLOCK  ADVISORY  WRITE {clearing.pid} "
+    wait_for(lambda: blocked in Path("/proc/locks").read_text(), "its waiting")
+    assert (incoming / "0").exists()
+    os.close(busy)
+    clearing.communicate()
+    assert not incoming.exists()
+
+
+async def test_checkpoints_in_a_shared_folder_are_not_copied(bench: Bench) -> None:
+    shared = bench.folder / "shared"
+    async with bench.opened(checkpoints=str(shared)) as backend:
+        await order(backend, saving("n0", 1))
+        await seen_until(backend, AttemptStarted)
+        await suspended(backend)
+        await order(backend, saving("n1", 2))
+        await seen_until(backend, AttemptExited)
+    assert (shared / "lab/j0/large").stat().st_size == BIG_BYTES
+    assert not sorted(bench.farm["n1"].root.glob("clusters/lab/jobs/j0/checkpoints/*"))
+
+
+async def test_older_checkpoint_is_taken_where_the_newest_is_out_of_reach(bench: Bench) -> None:
+    async with bench.opened() as backend:
+        await order(backend, bench.launching("n0", work_s=3.0))
+        await seen_until(backend, AttemptStarted)
+        await rest(backend, 2.0)
+        await suspended(backend)
+        await order(backend, bench.launching("n1", attempt=2, work_s=3.0))
+        await seen_until(backend, AttemptStarted)
+        await suspended(backend, 2)
+        bench.farm.stop("n1")
+        await rest(backend, 1.0)
+        await order(backend, bench.launching("n2", attempt=3, work_s=3.0))
+        await seen_until(backend, AttemptExited)
+    assert bench.resumed() == ["j0.2.0", "j0.3.0"]
+    bench.assert_nothing_twice()
