@@ -5,7 +5,7 @@ host is refused. What goes wrong becomes an `UnreachedError` with the cause and 
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +49,10 @@ async def connected(
     async with limit:
         try:
             with anyio.fail_after(settings.connect_s):
-                connection = await asyncssh.connect(host.address, host.port, **options)
+                async with _client_keys(settings.access) as keys:
+                    connection = await asyncssh.connect(
+                        host.address, host.port, client_keys=keys, **options
+                    )
         except (asyncssh.Error, OSError, ValueError) as error:
             raise UnreachedError(worded(host, settings.access, error)) from error
     try:
@@ -60,14 +63,12 @@ async def connected(
 
 def _options(host: SshHost, settings: SshSettings) -> dict[str, Any]:
     access = settings.access
-    keys = [str(Path(key).expanduser()) for key in access.keys]
     known = Path(access.known_hosts).expanduser()
     options: dict[str, Any] = {
         "known_hosts": str(known) if known.exists() else [],  # an empty list refuses everybody
         "config": [str(Path(access.config).expanduser())] if access.config else None,
         "agent_path": access.agent or None,
         "agent_forwarding": False,
-        "client_keys": keys if keys or not access.agent else (),
         "preferred_auth": ("publickey",),
         "password_auth": False,
         "kbdint_auth": False,
@@ -79,6 +80,40 @@ def _options(host: SshHost, settings: SshSettings) -> dict[str, Any]:
     if host.user:
         options["username"] = host.user
     return options
+
+
+@asynccontextmanager
+async def _client_keys(access: SshAccess) -> AsyncIterator[Any]:
+    """Lend what we show to be let in, until we are.
+
+    Where asyncssh is given no key, even an empty list, it takes the default ones of our home; only
+    None means none. So the keys of an agent that stands alone are named too. A file of options
+    names its own, or means the default ones, as it does for `ssh -F`.
+    """
+    import asyncssh
+
+    if access.keys:
+        yield list(_expanded(access.keys))
+    elif access.config:
+        yield ()
+    elif access.agent:
+        try:
+            agent = await asyncssh.connect_agent(access.agent)
+            keys = await agent.get_keys()
+        except (OSError, ValueError) as error:
+            raise UnreachedError(
+                f"the SSH agent at {access.agent} does not answer ({error}): start it, or name keys"
+            ) from error
+        try:
+            yield list(keys) or None
+        finally:
+            agent.close()
+    else:
+        yield None
+
+
+def _expanded(paths: Iterable[str]) -> Iterator[str]:
+    return (str(Path(path).expanduser()) for path in paths)
 
 
 def worded(host: SshHost, access: SshAccess, error: BaseException) -> str:

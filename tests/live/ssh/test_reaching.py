@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 
+import anyio
 import pytest
 
 from shunter.backends.ssh import SshAccess, SshBackend
@@ -102,6 +103,30 @@ async def test_agent_of_the_user_opens_nothing_unless_it_is_named(bench: Bench, 
         assert len(backend.causes) == 3
     async with bench.opened(2, access=replace(no_keys, agent=agent)) as backend:
         assert backend.causes == {}
+
+
+@pytest.mark.parametrize("named", ["none", "agent"])
+async def test_default_keys_of_the_user_open_nothing(
+    bench: Bench, agent: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: only what is named is shown. Method: the right key lies where `ssh` would look."""
+    home = bench.folder / "home"
+    (home / ".ssh").mkdir(parents=True)
+    shutil.copy(bench.farm.key, home / ".ssh" / "id_ed25519")
+    monkeypatch.setenv("HOME", str(home))
+    await anyio.run_process(["ssh-add", "-q", "-D"])
+    access = SshAccess(
+        known_hosts=str(bench.farm.known_hosts), agent=agent if named == "agent" else ""
+    )
+    async with bench.opened(access=access) as backend:
+        assert len(backend.causes) == 3
+        assert "does not accept" in backend.causes[N0]
+
+
+async def test_agent_that_is_gone_is_said_so(bench: Bench) -> None:
+    access = SshAccess(known_hosts=str(bench.farm.known_hosts), agent=str(bench.folder / "gone"))
+    async with bench.opened(access=access) as backend:
+        assert "start it, or name keys" in backend.causes[N0]
 
 
 async def test_host_down_at_the_start_is_taken_once_it_answers(bench: Bench) -> None:
