@@ -36,6 +36,7 @@ from shunter.events.values.ids import JobId, NodeName
 __all__ = ["SshBackend"]
 
 Record = dict[str, Any]
+GONE = Part(is_gone=True)
 
 
 class SshBackend:
@@ -53,6 +54,7 @@ class SshBackend:
         self._moved_from: dict[JobId, tuple[NodeName, ...]] = {}
         self._unreachable: set[NodeName] = set()
         self._spoken_of: set[NodeName] = set()
+        self._has_recovered = False
         self._launches = Launches(settings, self._links, self._gangs)
         self._samples = Samples(self._inbox, self._gangs)
         self._tasks: TaskGroup = anyio.create_task_group()
@@ -155,7 +157,15 @@ class SshBackend:
         self._watch(gang)
 
     async def perform(self, effects: Sequence[Effect], now_us: int) -> None:
-        """Accept orders; what comes of them is observed."""
+        """Accept orders; what comes of them is observed.
+
+        With the first, all attempts of earlier terms have been adopted that are to go on.
+        """
+        if not self._has_recovered:
+            self._has_recovered = True
+            for link in self._links.values():
+                if link.is_up:
+                    self._tasks.start_soon(self._end_strays, link)
         self._orders.give(effects)
 
     async def equip(self, job_id: JobId, environment: Mapping[str, str]) -> None:
@@ -183,12 +193,16 @@ class SshBackend:
         )
         return answer["data"].encode("latin-1"), answer["size"]
 
-    def came_up(self, link: Link) -> None:
-        """Hear that a host answers; what became of its attempts is told next."""
-        name = link.host.name
-        if name in self._unreachable:
-            self._tell_reachable(name)
-        self._tasks.start_soon(self._places.end_written_off, link)
+    async def came_up(self, link: Link) -> None:
+        """Hear that a host answers; what became of its attempts is told next.
+
+        What was given up while it was silent may run there all the same: until that is over, the
+        host is not reachable for anything new.
+        """
+        if self._has_recovered and await self._places.strays(link, self._is_watched):
+            self._tasks.start_soon(self._end_strays, link)
+        elif link.host.name in self._unreachable:
+            self._tell_reachable(link.host.name)
 
     def became_unreachable(self, link: Link) -> None:
         """Hear that a host does not answer; its jobs have not failed."""
@@ -205,7 +219,6 @@ class SshBackend:
             part = gang.parts.get(name)
             if part is not None and not part.is_over:
                 part.is_gone = True
-                self._places.write_off(gang.watch.job_id, gang.watch.attempt, name)
                 self._settle(gang)
 
     def was_replaced(self, cause: str) -> None:
@@ -258,6 +271,7 @@ class SshBackend:
                 await self._carrier.carry(job_id, effect.spec.user, before, nodes)
         except BackendError as error:
             cause, again = str(error), error.retryable
+            self._launches.settle(job_id)
             self._inbox.put(lambda at_us: LaunchFailed(at_us, job_id, attempt, cause, again))
             return
         self._places.note(job_id, attempt, nodes)
@@ -265,6 +279,7 @@ class SshBackend:
         port = orders[nodes[0]]["port"]
         gang = Gang(watch, {node: Part(is_starting=True) for node in nodes}, port=port)
         self._gangs[job_id] = gang
+        self._launches.settle(job_id)
         await self._launches.start(gang, orders)
         self._watch(gang)
         self._settle(gang)
@@ -356,6 +371,20 @@ class SshBackend:
             return  # the next look, or the return of the host, gives it again
         finally:
             gang.is_delivering = False
+
+    async def _end_strays(self, link: Link) -> None:
+        try:
+            await self._places.end_strays(link, self._is_watched)
+        except BackendError:
+            return  # its return begins this anew
+        if link.host.name in self._unreachable and link.is_up:
+            self._tell_reachable(link.host.name)
+
+    def _is_watched(self, job_id: JobId, attempt: int, node: NodeName) -> bool:
+        """Say whether an attempt on a host is one that is to run there."""
+        gang = self._gangs.get(job_id)
+        part = gang.parts.get(node) if gang is not None else None
+        return gang is not None and gang.watch.attempt == attempt and not (part or GONE).is_gone
 
     def _tell_reachable(self, name: NodeName) -> None:
         self._unreachable.discard(name)

@@ -23,6 +23,7 @@ from shunter.events.values.ids import JobId, NodeName
 __all__ = ["NEVER", "Launches"]
 
 Record = dict[str, Any]
+PORTS_ASKED = 64
 REFUSALS = ("refused", "failed", "late")
 NEVER: Record = {"state": "absent", "started": None, "status": None, "notes": []}
 
@@ -40,6 +41,7 @@ class Launches:
         self._links = links
         self._gangs = gangs
         self._turn = 0
+        self._promised: dict[JobId, tuple[NodeName, int]] = {}
 
     async def orders_of(self, effect: Launch | Resume) -> dict[NodeName, Record]:
         """Return the orders of an attempt, in order of rank.
@@ -56,8 +58,12 @@ class Launches:
                 raise BackendError(self._links[node].cause, retryable=True)
         given = given_to(self._settings.root, effect.job_id)
         roots = {node: self._links[node].root for node in nodes}
-        port = await self._port(self._links[nodes[0]])
+        port = await self._port(effect.job_id, self._links[nodes[0]])
         return orders_for(effect, self._settings, roots, self._cpu_tenants(), given, port)
+
+    def settle(self, job_id: JobId) -> None:
+        """Hear that a launch has a gang by now, or failed: its port is promised no more."""
+        self._promised.pop(job_id, None)
 
     async def start(self, gang: Gang, orders: Mapping[NodeName, Record]) -> None:
         """Start all parts of a gang."""
@@ -86,21 +92,31 @@ class Launches:
         finally:
             part.is_starting = False
 
-    async def _port(self, link: Link) -> int:
+    async def _port(self, job_id: JobId, link: Link) -> int:
         """Return a port of a host that no other attempt there has, and nobody listens on."""
         first, end = self._settings.gang_ports
         count = end - first
-        taken = {gang.port for gang in self._gangs.values() if link.host.name in gang.parts}
-        ports = [first + (self._turn + offset) % count for offset in range(count)]
-        self._turn = (self._turn + 1) % count  # in turn: one given back rests for long
-        answer = await link.ask("port", ports=[port for port in ports if port not in taken][:64])
+        node = link.host.name
+        while True:
+            ports = [first + (self._turn + offset) % count for offset in range(count)]
+            self._turn = (self._turn + 1) % count  # in turn: one given back rests for long
+            free = [port for port in ports if port not in self._taken_on(node)]
+            answer = await link.ask("port", ports=free[:PORTS_ASKED])
+            if answer["port"] is None or answer["port"] not in self._taken_on(node):
+                break  # or another launch was told of the same one meanwhile
         if answer["port"] is None:
             raise BackendError(
                 f"host {link.name}: no port of {first} to {end - 1} is free for the ranks of a "
                 "job: name more ports",
                 retryable=True,
             )
+        self._promised[job_id] = node, answer["port"]
         return int(answer["port"])
+
+    def _taken_on(self, node: NodeName) -> set[int]:
+        """Return the ports of attempts on a host, and those promised to launches on their way."""
+        taken = {gang.port for gang in self._gangs.values() if node in gang.parts}
+        return taken | {port for name, port in self._promised.values() if name == node}
 
     def _cpu_tenants(self) -> Mapping[NodeName, Counter[int]]:
         tenants: dict[NodeName, Counter[int]] = {node: Counter() for node in self._links}

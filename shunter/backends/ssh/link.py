@@ -39,7 +39,7 @@ class TakenError(BackendError):
 class Listener(Protocol):
     """Who is told what becomes of a host and of what runs there."""
 
-    def came_up(self, link: "Link") -> None:
+    async def came_up(self, link: "Link") -> None:
         """Hear that a host answers and is ours; what it runs is told next."""
 
     def became_unreachable(self, link: "Link") -> None:
@@ -290,7 +290,7 @@ class Link:
     async def _came_up(self) -> None:
         if self._gone.is_set():
             self._gone = anyio.Event()
-        self._listener.came_up(self)
+        await self._listener.came_up(self)
         self.is_lost = False
         self._back.set()
         self.tried.set()

@@ -4,8 +4,10 @@ A job's newest checkpoints lie where its last attempt ran, its output where each
 runs somewhere though nobody watches it must be found to be ended.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
+
+import anyio
 
 from shunter.backends.ssh.connecting import UnreachedError
 from shunter.backends.ssh.link import Link
@@ -15,6 +17,9 @@ from shunter.events.values.ids import JobId, NodeName
 __all__ = ["Places"]
 
 Record = dict[str, Any]
+IsWatched = Callable[[JobId, int, NodeName], bool]
+ALIVE = ("starting", "running", "lost")  # what is lost may have left processes behind
+STRAYS_S = 0.1
 
 
 class Places:
@@ -23,7 +28,6 @@ class Places:
     def __init__(self, links: Mapping[NodeName, Link]) -> None:
         self._links = links
         self._places: dict[JobId, dict[int, tuple[NodeName, ...]]] = {}
-        self._written_off: set[tuple[JobId, int, NodeName]] = set()
 
     def note(self, job_id: JobId, attempt: int, nodes: tuple[NodeName, ...]) -> None:
         """Note where an attempt runs."""
@@ -66,20 +70,30 @@ class Places:
         known = self._places.get(job_id, {})
         return [known[number] for number in sorted(known, reverse=True) if number < attempt]
 
-    def write_off(self, job_id: JobId, attempt: int, node: NodeName) -> None:
-        """Note that an attempt counts as lost with its host, whatever is found later."""
-        self._written_off.add((job_id, attempt, node))
+    async def strays(self, link: Link, is_watched: IsWatched) -> list[Record]:
+        """Return what runs on a host and belongs to no attempt that is watched there.
 
-    async def end_written_off(self, link: Link) -> None:
-        """End what runs on a host that came back and has been given up."""
-        node = link.host.name
-        for key in sorted(self._written_off):
-            if key[2] == node:
-                try:
-                    await link.ask("fence", job=key[0], attempt=key[1])
-                except BackendError:
-                    return
-                self._written_off.discard(key)
+        Raises:
+            BackendError: the host does not answer.
+        """
+        found = (await link.ask("inventory", wanted=[]))["attempts"]
+        return [
+            each
+            for each in found
+            if each["state"] in ALIVE
+            and not is_watched(JobId(each["job"]), each["attempt"], link.host.name)
+        ]
+
+    async def end_strays(self, link: Link, is_watched: IsWatched) -> None:
+        """End what was given up, in this term or an earlier one, and wait until it is over.
+
+        Raises:
+            BackendError: the host does not answer any more.
+        """
+        while strays := await self.strays(link, is_watched):
+            for each in strays:
+                await link.ask("fence", job=each["job"], attempt=each["attempt"])
+            await anyio.sleep(STRAYS_S)
 
     async def inventory(self, wanted: Collection[tuple[JobId, int]] | None) -> list[Record]:
         """Return what all hosts that answer know, one record an attempt."""

@@ -55,6 +55,27 @@ async def test_ranks_find_each_other_by_their_environment(bench: Bench) -> None:
     bench.assert_nothing_twice()
 
 
+async def test_port_of_an_attempt_is_nobody_elses_after_a_restart(bench: Bench) -> None:
+    """Goal: no two attempts meet at a port. Method: two ports, and nobody who listens yet."""
+    ports = set()
+    async with bench.opened(gang_ports=(29_500, 29_502)) as backend:
+        await order(backend, bench.launching("n0", job="j0"))
+        await seen_until(backend, AttemptStarted)
+    async with bench.opened(2, gang_ports=(29_500, 29_502)) as backend:
+        backend.adopt(J0, 1, started=True, on=bench.launching("n0").allocation)
+        await order(backend, bench.launching("n0", job="j1", mask=2))
+        await seen_until(backend, AttemptStarted, job="j1")
+        await order(backend, bench.launching("n0", job="j2", mask=4))
+        failed = (await seen_until(backend, LaunchFailed))[-1]
+        assert isinstance(failed, LaunchFailed)
+        assert "no port of 29500 to 29501 is free" in failed.cause
+        for job in (J0, job_id(1)):
+            wait_for(lambda: len(bench.runs()) == 2, "both")
+            said, _ = await backend.read_output(job, 1, 0, "stdout", 0, 9999)
+            ports.add(json.loads(said)["MASTER_PORT"])
+    assert ports == {"29500", "29501"}
+
+
 async def test_gang_that_cannot_begin_everywhere_begins_nowhere(bench: Bench) -> None:
     """One host has fenced the attempt: the others end theirs before it is said to have failed."""
     async with bench.opened() as backend:

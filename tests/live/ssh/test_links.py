@@ -21,6 +21,7 @@ from shunter.events.facts.execution import (
     JobSuspended,
     LaunchFailed,
 )
+from shunter.events.values.ids import NodeName
 from tests.factories import job_id
 from tests.faults.supervised import wait_for
 from tests.live.ssh.bench import Bench, is_of, kinds, order, rest, seen_until
@@ -168,6 +169,36 @@ async def test_scheduler_that_starts_while_a_host_is_silent_takes_its_jobs_for_r
             assert kinds(told) == [NodeUnreachable, NodeLost, AttemptLost]
             await order(backend, bench.launching("n1", attempt=2, work_s=0.2))
             await seen_until(backend, AttemptExited)
+    bench.assert_nothing_twice()
+
+
+async def test_host_that_was_given_up_by_an_earlier_term_is_emptied_before_it_is_used(
+    network: Network,
+) -> None:
+    """Goal: what lives on although it was given up is ended, whoever gave it up.
+
+    Method: its supervisor has another deadline than the scheduler that waits for it; so has one in
+    a machine that was paused. The next scheduler knows of nothing there.
+    """
+    bench, farm = network
+    folder = folder_of(str(bench.farm["n0"].root / "clusters/lab"), "j0", 1)
+    async with bench.opened() as backend:
+        launched = bench.launching("n0")
+        await order(backend, launched)
+        await seen_until(backend, AttemptStarted)
+    farm.drop("n0")
+    async with bench.opened(2, heartbeat_deadline_s=0.5, connect_s=1.0) as backend:
+        backend.adopt(J0, 1, started=True, on=launched.allocation)
+        await seen_until(backend, AttemptLost)
+    async with bench.opened(3, connect_s=1.0) as backend:
+        backend.recall([NodeName("n0")])
+        await order(backend)
+        assert attempts.probe(folder)["state"] == "running"
+        farm.undrop("n0")
+        assert NodeReachable in kinds(await seen_until(backend, NodeReachable))
+        assert attempts.probe(folder)["state"] == "ended"
+        await order(backend, bench.launching("n0", attempt=2, work_s=0.2))
+        await seen_until(backend, AttemptExited)
     bench.assert_nothing_twice()
 
 

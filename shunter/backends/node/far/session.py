@@ -216,8 +216,15 @@ class Session:
         return {"data": data.decode("latin-1"), "size": size}
 
     def port(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Return the first port of some that is free here; None if none is."""
-        return {"port": next((port for port in question["ports"] if _is_free(port)), None)}
+        """Return the first port of some that is free here; None if none is.
+
+        That nobody listens on it yet means little: ranks import for a while before they do. So
+        those that attempts were given are taken as long as these run, whoever started them.
+        """
+        begun = [known["started"] for known in running(self.root, [])]
+        taken = {started["port"] for started in begun if started is not None}
+        ports = (port for port in question["ports"] if port not in taken)
+        return {"port": next((port for port in ports if _is_free(port)), None)}
 
     def _changed(self, attempts: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
         before = dict(self.told)
