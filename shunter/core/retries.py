@@ -1,5 +1,7 @@
 """A job whose launch failed waits before it is tried again, longer each time, and then fails.
 
+One whose attempts are lost soon after they began, again and again, waits in the same way from the
+second loss on, and never fails of it: that is counted by the scheduler at work, not in its state.
 To the policies it is a job on hold, which the scheduler puts there and takes from there itself; so
 no policy needs to know of it. `back_at_us` is part of the state: a scheduler that starts anew goes
 on waiting where the last one stopped.
@@ -11,13 +13,16 @@ from heapq import heappop, heappush
 from shunter.core.state import Job
 from shunter.events.values.ids import JobId
 
-__all__ = ["BACKING_OFF", "LAUNCHES_MOST", "Returns", "backoff_us"]
+__all__ = ["BACKING_OFF", "LAUNCHES_MOST", "LONG_US", "Losses", "Returns", "backoff_us"]
 
 BACKING_OFF = "backing_off"
 """Who holds a job that waits for its next try."""
 
 LAUNCHES_MOST = 5
 """So many launches in a row may fail; with the last of them the job does."""
+
+LONG_US = 600_000_000
+"""An attempt that lived so long was well: its loss counts as the first."""
 
 _FIRST_US, _LONGEST_US = 1_000_000, 300_000_000
 
@@ -54,3 +59,17 @@ class Returns:
         while (back_us := self.next_us(jobs)) is not None and back_us <= now_us:
             found.append(heappop(self._due)[2])
         return found
+
+
+class Losses:
+    """How often in a row the attempts of a job were lost, each soon after it began."""
+
+    def __init__(self) -> None:
+        self._counts: dict[JobId, int] = {}
+
+    def wait_us(self, job_id: JobId, lived_us: int, jobs: Mapping[JobId, Job]) -> int:
+        """Count a loss; return how long the job is to wait."""
+        before = self._counts.get(job_id, 0) if lived_us < LONG_US else 0
+        self._counts = {known: count for known, count in self._counts.items() if known in jobs}
+        self._counts[job_id] = before + 1
+        return backoff_us(before) if before else 0

@@ -12,12 +12,13 @@ from typing import Any
 from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.fold import RULES
 from shunter.core.intake.admission import Admission
+from shunter.core.intake.arrays import ARRAY, Arrays
 from shunter.core.intake.handlers import HANDLERS
 from shunter.core.intake.inputs import Input
 from shunter.core.planning.careful import Careful
 from shunter.core.planning.planner import Planner, RoundRules
 from shunter.core.ports import Observer, Observers, Policy
-from shunter.core.retries import BACKING_OFF, Returns
+from shunter.core.retries import BACKING_OFF, Losses, Returns
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.core.view import View
 from shunter.errors import IllegalEventError
@@ -62,9 +63,12 @@ class Scheduler:
         self._effects: list[Effect] = []
         self._limits: list[tuple[int, int, JobId, int]] = []
         self.returns = Returns()
+        self.losses = Losses()
+        self.arrays = Arrays()
         for job in self.state.jobs.values():
             self._time(job)
             self.returns.add(job)
+            self.arrays.add(job)
 
     def step(self, now_us: int, inputs: Sequence[Input]) -> tuple[list[Event], list[Effect]]:
         """Take in what happened up to now, decide if due; return facts and effects.
@@ -82,6 +86,9 @@ class Scheduler:
             self._end_overdue(now_us)
         for job_id in self.returns.due(self.state.jobs, now_us):
             self.emit(JobReleased(now_us, job_id, BACKING_OFF))
+            self.dirty = True
+        for job_id in self.arrays.due(self.state.jobs, self._events):
+            self.emit(JobReleased(now_us, job_id, ARRAY))
             self.dirty = True
         if not (self._effects and self._ends_somebody()) and self._is_due(now_us):
             self._plan(now_us)

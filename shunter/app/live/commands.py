@@ -12,6 +12,7 @@ from shunter.app.live.digests import Digests
 from shunter.app.live.requests import Caller, Receipt, Submission
 from shunter.core.cluster import Health
 from shunter.core.fold.jobs import key_of
+from shunter.core.intake.arrays import has_no_turn
 from shunter.core.intake.inputs import (
     CancelJob,
     ChangePriority,
@@ -66,7 +67,7 @@ class Commands:
         """
         request.check()
         self._check_identity(by)
-        spec = self._spec(request, by)
+        spec = self._spec(job_id, request, by)
         given = self._digests.of(request.environment)
         return lambda at_us: SubmitJob(at_us, job_id, spec, key=request.key, environment=given)
 
@@ -100,6 +101,11 @@ class Commands:
         job = self._own_job(job_id, by)
         if not job.is_on_hold:
             raise RefusedError(f"job {job_id} is {job.phase} and not held: nothing is to resume")
+        if has_no_turn(job):
+            raise RefusedError(
+                f"job {job_id} waits for its turn: {job.spec.at_once} tasks of array "
+                f"{job.spec.array} may run at once"
+            )
         return lambda at_us: ReleaseJob(at_us, job_id, by.user)
 
     def set_priority(self, job_id: JobId, priority: int, by: Caller) -> Stamped:
@@ -153,7 +159,7 @@ class Commands:
                 "run it as root to serve others"
             )
 
-    def _spec(self, request: Submission, by: Caller) -> JobSpec:
+    def _spec(self, job_id: JobId, request: Submission, by: Caller) -> JobSpec:
         """Return the specification of a job, once all it names is known to exist."""
         state, queues = self._state, self._config.queues
         if queues and request.queue not in queues:
@@ -181,6 +187,8 @@ class Commands:
             deadline_us=request.deadline_us,
             depends_on=request.after,
             array_index=request.array_index,
+            array=JobId(request.array or ("" if request.array_index is None else job_id)),
+            at_once=request.at_once,
             max_level=request.max_level,
             suspend_mode=request.suspend_mode,
             checkpoint_interval_us=request.checkpoint_interval_us,

@@ -25,8 +25,9 @@ class Submission:
     """A job as its owner describes it; memory is in MB, times in microseconds.
 
     `key` makes a submission happen once, however often it is sent: whoever sends a second one
-    under the key gets the job of the first. `environment` are values the job gets and nobody else
-    sees; the log holds none of them.
+    under the key gets the job of the first. `array` is the first task of the array whose task it is
+    (empty: it is that), `at_once` how many tasks may run at a time. `environment` are values the
+    job gets and nobody else sees; the log holds none of them.
     """
 
     command: tuple[str, ...]
@@ -49,7 +50,9 @@ class Submission:
     max_level: Level | None = None
     group: str = ""
     after: tuple[Dependency, ...] = ()
+    array: str = ""
     array_index: int | None = None
+    at_once: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
 
@@ -88,6 +91,7 @@ _BOUNDS = (
     ("batch_size", 1, _INT),
     ("total_steps", 1, _TIME),
     ("array_index", 0, _INT),
+    ("at_once", 1, _INT),
 )
 
 

@@ -1,19 +1,21 @@
 """One running cluster: its state, its log, its loop, and what people may do with it."""
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 
 import anyio
 
 from shunter.app.config.model import Config
 from shunter.app.live.backends import LiveBackend
 from shunter.app.live.clock import watch_clock
-from shunter.app.live.commands import Commands
+from shunter.app.live.commands import Commands, Stamped
 from shunter.app.live.desk import Desk, Stopped
 from shunter.app.live.digests import Digests
 from shunter.app.live.feed import Feed
+from shunter.app.live.gathering import gathered
 from shunter.app.live.history import Identity
 from shunter.app.live.requests import Caller, Receipt, Submission
 from shunter.app.live.unwrapping import the_one
@@ -133,6 +135,41 @@ class Site:
         stamped = commands.submit(job_id, request, by)
         await self._backend.equip(job_id, request.environment)
         crash_point("equipped")
+        return await self._submit(job_id, stamped, request, by)
+
+    async def submit_together(self, requests: Sequence[Submission], by: Caller) -> list[JobId]:
+        """Submit jobs in one go, in their order; return their ids once all are durable.
+
+        Raises:
+            ShunterError: as `submit` does, of the first that cannot be taken.
+        """
+        commands, made = self._commands, []
+        for request in requests:
+            known = commands.known(request, by)
+            job_id = known or commands.next_id()
+            stamped = None if known else commands.submit(job_id, request, by)
+            made.append((job_id, stamped, request))
+        await gathered(
+            partial(self._backend.equip, job_id, request.environment)
+            for job_id, stamped, request in made
+            if stamped is not None
+        )
+        crash_point("equipped")
+        # Tasks begin in the order in which they are made, and each hands its job in as it begins.
+        ids = await gathered(
+            partial(self._submit, job_id, stamped, request, by)
+            for job_id, stamped, request in made
+            if stamped is not None
+        )
+        await self._feed.reached(self.state.seq)
+        fresh = iter(ids)
+        return [job_id if stamped is None else next(fresh) for job_id, stamped, _ in made]
+
+    async def _submit(
+        self, job_id: JobId, stamped: Stamped, request: Submission, by: Caller
+    ) -> JobId:
+        """Hand a job in whose variables are kept; return whose submission was taken."""
+        commands = self._commands
         receipt = await self.tell(stamped)
         # Somebody else may have used the key meanwhile: then it was the other job that was taken.
         taken = commands.known(request, by) or job_id

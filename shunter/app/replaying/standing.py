@@ -7,6 +7,7 @@ from shunter.app.replaying.classing import classed
 from shunter.app.replaying.instants import clock
 from shunter.core.cluster import Cluster
 from shunter.core.digest import state_digest
+from shunter.core.intake.arrays import has_no_turn
 from shunter.core.placement import Classing
 from shunter.core.state import JobPhase, Outcome, State
 
@@ -58,9 +59,9 @@ def _queue(state: State, classing: Classing | None) -> dict[str, Any]:
         wait = job.wait or state.class_waits.get(demand)
         if job.back_at_us is not None:
             reasons["backing_off"] += 1
-        elif job.is_on_hold:
+        elif job.is_on_hold and not has_no_turn(job):
             reasons["held"] += 1
-        elif job.blocked_by:
+        elif job.blocked_by or has_no_turn(job):
             reasons["dependency"] += 1
         else:
             reasons["waiting_for_round" if wait is None else str(wait.reason)] += 1

@@ -56,8 +56,9 @@ def job_held(state: State, event: JobHeld) -> None:
     job = job_of(state, event.job_id, "JobHeld")
     job.is_on_hold = True
     job.held_by = event.by
-    backs_off = event.by == BACKING_OFF
-    job.back_at_us = event.at_us + backoff_us(job.launches_failed) if backs_off else None
+    backs_off = event.by == BACKING_OFF and event.until_us is None
+    waits_us = backoff_us(job.launches_failed) if backs_off else None
+    job.back_at_us = event.until_us if waits_us is None else event.at_us + waits_us
 
 
 def job_released(state: State, event: JobReleased) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from shunter.core.fold.jobs import TIMEOUT, key_of
 from shunter.core.fold.tenure import job_of
 from shunter.core.intake import answers
+from shunter.core.intake.arrays import ARRAY
 from shunter.core.intake.inputs import (
     AttemptExited,
     CancelJob,
@@ -81,6 +82,9 @@ def submit_job(core: "Scheduler", order: SubmitJob) -> None:
         core.emit(answer)
         core.terminate(job)
         _cancel_stranded(core, order.at_us)
+        return
+    core.arrays.add(job)
+    _await_turn(core, job, order.at_us)
 
 
 def cancel_job(core: "Scheduler", order: CancelJob) -> None:
@@ -120,6 +124,8 @@ def release_job(core: "Scheduler", order: ReleaseJob) -> None:
     job = core.state.jobs.get(order.job_id)
     if job is not None and job.is_on_hold:
         core.emit(JobReleased(order.at_us, order.job_id, order.by))
+        if job.since_us is None:
+            _await_turn(core, job, order.at_us)
 
 
 def change_priority(core: "Scheduler", order: ChangePriority) -> None:
@@ -175,10 +181,13 @@ def attempt_failed(core: "Scheduler", seen: AttemptLost | LaunchFailed) -> None:
     """Note that an attempt is over; a job that was about to end gets no other one."""
     job = job_of(core.state, seen.job_id, type(seen).__name__)
     ends, was_launching = job.phase is ENDING, job.phase is LAUNCHING
+    lived_us = 0 if job.since_us is None else seen.at_us - job.since_us
     core.emit(seen)
     if ends:
         _end(core, job, seen.at_us, job.exit_code)
-    elif isinstance(seen, LaunchFailed) and was_launching:
+    elif isinstance(seen, AttemptLost):
+        _back_off(core, job, seen.at_us, lived_us)
+    elif was_launching:
         if seen.retryable and job.launches_failed < LAUNCHES_MOST:
             core.emit(JobHeld(seen.at_us, job.job_id, BACKING_OFF))
             core.returns.add(job)
@@ -232,6 +241,22 @@ def _end(
         core.emit(JobFailed(at_us, job.job_id, "exit", exit_code))
     if core.state.stranded:
         _cancel_stranded(core, at_us)
+
+
+def _back_off(core: "Scheduler", job: Job, at_us: int, lived_us: int) -> None:
+    """Let a job wait that is lost again and again; a first loss is not its own fault."""
+    waits_us = (
+        core.losses.wait_us(job.job_id, lived_us, core.state.jobs) if core.rules.is_live else 0
+    )
+    if waits_us and not job.is_on_hold:
+        core.emit(JobHeld(at_us, job.job_id, BACKING_OFF, at_us + waits_us))
+        core.returns.add(job)
+
+
+def _await_turn(core: "Scheduler", job: Job, at_us: int) -> None:
+    """Hold a task of an array of which enough are under way."""
+    if core.arrays.is_full(job, core.state.jobs):
+        core.emit(JobHeld(at_us, job.job_id, ARRAY))
 
 
 def _cancel_stranded(core: "Scheduler", at_us: int) -> None:

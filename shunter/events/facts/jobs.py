@@ -37,11 +37,12 @@ class JobRejected:
 
 @fact
 class JobHeld:
-    """A job may not start until it is released."""
+    """A job may not start until it is released, at `until_us` where that is known."""
 
     at_us: int
     job_id: JobId
     by: str = ""
+    until_us: int | None = None
 
 
 @fact

@@ -88,7 +88,8 @@ class JobSpec:
     """Everything a submission says. CPUs and memory are those of the whole job.
 
     The fields used most come first, and trailing defaults are left out on disk. `skew` is the size
-    of the model's largest tensor over that of all of them, from 0 to 1.
+    of the model's largest tensor over that of all of them, from 0 to 1. `array` is the first task
+    of the array it belongs to, of which `at_once` may run at the same time.
     """
 
     gpus: int = 1
@@ -119,6 +120,8 @@ class JobSpec:
     suspend_mode: SuspendMode = SuspendMode.cooperative
     checkpoint_interval_us: int | None = None
     skew: float | None = None
+    array: JobId = JobId("")
+    at_once: int | None = None
 
     def demand(self, bounding_queue: QueueName = UNBOUNDED) -> Demand:
         """Return the part that decides when and where the job can run."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from shunter.client import Client
-from shunter.errors import ShunterError, UnreachableError
+from shunter.errors import RefusedError, ShunterError, UnreachableError
 from tests.live.api.serving import Served, awaited, environment
 
 pytestmark = pytest.mark.live
@@ -149,9 +149,53 @@ def test_array_runs_no_more_tasks_at_once_than_it_may(served: Served) -> None:
         )
         assert [job.result(60) for job in jobs] == [0] * 6
         counts = [int(b"".join(job.logs())) for job in jobs]
-        waits = [job.describe()["spec"].get("depends_on", []) for job in jobs]
+        specs = [job.describe()["spec"] for job in jobs]
     assert max(counts) <= 2
-    assert waits == [[], [], *([{"job_id": job.id, "when": "any"}] for job in jobs[:4])]
+    assert {(spec["array"], spec["at_once"]) for spec in specs} == {(jobs[0].id, 2)}
+
+
+def test_array_keeps_its_bound_and_uses_it_whatever_becomes_of_tasks(served: Served) -> None:
+    """Goal: never more than two at once, and never fewer while tasks wait.
+
+    Method: tasks run until they are told to end, some are cancelled, suspended and resumed.
+    """
+    waits = "while [ ! -e $DIR/$SHUNTER_ARRAY_INDEX ]; do sleep 0.02; done"
+
+    def under_way() -> list[int]:
+        rows = client.queue()["jobs"]
+        return sorted(row["array_index"] for row in rows if row["where"])
+
+    def settles(*indices: int) -> None:
+        awaited(lambda: under_way() == [*indices])
+
+    with served.client() as client:
+        jobs = client.submit_array(
+            ["sh", "-c", waits],
+            array=(0, 6, 1, 2),
+            environment={"DIR": str(served.root), "PATH": os.environ["PATH"]},
+            suspend_mode="restart",
+        )
+        settles(0, 1)
+        assert "2 tasks of its array may run at once" in served.run("show", jobs[4].id).stdout
+        with pytest.raises(RefusedError, match="waits for its turn: 2 tasks of array"):
+            client.resume(jobs[4].id)
+        jobs[2].cancel()  # it waits, and makes no room for anybody
+        (served.root / "1").touch()
+        settles(0, 3)
+        (served.root / "3").touch()
+        settles(0, 4)  # the first one takes longer than all others
+        client.suspend(jobs[0].id)
+        settles(4, 5)
+        client.resume(jobs[0].id)
+        (served.root / "4").touch()
+        settles(0, 5)  # the oldest first
+        served.end(signal.SIGKILL)
+        served.start()
+        for index in (0, 5, 6):
+            (served.root / str(index)).touch()
+        ends = [job.wait(60)["state"] for job in jobs]
+    assert ends == ["finished", "finished", "cancelled", *["finished"] * 4]
+    assert served.run("replay", "--verify", str(served.root / "log.db")).returncode == 0
 
 
 def test_values_of_variables_and_secrets_are_in_no_log(served: Served) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from shunter.app.replaying.classing import classed
 from shunter.app.replaying.wording import allocation_in_words
+from shunter.core.intake.arrays import has_no_turn, turn_of
 from shunter.core.placement import Classing
 from shunter.core.state import WAITING, Job, State
 from shunter.events.values.ids import JobId
@@ -31,7 +32,7 @@ def job_state(job: Job) -> str:
     """Return where a job is in its life, in one word of people."""
     if job.phase is not WAITING:
         return job.phase.value
-    if job.is_on_hold and job.back_at_us is None:
+    if job.is_on_hold and job.back_at_us is None and not has_no_turn(job):
         return HELD
     return SUSPENDED if job.first_start_us is not None else WAITING.value
 
@@ -40,6 +41,8 @@ def wait_of(job: Job, state: State, classing: Classing | None = None) -> Wait | 
     """Return what holds a job back, itself or its class; None if nothing does."""
     if job.phase is not WAITING:
         return None
+    if has_no_turn(job):
+        return turn_of(job.spec)
     if job.is_on_hold:
         return _HELD if job.back_at_us is None else _BACKING_OFF
     if job.blocked_by:

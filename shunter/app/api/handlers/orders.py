@@ -3,23 +3,16 @@
 Each is answered once it is in the log, durable, and its effects are on their way.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TypeVar
 
-import anyio
 from starlette.responses import Response
 
 from shunter.app.api.models.submission import PriorityBody, SubmitBody
 from shunter.app.api.routing import Call, NoBody, NoQuery, json_answer
 from shunter.app.api.submissions import array_of, dry_run, submission_of
 from shunter.app.live.requests import Submission
-from shunter.errors import ShunterError, UsageError
+from shunter.errors import UsageError
 from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import Dependency, DependsWhen
-
-T = TypeVar("T")
 
 __all__ = ["cancel", "drain", "priority", "restore", "resume", "submit", "suspend"]
 
@@ -98,45 +91,16 @@ def _told(call: Call[NoQuery, NoBody] | Call[NoQuery, PriorityBody], subject: st
 async def _submit_tasks(
     call: Call[NoQuery, SubmitBody], tasks: list[Submission], at_once: int | None
 ) -> list[JobId]:
-    """Submit an array; each task but the first N waits for the N-th before it.
+    """Submit an array.
 
-    The first goes ahead alone: if it is refused, all would be, and one record of that is enough.
+    The first goes ahead alone: if it is refused, all would be, and one record of that is enough;
+    and the others are named after it.
     """
-    ids = [await call.served.site.submit(tasks[0], call.caller)]
-    block = min(at_once or TOGETHER, TOGETHER)
-    while len(ids) < len(tasks):
-        # No more than N at a time, so that the one each waits for has its id already.
-        part = range(len(ids), min(len(ids) + block, len(tasks)))
-        made = [_held_back(tasks[number], number, ids, at_once) for number in part]
-        ids += await gathered(
-            [partial(call.served.site.submit, task, call.caller) for task in made]
-        )
+    site, by = call.served.site, call.caller
+    ids = [await site.submit(replace(tasks[0], at_once=at_once), by)]
+    for first in range(1, len(tasks), TOGETHER):
+        part = [
+            replace(task, array=ids[0], at_once=at_once) for task in tasks[first : first + TOGETHER]
+        ]
+        ids += await site.submit_together(part, by)
     return ids
-
-
-def _held_back(
-    task: Submission, number: int, ids: Sequence[JobId], at_once: int | None
-) -> Submission:
-    """Return a task that waits for the N-th before it to end, in whatever way."""
-    if at_once is None or number < at_once:
-        return task
-    return replace(task, after=(*task.after, Dependency(ids[number - at_once], DependsWhen.any)))
-
-
-async def gathered(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
-    """Return what calls return that are made together; the first error ends it."""
-    found: dict[int, T] = {}
-
-    async def one(number: int) -> None:
-        found[number] = await calls[number]()
-
-    try:
-        async with anyio.create_task_group() as group:
-            for number in range(len(calls)):
-                group.start_soon(one, number)
-    except* ShunterError as errors:
-        first: BaseException = errors
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
-        raise first from None
-    return [found[number] for number in range(len(calls))]

@@ -20,7 +20,7 @@ CLAUSES = {
     "dependency": "it waits for other jobs to end",
     "held": "held: `shunter resume` lets it start",
     "node_lost": "its server was lost",
-    "backing_off": "its last launch failed; it is tried again",
+    "backing_off": "its last launch failed or was lost; it is tried again",
     "infeasible": "it can never run here",
     "refused": "the approver refused the change",
 }
@@ -38,6 +38,9 @@ def clause(reason: dict[str, Any]) -> str:
         hidden = len(blockers) - BLOCKERS_NAMED
         named = ", ".join(blockers[:BLOCKERS_NAMED]) + (f" and {hidden} more" if hidden > 0 else "")
         parts.append(f"held back by {named}")
-    if reason["detail"]:
+    array, _, at_once = reason["detail"].partition(":")
+    if array == "array":
+        parts.append(f"{at_once} tasks of its array may run at once")
+    elif reason["detail"]:
         parts.append(reason["detail"])
     return "; ".join(parts)

@@ -208,7 +208,9 @@ def _quota(found: Explanation, evidence: Wait) -> str:
 
 
 def _dependency(found: Explanation, evidence: Wait) -> str:
-    state = found.state
+    state, spec = found.state, found.story.spec
+    if evidence.detail:
+        return f"{spec.at_once} tasks of array {spec.array} may run at once, and others come first"
     pending = [each for each in evidence.blockers if state is not None and each in state.jobs]
     return f"it depends on {', '.join(pending) or 'other jobs'}, which must end first"
 
@@ -261,7 +263,9 @@ _WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
     Reason.waiting_for_round: lambda _found, _: "no round has looked at it yet",
     Reason.dependency: _dependency,
     Reason.held: _held,
-    Reason.backing_off: lambda _found, _: "its last launch failed, and the next one waits a while",
+    Reason.backing_off: lambda _found, _: (
+        "its last launch failed or was lost, and the next one waits a while"
+    ),
     Reason.node_lost: _lost,
     Reason.share_met: _shared,
     Reason.time_sliced: _shared,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from shunter.app.replaying.why.story import Own, Round, Story, Told
+from shunter.core.intake.arrays import ARRAY, turn_of
 from shunter.core.planning.planner import RoundRules
 from shunter.core.retries import BACKING_OFF
 from shunter.core.state import Outcome
@@ -230,6 +231,8 @@ class _Reasons:
                 held = _reason_of_hold(event)
             elif isinstance(event, WaitReasonChanged) and own.seq > self._waiting.from_seq:
                 found = event.wait, own.round
+        if held is Reason.dependency:
+            return turn_of(self._story.spec), None
         if held is not None:
             return Wait(held), None
         if self._unblocked_us is None or at_us < self._unblocked_us:
@@ -245,7 +248,7 @@ def _reason_of_hold(event: JobHeld | JobReleased) -> Reason | None:
     """Return why a job may not start from here on; None: it may."""
     if isinstance(event, JobReleased):
         return None
-    return Reason.backing_off if event.by == BACKING_OFF else Reason.held
+    return {BACKING_OFF: Reason.backing_off, ARRAY: Reason.dependency}.get(event.by, Reason.held)
 
 
 def _first_round_us(story: Story, waiting: Waiting, rules: RoundRules | None) -> int:

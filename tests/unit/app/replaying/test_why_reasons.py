@@ -179,7 +179,7 @@ def test_a_job_that_waits_between_launches_backs_off() -> None:
 
     assert reason_of(found) == "backing_off"
     assert advice(found) == ["its wait between two launches is over"]
-    assert details(found)[0] == "its last launch failed, and the next one waits a while"
+    assert details(found)[0] == "its last launch failed or was lost, and the next one waits a while"
 
 
 def test_a_held_job_says_who_holds_it() -> None:
