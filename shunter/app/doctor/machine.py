@@ -59,6 +59,8 @@ def sqlite(looked: Looked) -> Iterator[Finding]:
 
 def gpus(looked: Looked) -> Iterator[Finding]:
     """Check what NVML tells, and whether it is what the config says."""
+    if _is_elsewhere(looked):
+        return
     configured = None if looked.loaded is None else looked.loaded.config.cluster.gpus
     found = GpuReader().read()
     if isinstance(found, NoGpus):
@@ -84,6 +86,8 @@ def gpus(looked: Looked) -> Iterator[Finding]:
 
 def memory(looked: Looked) -> Iterator[Finding]:
     """Check whether the memory of jobs can be limited."""
+    if _is_elsewhere(looked):
+        return
     control = memory_control(prepare=False)
     if control.group:
         yield Finding("memory", "good", f"jobs are held to their memory below {control.group}")
@@ -130,6 +134,11 @@ def boot(looked: Looked) -> Iterator[Finding]:
     if year < 2024:
         yield Finding("clock", "poor", f"the clock says {year}", "set it; dates are shown by it")
     yield Finding("boot", "good", "boots can be told apart")
+
+
+def _is_elsewhere(looked: Looked) -> bool:
+    """Say whether jobs run on other machines, of which checks of their own tell."""
+    return looked.loaded is not None and looked.loaded.config.backend.kind == "ssh"
 
 
 def _journal_mode(folder: Path) -> str:

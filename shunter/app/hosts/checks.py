@@ -5,10 +5,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from shunter.app.doctor.findings import Check, Finding, Looked
+from shunter.backends.profiles import EXPLANATIONS, GpuFault, use_told
 
 if TYPE_CHECKING:
     from shunter.app.config.cluster import ClusterSection
     from shunter.app.config.live import SshSection
+    from shunter.backends.profiles import GpuUse
     from shunter.backends.ssh.surveying import Surveyed
     from shunter.events.values.configuration_set import ConfigurationSet
 
@@ -99,7 +101,8 @@ def summary(one: "Surveyed") -> str:
     """Return in one line what a host has."""
     found = one.found
     assert found is not None, "a host that did not answer has a cause instead"
-    gpus = f"{len(found['gpus'])} GPUs" if found["gpus"] else f"no GPU seen ({found['gpu_fault']})"
+    seen = f"{len(found['gpus'])} GPUs by {found['gpus_by']}"
+    gpus = seen if found["gpus"] else f"no GPU seen ({found['gpu_fault']})"
     version = ".".join(map(str, found["python"]))
     return (
         f"{gpus}, {len(found['cpus'])} CPUs, {found['memory_mb'] // 1000} GB, Python {version}, "
@@ -116,16 +119,33 @@ def halves(cause: str) -> tuple[str, str]:
 def _gpus(one: "Surveyed", described: "ConfigurationSet") -> Iterator[Finding]:
     found, name = one.found, one.host.name
     assert found is not None, "only hosts that answered are looked at"
+    yield from _lame(name, [use_told(each) for each in [*found["gpus"], *found["gpus_lost"]]])
     if not found["gpus"]:
         if described.gpus:
             what = f"no GPU is seen ({found['gpu_fault']}), and the config says {described.gpus}"
             yield Finding(name, "poor", what, "install the driver; they are given out unseen")
         return
-    known = {each["uuid"] for each in found["gpus"]} | {each["index"] for each in found["gpus"]}
+    known = {each["uuid"] for each in found["gpus"]}
+    known |= {str(each["index"]) for each in found["gpus"]}
     strange = [gpu for gpu in one.host.gpus[: described.gpus] if gpu not in known]
     if strange:
         what = f"it has no GPU {strange[0]}, but {len(found['gpus'])}: {', '.join(sorted(known))}"
         yield Finding(name, "bad", what, f"correct [backend.ssh.hosts.{name}] gpus")
+
+
+def _lame(name: str, gpus: "list[GpuUse]") -> Iterator[Finding]:
+    """Name the GPUs that are lost, and the readings that others do not give."""
+    lost = [str(gpu.index) for gpu in gpus if gpu.is_lost]
+    if lost:
+        what, mend = f"GPU {', '.join(lost)} is lost", EXPLANATIONS[GpuFault.lost]
+        yield Finding(name, "bad", what, mend)
+    missing: dict[tuple[str, GpuFault], list[str]] = {}
+    for gpu in gpus:
+        for what, fault in (gpu.faults or {}).items() if not gpu.is_lost else ():
+            missing.setdefault((what, fault), []).append(str(gpu.index))
+    for (what, fault), indices in sorted(missing.items()):
+        told = f"GPU {', '.join(indices)} does not tell: {what}"
+        yield Finding(name, "poor", told, EXPLANATIONS[fault])
 
 
 def _common_folder(surveyed: "list[Surveyed]") -> Iterator[Finding]:

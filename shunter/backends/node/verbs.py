@@ -10,6 +10,7 @@
     python3 -I -S FILE beat ROOT                {"beaten": true}: the daemon is alive
     python3 -I -S FILE serve BASE NONCE         many questions, one after the other: far/session.py
     python3 -I -S FILE survey BASE NONCE        what the host has: far/survey.py
+    python3 -I -S FILE gpus BASE NONCE          what its GPUs tell: far/gpus.py
     python3 -I -S FILE manifest|clear|receive FOLDER NONCE    checkpoints that move: far/carrying.py
 
 Only the standard library of Python 3.8 or later, as in supervisor.py. What fails exits with 1 and
@@ -37,6 +38,7 @@ from shunter.backends.node.attempts import (
     sweep,
 )
 from shunter.backends.node.far.carrying import clear, manifest, receive
+from shunter.backends.node.far.gpus import gpus
 from shunter.backends.node.far.session import serve
 from shunter.backends.node.far.survey import survey
 from shunter.backends.node.heartbeat import write_beat
@@ -125,6 +127,7 @@ _VERBS: dict[str, Verb] = {
     "sweep": _sweep,
     "beat": _beat,
     "serve": serve,
+    "gpus": gpus,
     "manifest": manifest,
     "clear": clear,
     "survey": survey,

@@ -12,7 +12,15 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-__all__ = ["GpuFault", "GpuReader", "GpuUse", "NoGpus"]
+__all__ = [
+    "EXPLANATIONS",
+    "GpuFault",
+    "GpuReader",
+    "GpuUse",
+    "NoGpus",
+    "fault_of_code",
+    "use_told",
+]
 
 
 class GpuFault(StrEnum):
@@ -177,7 +185,26 @@ class GpuReader:
 def fault_of(error: Exception) -> GpuFault:
     """Return what an error of NVML means; unknown where nobody has said so."""
     value = getattr(error, "value", None)
-    return _FAULTS.get(value, GpuFault.unknown) if isinstance(value, int) else GpuFault.unknown
+    return fault_of_code(value) if isinstance(value, int) else GpuFault.unknown
+
+
+def fault_of_code(code: int) -> GpuFault:
+    """Return what a code of NVML (nvmlReturn_t) means; unknown where nobody has said so."""
+    return _FAULTS.get(code, GpuFault.unknown)
+
+
+def use_told(reading: Mapping[str, Any]) -> GpuUse:
+    """Return the reading of a GPU as a far host tells it: see `shunter.backends.node.far.gpus`."""
+    shares = reading.get("memory_by_pid")
+    return GpuUse(
+        index=reading["index"],
+        uuid=reading.get("uuid"),
+        utilisation=reading.get("utilisation"),
+        memory_mb=reading.get("memory_mb"),
+        memory_total_mb=reading.get("memory_total_mb"),
+        memory_by_pid=None if shares is None else {int(pid): mb for pid, mb in shares.items()},
+        faults={what: fault_of_code(code) for what, code in reading["faults"].items()},
+    )
 
 
 def _by_pid(running: Iterable[Any]) -> dict[int, int]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shunter.backends.inbox import Inbox
-from shunter.backends.profiles import GpuUse, Thinning, profile_of
+from shunter.backends.profiles import GpuUse, Thinning, profile_of, use_told
 from shunter.backends.ssh.gangs import Gang
 from shunter.backends.supervised.handing_on import hand_on
 from shunter.events.facts.profiles import ProfileSampled
@@ -34,7 +34,7 @@ class Samples:
     ) -> None:
         """Take in what a host has told, and hand on what is due."""
         if gpus is not None:
-            self._gpus[node] = [GpuUse(**reading) for reading in gpus]
+            self._gpus[node] = [use_told(reading) for reading in gpus]
         for sample in samples:
             gang = self._gangs.get(sample["job"])
             if gang is None or gang.watch.attempt != sample["attempt"] or node not in gang.parts:

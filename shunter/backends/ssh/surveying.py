@@ -1,11 +1,13 @@
 """What hosts have, asked once and beside any scheduler: for `shunter init --ssh` and `doctor`."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import anyio
 
+from shunter.backends.profiles import EXPLANATIONS, fault_of_code
 from shunter.backends.ssh.connecting import UnreachedError, connected
 from shunter.backends.ssh.conversation import asked_aside
 from shunter.backends.ssh.pushing import pushed
@@ -21,7 +23,8 @@ SURVEY_S = 60.0
 class Surveyed:
     """What a host has, or why nobody knows.
 
-    `found` is what `shunter.backends.node.far.survey` tells. `ahead_s` is how far its wall clock is
+    `found` is what `shunter.backends.node.far.survey` tells, and `gpu_fault`, why NVML tells of
+    no GPU, and nvidia-smi neither. `ahead_s` is how far its wall clock is
     ahead of ours, and `slow_s` how long it took to let us
     in and answer.
     """
@@ -79,6 +82,7 @@ async def _survey(host: SshHost, settings: SshSettings, limit: anyio.Semaphore) 
     except BackendError as error:
         return Surveyed(host, cause=str(error))
     ahead_s = float(answer["wall_s"]) - middle_s
+    answer["gpu_fault"] = _why_no_gpus(answer)
     return Surveyed(
         host,
         answer,
@@ -86,3 +90,12 @@ async def _survey(host: SshHost, settings: SshSettings, limit: anyio.Semaphore) 
         slow_s=time.monotonic() - began_s,
         sftp=has_sftp,
     )
+
+
+def _why_no_gpus(answer: Mapping[str, Any]) -> str:
+    """Return what NVML and nvidia-smi said where they told of no GPU."""
+    if answer["gpus"] or answer["gpus_lost"]:
+        return "" if answer["gpus"] else "all are lost"
+    code, said = answer["gpu_code"], answer["gpu_said"]
+    by_nvml = EXPLANATIONS[fault_of_code(code)] if code else "NVML sees none"
+    return f"{by_nvml}; {said}" if said else by_nvml

@@ -1,4 +1,4 @@
-"""`init --ssh` and `doctor` against real hosts, with an nvidia-smi and a clock that we made up."""
+"""`init --ssh` and `doctor` against real hosts, with drivers and a clock that we made up."""
 
 import os
 import sys
@@ -13,7 +13,12 @@ from shunter.app.cli.application import app
 from shunter.app.config.loading import load_config
 from shunter.app.hosts import checks
 from shunter.backends.ssh.surveying import Surveyed, survey_hosts
-from tests.live.ssh.bench import Bench
+from shunter.core.effects import Terminate
+from shunter.core.intake.inputs import AttemptExited
+from shunter.events.facts.profiles import ProfileSampled
+from tests.factories import job_id
+from tests.live.ssh.bench import Bench, order, seen_until
+from tests.unit.backends.profiles.test_gpus import compiled
 
 pytestmark = [pytest.mark.live, pytest.mark.ssh]
 
@@ -26,9 +31,18 @@ if [ "$1" = topo ]; then
     printf '\\nLegend:\\n  X = Self\\n'
 else
     for number in 0 1 2 3; do
-        echo "$number, GPU-00$number, NVIDIA A100-SXM4-80GB, 81920, 00000000:0$number:00.0"
+        echo "$number, GPU-00$number, NVIDIA A100-SXM4-80GB, 00000000:0$number:00.0, 7, 9, 81920"
     done
 fi
+"""
+
+
+# The same two GPUs as NVML tells of them, to who asks the stub of it.
+NVML = """\
+gpu 80 4000 81920
+gpu 0 10 81920
+named 0 00000000:41:00.0 NVIDIA A100-SXM4-80GB
+named 1 00000000:42:00.0 NVIDIA A100-SXM4-80GB
 """
 
 
@@ -41,6 +55,22 @@ def with_gpus(bench: Bench) -> Bench:
         (programs / "nvidia-smi").write_text(NVIDIA_SMI)
         (programs / "nvidia-smi").chmod(0o755)
         host.noisy(f"PATH={programs}:$PATH\n")
+    return bench
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def with_library(bench: Bench, library: Path) -> Bench:
+    """A farm whose hosts find an NVML that reads `nvml` in their folders, and no nvidia-smi."""
+    for host in bench.farm.hosts.values():
+        host.noisy(
+            f"export LD_LIBRARY_PATH={library.parent} SHUNTER_NVML_STUB={host.folder}/nvml\n"
+        )
+        (host.folder / "nvml").write_text(NVML)
     return bench
 
 
@@ -80,6 +110,68 @@ def test_init_writes_a_config_of_what_the_hosts_have(with_gpus: Bench) -> None:
         ("GPU-000", "GPU-001", "GPU-002", "GPU-003")
     }
     assert load_config(path).config.cluster.gpus == 12
+
+
+def test_init_writes_what_nvml_tells_where_there_is_no_program(with_library: Bench) -> None:
+    code, said, path = init(with_library)
+    assert code == 0, said
+    found = tomllib.loads(path.read_text())
+    nodes = found["cluster"]["nodes"]
+    assert [(node["gpus"], node["type"]) for node in nodes] == [(2, "a100")] * 3
+    hosts = found["backend"]["ssh"]["hosts"]
+    assert {tuple(host["gpus"]) for host in hosts.values()} == {("GPU-stub-0", "GPU-stub-1")}
+
+
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        (NVML + "fail memory 1 15\n", "GPU 1 is lost; the GPU fell off the bus"),
+        (NVML + "fail uuid 0 15\n", "GPU 0 is lost; the GPU fell off the bus"),
+        (
+            NVML + "fail utilisation 0 3\nfail utilisation 1 3\n",
+            "GPU 0, 1 does not tell: utilisation; this GPU does not offer the reading",
+        ),
+        ("fail init 0 18\n", "driver and library differ: reload the driver"),
+        ("fail init 0 9\n", "the NVIDIA driver is installed but not loaded"),
+        ("fail init 0 999\n", "NVML failed in a way that it does not explain"),
+    ],
+    ids=["lost", "gone", "lame", "mismatch", "unloaded", "unknown"],
+)
+def test_doctor_says_what_is_wrong_with_gpus(with_library: Bench, state: str, told: str) -> None:
+    _, _, path = init(with_library)
+    (with_library.farm["n1"].folder / "nvml").write_text(state)
+    described = load_config(path).config.cluster.servers()[1][1]
+    gpus = ("GPU-stub-0", "GPU-stub-1")
+    (found,) = survey_hosts(
+        (replace(with_library.host("n1"), gpus=gpus),), with_library.settings().access, 5.0
+    )
+    findings = [f"{each.what}; {each.mend}" for each in checks.findings_of(found, described)]
+    assert any(told in finding for finding in findings), findings
+
+
+def test_doctor_says_by_whom_gpus_are_seen(with_library: Bench) -> None:
+    (found,) = survey_hosts((with_library.host("n0"),), with_library.settings().access, 5.0)
+    assert checks.summary(found).startswith("2 GPUs by NVML, ")
+
+
+def test_doctor_of_far_hosts_does_not_ask_this_machine_for_gpus(with_library: Bench) -> None:
+    """It has none, and they have six: that is no fault."""
+    _, _, path = init(with_library)
+    ran = CliRunner().invoke(app, ["doctor", str(path)])
+    assert "GPUs in the config" not in ran.output
+    assert "NVML cannot be read" not in ran.output
+
+
+@pytest.mark.asyncio
+async def test_jobs_are_sampled_with_the_gpus_of_their_host(with_library: Bench) -> None:
+    async with with_library.opened(hosts=(with_library.host("n0"),)) as backend:
+        await order(backend, with_library.launching("n0", mask=1))
+        told = await seen_until(backend, ProfileSampled)
+        await order(backend, Terminate(job_id(0), 1))
+        await seen_until(backend, AttemptExited)
+    (sample,) = [seen for seen in told if isinstance(seen, ProfileSampled)]
+    assert (sample.gpu_utilisation, sample.gpu_memory_mb) == (0.8, 4000)
+    assert sample.memory_mb is not None
 
 
 def test_init_leaves_out_a_host_that_does_not_answer_and_says_so(bench: Bench) -> None:

@@ -38,7 +38,7 @@ from shunter.backends.node.attempts import (
     send,
     sweep,
 )
-from shunter.backends.node.far.readings import Readings
+from shunter.backends.node.far.gpus import Readings, gpus_command
 from shunter.backends.node.heartbeat import silence_s, uptime_ns, write_beat
 from shunter.backends.node.records import boot_id, folder_of, get, hold, put
 from shunter.backends.node.supervisor import start
@@ -72,7 +72,7 @@ class Session:
         self.notices = self.session = -1
         self.told: dict[tuple[str, int], tuple[Any, ...]] = {}
         self.sampled: dict[tuple[str, int], int] = {}
-        self.readings = Readings()
+        self.readings = Readings(gpus_command())
         os.register_at_fork(after_in_child=self._let_go)
 
     def greet(self) -> None:

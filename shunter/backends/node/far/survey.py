@@ -2,9 +2,8 @@
 
     python3 -I -S FILE survey BASE NONCE
 
-GPUs are those of nvidia-smi, which every driver brings. Sockets come from sysfs, switches from
-`nvidia-smi topo -m`: two GPUs that are told to be joined by one bridge at most (PIX), or by NVLink,
-are on one switch. Only the standard library of Python 3.8 or later.
+GPUs are asked for in a process of their own (far/gpus.py), since a driver in trouble may never
+answer; how they are wired says far/wiring.py. Only the standard library of Python 3.8 or later.
 """
 
 # Paths are strings, as in supervisor.py.
@@ -16,20 +15,27 @@ import os
 import platform
 import pwd
 import shutil
-import subprocess
 import sys
 import time
 from typing import Any
 
-ASK_S = 20.0
-QUERY = "index,uuid,name,memory.total,pci.bus_id"
+from shunter.backends.node.far.gpus import gpus_command, gpus_told, said_by
+from shunter.backends.node.far.wiring import links, numa_node, sockets
+
 NETWORKED = ("nfs", "nfs4", "lustre", "ceph", "beegfs", "gpfs", "glusterfs", "cifs", "fuse.sshfs")
 
 
 def survey(base: str, nonce: str) -> dict[str, Any]:
     """Return all that an operator wants to know of a host."""
     base = os.path.expanduser(base)
-    gpus, fault = _gpus()
+    said, silence = said_by(gpus_command())
+    seen = gpus_told(said)
+    lost = [gpu for gpu in seen["gpus"] if not gpu.get("uuid")]
+    gpus = [
+        {**gpu, "name": gpu["name"] or "GPU", "socket": numa_node(gpu["bus"])}
+        for gpu in seen["gpus"]
+        if gpu.get("uuid")
+    ]
     found = {
         "wall_s": time.time(),
         "host": platform.node(),
@@ -37,10 +43,13 @@ def survey(base: str, nonce: str) -> dict[str, Any]:
         "user": pwd.getpwuid(os.geteuid()).pw_name,
         "uid": os.geteuid(),
         "gpus": gpus,
-        "gpu_fault": fault,
-        "links": _links(len(gpus)),
+        "gpus_lost": lost,
+        "gpus_by": seen["by"],
+        "gpu_code": seen["code"],
+        "gpu_said": silence or seen.get("said", ""),
+        "links": links([gpu["bus"] for gpu in gpus]),
         "cpus": sorted(os.sched_getaffinity(0)),
-        "sockets": _sockets(),
+        "sockets": sockets(),
         "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1_000_000,
         "free_mb": shutil.disk_usage(_existing(base)).free // 1_000_000,
         "is_open": _is_open(base),
@@ -49,76 +58,6 @@ def survey(base: str, nonce: str) -> dict[str, Any]:
     }
     sys.stdout.write(f"\n{nonce} ")
     return found
-
-
-def _said(command: list[str]) -> tuple[str, str]:
-    """Return what a program prints, and why it could not."""
-    try:
-        ran = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=ASK_S,
-            check=False,
-        )
-    except FileNotFoundError:
-        return "", f"{command[0]} is not installed"
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return "", str(error)
-    if ran.returncode:
-        return "", (ran.stderr or ran.stdout).strip()[:300] or f"exit code {ran.returncode}"
-    return ran.stdout, ""
-
-
-def _gpus() -> tuple[list[dict[str, Any]], str]:
-    said, fault = _said(["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"])
-    gpus = []
-    for line in said.splitlines():
-        parts = [part.strip() for part in line.split(",")]
-        if len(parts) == 5:
-            index, uuid, name, memory, bus = parts
-            node = _numa_node(bus)
-            memory_mb = int(memory) if memory.isdigit() else None
-            gpus.append(
-                {"index": index, "uuid": uuid, "name": name, "memory_mb": memory_mb, "socket": node}
-            )
-    return gpus, fault
-
-
-def _numa_node(bus: str) -> int | None:
-    """Return the socket that a GPU hangs on, by its PCI bus id; None if nobody knows."""
-    domain, _, rest = bus.lower().partition(":")
-    try:
-        with open(f"/sys/bus/pci/devices/{domain[-4:]}:{rest}/numa_node", encoding="ascii") as file:
-            node = int(file.read())
-    except (OSError, ValueError):
-        return None
-    return node if node >= 0 else None
-
-
-def _links(count: int) -> list[list[str]]:
-    """Return how GPUs are joined, row by row, in the words of nvidia-smi."""
-    said, _ = _said(["nvidia-smi", "topo", "-m"]) if count > 1 else ("", "")
-    rows = []
-    for line in said.splitlines():
-        words = line.split()
-        if words and words[0].startswith("GPU") and len(words) > count and "X" in words[1:]:
-            rows.append(words[1 : 1 + count])
-    return rows if len(rows) == count else []
-
-
-def _sockets() -> int:
-    folder = "/sys/devices/system/cpu"
-    packages = set()
-    for cpu in sorted(os.sched_getaffinity(0)):
-        try:
-            path = f"{folder}/cpu{cpu}/topology/physical_package_id"
-            with open(path, encoding="ascii") as file:
-                packages.add(file.read().strip())
-        except OSError:
-            continue
-    return max(1, len(packages))
 
 
 def _existing(path: str) -> str:
@@ -149,7 +88,7 @@ def _shared_folders() -> list[list[str]]:
 
 def _ends_sessions() -> bool:
     """Say whether systemd would end what a session leaves behind: our jobs among it."""
-    said, _ = _said(["loginctl", "show-session", "--property=KillUserProcesses", "self"])
+    said, _ = said_by(["loginctl", "show-session", "--property=KillUserProcesses", "self"])
     paths = ["/etc/systemd/logind.conf"]
     folder = "/etc/systemd/logind.conf.d"
     if os.path.isdir(folder):

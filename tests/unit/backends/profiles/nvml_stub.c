@@ -4,6 +4,7 @@
  * Each nvmlInit reads the file that SHUNTER_NVML_STUB names, one statement a line:
  *
  *     gpu UTILISATION USED_MIB TOTAL_MIB [PID MIB]     one more GPU
+ *     named INDEX BUS NAME                             what GPU INDEX is called, and where it hangs
  *     fail CALL INDEX CODE                             CALL (such as memory) fails for GPU INDEX
  *     fail init 0 CODE                                 opening fails
  *
@@ -19,6 +20,7 @@
 struct gpu {
     unsigned utilisation, pid;
     unsigned long long used, total, share;
+    char bus[32], name[96];
 };
 struct fault {
     char call[24];
@@ -28,6 +30,12 @@ struct process {
     unsigned pid;
     unsigned long long memory;
     unsigned gpu_instance, compute_instance;
+};
+
+struct pci {
+    char bus_id_legacy[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char bus_id[32];
 };
 
 static struct gpu gpus[GPUS_MAX];
@@ -50,12 +58,18 @@ static void read_statements(void) {
     gpu_count = fault_count = 0;
     while (file && fgets(line, sizeof line, file)) {
         struct gpu g = {0};
+        char bus[32], name[96];
+        int index;
         struct fault f = {{0}, 0, 0};
         if (gpu_count < GPUS_MAX &&
             sscanf(line, "gpu %u %llu %llu %u %llu", &g.utilisation, &g.used, &g.total, &g.pid,
                    &g.share) >= 3)
             gpus[gpu_count++] = g;
-        else if (fault_count < FAULTS_MAX &&
+        else if (sscanf(line, "named %d %31s %95[^\n]", &index, bus, name) == 3 && index >= 0 &&
+                 index < gpu_count) {
+            memcpy(gpus[index].bus, bus, sizeof bus);
+            memcpy(gpus[index].name, name, sizeof name);
+        } else if (fault_count < FAULTS_MAX &&
                  sscanf(line, "fail %23s %d %d", f.call, &f.index, &f.code) == 3)
             faults[fault_count++] = f;
     }
@@ -96,6 +110,18 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct gpu **handle) {
 int nvmlDeviceGetUUID(struct gpu *handle, char *text, unsigned length) {
     snprintf(text, length, "GPU-stub-%d", index_of(handle));
     return code_of("uuid", index_of(handle));
+}
+
+int nvmlDeviceGetName(struct gpu *handle, char *text, unsigned length) {
+    snprintf(text, length, "%s", handle->name[0] ? handle->name : "Stub GPU");
+    return code_of("name", index_of(handle));
+}
+
+int nvmlDeviceGetPciInfo_v3(struct gpu *handle, struct pci *found) {
+    memset(found, 0, sizeof *found);
+    snprintf(found->bus_id, sizeof found->bus_id, "%s",
+             handle->bus[0] ? handle->bus : "00000000:01:00.0");
+    return code_of("bus", index_of(handle));
 }
 
 int nvmlDeviceGetMemoryInfo(struct gpu *handle, unsigned long long *bytes) {

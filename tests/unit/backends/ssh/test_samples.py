@@ -19,6 +19,8 @@ READINGS = [
         "utilisation": n / 10,
         "memory_mb": 100,
         "memory_total_mb": 900,
+        "memory_by_pid": {"1": 60, "2": 40},
+        "faults": {},
     }
     for n in range(4)
 ]
@@ -51,7 +53,7 @@ def test_gang_is_as_far_as_its_first_rank_and_uses_what_all_do() -> None:
     (found,) = gathered((N1, [sample(3, 200)], READINGS), (N0, [sample(7, 100)], READINGS))
     assert (found.step, found.batch_s, found.cpus, found.memory_mb) == (7, 0.5, 2.0, 300)
     assert found.gpu_utilisation == 0.15
-    assert found.gpu_memory_mb == 400
+    assert found.gpu_memory_mb == 240
 
 
 def test_sample_of_another_rank_alone_tells_nothing_yet() -> None:

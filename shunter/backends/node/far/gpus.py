@@ -1,0 +1,139 @@
+"""What can be read of a host's GPUs, asked of a process that may take as long as it likes.
+
+    python3 -I -S FILE gpus BASE NONCE      {"gpus": [...], "by", "code", "said"}
+
+NVML tells most, and soonest; where it tells nothing, nvidia-smi is asked, which brings a library of
+its own in some containers. `code` is why NVML did not tell, `said` why nvidia-smi did not. Only the
+standard library of Python 3.8 or later.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import Any
+
+from shunter.backends.node.far.nvml import nvml_gpus
+
+ASK_S = 20.0
+EVERY_S, SELDOM_S, HUNG_S = 15.0, 600.0, 60.0
+NOT_SUPPORTED = 3
+QUERY = "index,uuid,name,pci.bus_id,utilization.gpu,memory.used,memory.total"
+
+
+def gpus(base: str, nonce: str) -> dict[str, Any]:
+    """Return a reading of each GPU, by whom, and why not by others."""
+    found, code = nvml_gpus()
+    by, said = "NVML", ""
+    if not found:
+        found, said = _by_program()
+        by = "nvidia-smi" if found else ""
+    sys.stdout.write(f"\n{nonce} ")
+    return {"gpus": found, "by": by, "code": code, "said": said}
+
+
+def gpus_command() -> list[str]:
+    """Return the command that asks this very file of the GPUs."""
+    return [sys.executable, "-I", "-S", os.path.abspath(sys.argv[0]), "gpus", "", "GPUS"]  # noqa: PTH100
+
+
+def gpus_told(said: str) -> dict[str, Any]:
+    """Return the answer to the command."""
+    answer = said.rpartition("\nGPUS ")[2]
+    found: dict[str, Any] = json.loads(answer) if answer else {"gpus": [], "by": "", "code": 0}
+    return found
+
+
+def said_by(command: list[str], limit_s: float = ASK_S) -> tuple[str, str]:
+    """Return what a program prints, and why it could not."""
+    try:
+        ran = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+            check=False,
+        )
+    except FileNotFoundError:
+        return "", f"{command[0]} is not installed"
+    except subprocess.TimeoutExpired:
+        return "", f"{command[0]} did not answer within {limit_s:g} s"
+    except OSError as error:
+        return "", str(error)
+    if ran.returncode:
+        return "", (ran.stderr or ran.stdout).strip()[-300:] or f"exit code {ran.returncode}"
+    return ran.stdout, ""
+
+
+class Readings:
+    """Asks for readings from time to time, in the background."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+        self._asked: subprocess.Popen[str] | None = None
+        self._asked_s = self._next_s = 0.0
+        self._is_hung = False
+
+    def poll(self) -> list[dict[str, Any]] | None:
+        """Return a reading of each GPU, once for each time that one was taken; else None.
+
+        A driver that does not answer any more leaves nothing known, and is not asked again.
+        """
+        now_s = time.monotonic()
+        if self._asked is None:
+            if now_s >= self._next_s:
+                self._asked, self._asked_s, self._is_hung = self._ask(), now_s, False
+                self._next_s = now_s + EVERY_S
+            return None
+        if self._asked.poll() is None:
+            if self._is_hung or now_s - self._asked_s < HUNG_S:
+                return None
+            self._is_hung = True
+            return []
+        said, self._asked = self._asked.communicate()[0], None
+        try:
+            found: list[dict[str, Any]] = gpus_told(said)["gpus"]
+        except ValueError:
+            found = []
+        if not found:  # a host without any
+            self._next_s = now_s + SELDOM_S
+        return found
+
+    def _ask(self) -> subprocess.Popen[str] | None:
+        null = subprocess.DEVNULL
+        try:
+            return subprocess.Popen(
+                self._command, stdin=null, stdout=subprocess.PIPE, stderr=null, text=True
+            )
+        except OSError:
+            return None
+
+
+def _by_program() -> tuple[list[dict[str, Any]], str]:
+    said, fault = said_by(["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"])
+    lines = [[part.strip() for part in line.split(",")] for line in said.splitlines()]
+    return [_reading(parts) for parts in lines if len(parts) == 7 and parts[0].isdigit()], fault
+
+
+def _reading(parts: list[str]) -> dict[str, Any]:
+    index, uuid, name, bus, busy, used, total = parts
+    faults = {
+        what: NOT_SUPPORTED
+        for what, told in (("utilisation", busy), ("memory", used))
+        if not told.isdigit()
+    }
+    return {
+        "index": int(index),
+        "uuid": uuid,
+        "name": name,
+        "bus": bus,
+        "utilisation": int(busy) / 100 if busy.isdigit() else None,
+        "memory_mb": int(used) if used.isdigit() else None,
+        "memory_total_mb": int(total) if total.isdigit() else None,
+        "memory_by_pid": None,
+        "faults": faults,
+    }
