@@ -1,6 +1,7 @@
 """The parameters of a policy: a strict table, where durations may be written "90s" or "1h"."""
 
 import re
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
@@ -59,3 +60,18 @@ class PolicyParams(BaseModel):
     """The base of every policy's table; alone, that of a policy without parameters."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """A package that a policy computes with, and that is an extra of Shunter.
+
+    Args:
+        name: of the package and of the extra.
+        module: what is imported of it.
+        otherwise: what can be done without.
+    """
+
+    name: str
+    module: str
+    otherwise: str

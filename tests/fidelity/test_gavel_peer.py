@@ -25,12 +25,13 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "peers" / "gavel"
 TYPES = ("v100", "p100", "k80")
 
 
-def run_example(policy: str, config: dict[str, Any]) -> Any:
+def run_example(policy: str, config: dict[str, Any], *more: str) -> Any:
     """Run the example of a policy on a recorded trace, table and cluster, log in memory."""
     overrides = [
         f"workload.trace={trace_of(config)}",
         f"workload.throughputs={INPUTS / config['throughputs']}",
         "log.url=memory:",
+        *more,
     ]
     sizes = zip(config["cluster"].split(":"), config["gpus_per_server"].split(":"), strict=True)
     for number, (gpus, each) in enumerate(sizes):

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from typing import Any, Protocol, runtime_checkable
 
 from pydantic import ValidationError
@@ -13,13 +14,15 @@ from shunter.core.ports import Policy
 from shunter.core.ranking import RankedPolicy
 from shunter.core.throughputs import ThroughputTable
 from shunter.errors import ConfigError, NotFoundError
-from shunter.policies.params import PolicyParams
+from shunter.policies.params import Extra, PolicyParams
 
 __all__ = [
+    "NeedsExtra",
     "NeedsPolicy",
     "NeedsThroughputs",
     "PolicyPlugin",
     "completed",
+    "equipped",
     "find_policy",
     "informed",
     "policy_names",
@@ -48,6 +51,15 @@ class NeedsThroughputs(Protocol):
 
 
 @runtime_checkable
+class NeedsExtra(Protocol):
+    """A policy that may compute with a package not everybody has installed."""
+
+    @property
+    def extra(self) -> Extra | None:
+        """What it computes with, if anything."""
+
+
+@runtime_checkable
 class NeedsPolicy(Protocol):
     """A policy that is put around an index policy."""
 
@@ -56,6 +68,21 @@ class NeedsPolicy(Protocol):
 
     def around(self, inside: RankedPolicy) -> Policy[Any]:
         """Return the policy with the one inside."""
+
+
+def equipped(policy: Policy[Any]) -> Policy[Any]:
+    """Return the policy, if what it computes with is installed.
+
+    Raises:
+        ConfigError: it is not; the message names the extra.
+    """
+    extra = policy.extra if isinstance(policy, NeedsExtra) else None
+    if extra is None or find_spec(extra.module) is not None:
+        return policy
+    raise ConfigError(
+        f"policy {policy.name} needs the package {extra.name}, which is not installed; install the "
+        f"extra: pip install 'shunter[{extra.name}]'; {extra.otherwise}"
+    )
 
 
 def completed(policy: Policy[Any], placement: Placement) -> Policy[Any]:

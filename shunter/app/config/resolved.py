@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shunter.app.config.loading import LoadedConfig
-from shunter.app.config.policies import completed, find_policy, informed
+from shunter.app.config.policies import completed, equipped, find_policy, informed
 from shunter.app.config.policy import PolicySection
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ports import Policy
@@ -82,7 +82,7 @@ def decider_of(loaded: LoadedConfig, *, instant: bool) -> Decider:
     section = config.policy
     plugin = find_policy(section.name)
     placement = section.placement_strategy(loaded.skews)
-    policy = section.aged(plugin.build(loaded.chosen_params, placement))
+    policy = section.aged(equipped(plugin.build(loaded.chosen_params, placement)))
     policy = informed(completed(policy, placement), loaded.throughputs)
     rules = RoundRules(
         round_us=section.round_us,

@@ -141,9 +141,16 @@ def divided(
     return fractions
 
 
-def isolated_rates(found: Arrays) -> Floats:
-    """Return steps a second on an equal part of every type, of shape (claims,)."""
-    counts = np.ones(len(found.sizes))
-    parts = isolated_fractions(Groups(found.rates, counts, found.sizes, found.capacity))
+def isolated_rates(found: Arrays, *, literal: bool = False) -> Floats:
+    """Return steps a second on an equal part of every type, of shape (claims,).
+
+    The public code divides by the jobs first, then by the gang: `literal` has its last digits.
+    """
+    if literal:
+        parts = found.capacity / max(len(found.sizes), 1) / found.sizes[:, None]
+        parts = parts / np.maximum(parts.sum(axis=1, keepdims=True), 1.0)
+    else:
+        counts = np.ones(len(found.sizes))
+        parts = isolated_fractions(Groups(found.rates, counts, found.sizes, found.capacity))
     rates: Floats = (found.rates * parts).sum(axis=1)
     return rates

@@ -4,9 +4,14 @@ Narayanan et al., OSDI 2020, section 4.2; finish-time fairness is Themis's (NSDI
 """
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism.targets import Fractions, Wanted
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["FinishTimes", "Makespan"]
 
@@ -62,22 +67,32 @@ class FinishTimes:
             alone_s[job_id] = self.alone_s.get(job_id, 0.0)
             if job_id in self.left:
                 alone_s[job_id] += (self.left[job_id] - claim.left) / self.rates[job_id]
-        ids = list(alone_s)
+        ids, rates = list(alone_s), isolated_rates(found, literal=self.literal)
         self.alone_s = alone_s
         self.left = {claim.job_id: claim.left for claim in wanted.claims}
-        self.rates = dict(zip(ids, isolated_rates(found).tolist(), strict=True))
+        self.rates = dict(zip(ids, rates.tolist(), strict=True))
+
+    def whole_s(self, wanted: Wanted) -> "NDArray[np.float64]":
+        """Return how long each job takes in all on its own part, as noted.
+
+        Shape (claims,), in seconds.
+        """
+        import numpy as np
+
+        return np.array(
+            [
+                self.alone_s[claim.job_id] + claim.left / self.rates[claim.job_id]
+                for claim in wanted.claims
+            ]
+        )
 
     def fractions(self, wanted: Wanted) -> Fractions:
         """Return the centre of all shares with the least worst ratio."""
-        import numpy as np
-
         from shunter.policies.gavel.objectives.arrays import arrays_of, divided
         from shunter.policies.gavel.solving.finish_times import finish_time_fairness
 
         found = arrays_of(wanted, agnostic=self.agnostic, everywhere=self.everywhere)
-        spent_s = np.array([self.alone_s[claim.job_id] for claim in wanted.claims])
-        rates = np.array([self.rates[claim.job_id] for claim in wanted.claims])
-        columns = [found.ages_s, found.left, spent_s + found.left / rates]
+        columns = [found.ages_s, found.left, self.whole_s(wanted)]
         return divided(
             wanted, found, columns, finish_time_fairness, literal=self.literal, packed=self.packed
         )

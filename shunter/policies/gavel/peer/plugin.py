@@ -5,17 +5,18 @@ Give it `[simulation.lease]` with whole steps and rounds that end with the last 
 the rules of the mechanism; its policies are in `repertoire.py`. A job the simulator drops (a gang
 with fewer steps left than GPUs) waits for ever here.
 
-Deviation: it solves with ECOS, which stops within its tolerance of the centre of the optimal face,
-mostly far within. Ours is the centre itself. Who gets left-over GPUs hangs on the difference.
+It solves with ECOS, and so is done here (`conic/`), because ECOS stops somewhere on an optimal face
+that is no single point, and who runs when hangs on where. ECOS is an extra, of which nothing else
+needs to know. With `solver = "centred"` fractions are the centre of the face, by our own method.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
-from pydantic import Field, field_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from shunter.core.placement import Placement
 from shunter.events.values.ids import GpuType
-from shunter.policies.gavel.peer.policy import PeerRoundsPolicy
+from shunter.policies.gavel.peer.policy import PeerRoundsPolicy, Solver
 from shunter.policies.gavel.peer.repertoire import REPERTOIRE
 from shunter.policies.params import PolicyParams
 
@@ -34,11 +35,25 @@ class GavelPeerParams(PolicyParams):
     seed: int = Field(
         default=0, ge=0, lt=1 << 31, description="the seed the simulator is started with"
     )
+    solver: Solver = Field(
+        default="ecos",
+        description="who finds optimal fractions: `ecos` as the simulator does, to the last digit, "
+        "with the extra of this name; `centred`, our own method, needs nothing but is not always "
+        "where ECOS stops",
+    )
     prices: dict[str, Price] = Field(
         default=PRICES,
         description="dollars an hour of a GPU by type, for policies normalized by cost; those of "
         "its recorded runs",
     )
+
+    @model_serializer(mode="wrap")
+    def _without_what_counts_not(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave the solver out where there is none: such runs are recorded as ever."""
+        document: dict[str, Any] = write(self)
+        if REPERTOIRE[self.policy].form is None:
+            document.pop("solver")
+        return document
 
     @field_validator("policy")
     @classmethod
@@ -59,4 +74,4 @@ class GavelPeer:
     def build(params: GavelPeerParams, placement: Placement) -> PeerRoundsPolicy:
         """Return the policy, which has a placement of its own."""
         prices = {GpuType(name): price for name, price in params.prices.items()}
-        return PeerRoundsPolicy("gavel_peer", params.policy, params.seed, prices)
+        return PeerRoundsPolicy("gavel_peer", params.policy, params.seed, prices, params.solver)

@@ -7,7 +7,7 @@ whole steps, a table of throughputs, and servers that stay.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from shunter.core.planning.plan import EMPTY_PLAN, Change, Pack, Plan, Start, Suspend
 from shunter.core.ports import Observers, Rng
@@ -27,8 +27,11 @@ from shunter.policies.gavel.objectives.pairing import RandomPairs
 from shunter.policies.gavel.peer.jobs import PeerJob
 from shunter.policies.gavel.peer.repertoire import REPERTOIRE, Play
 from shunter.policies.gavel.peer.rounds import PeerRounds, Stint
+from shunter.policies.params import Extra
 
-__all__ = ["PeerMemory", "PeerRoundsPolicy"]
+__all__ = ["PeerMemory", "PeerRoundsPolicy", "Solver"]
+
+Solver = Literal["ecos", "centred"]
 
 SECOND_US = 1_000_000
 _ENDED = (JobFinished, JobFailed, JobCancelled)
@@ -80,13 +83,14 @@ class PeerRoundsPolicy:
     """Plays one policy of the simulator.
 
     Its fractions are recorded in full, because the last digits decide who goes first there. From a
-    log they are taken as they stand.
+    log they are taken as they stand. `solver` is who computes them where they are an optimum.
     """
 
     name: str
     policy: str
     seed: int = 0
     prices: dict[GpuType, float] = field(default_factory=dict)
+    solver: Solver = "ecos"
     table: ThroughputTable | None = None
     version: str = "2"
     oracle: bool = False
@@ -158,8 +162,13 @@ class PeerRoundsPolicy:
             return None
         if self._remembering(memory) is not None:
             return _targets(memory.answer)
+        wanted, form = memory.rounds.wanted(self._known), self._play.form
+        if form is not None and self.solver == "ecos":
+            from shunter.policies.gavel.peer.conic.answers import answer
+
+            return _targets(answer(form, wanted, self.prices, memory.finish_times))
         objective = memory.finish_times or self._made()
-        return _targets(objective.fractions(memory.rounds.wanted(self._known)))
+        return _targets(objective.fractions(wanted))
 
     def plan(self, memory: PeerMemory, view: View, rng: Rng) -> Plan:
         """Seat everybody as the simulator does."""
@@ -180,6 +189,18 @@ class PeerRoundsPolicy:
     def settled(self, memory: PeerMemory) -> bool:
         """Every round may change everything."""
         return False
+
+    @property
+    def extra(self) -> Extra | None:
+        """What must be installed for new targets; what is recorded needs nothing."""
+        if self._play.form is None or self.solver != "ecos":
+            return None
+        return Extra(
+            "ecos",
+            "_ecos",
+            "its wheels end with Python 3.12; without it, "
+            f"policy.params.{self.name}.solver = 'centred' comes close to the public code",
+        )
 
     @property
     def _known(self) -> ThroughputTable:
