@@ -1,20 +1,25 @@
 """Compile the hot modules with Cython: python native/compile.py.
 
 The sources are compiled as they are, in plain Python, with annotations left alone, so there is one
-text to read and to test. Only what changed since the last time is compiled again. Without a C
-compiler nothing is made, which is said, and Shunter runs from its sources. A source that Cython
-does not understand is an error.
+text to read and to test. Attributes that are slots are found as attributes.h says. Only what changed
+since the last time is compiled again. Without a C compiler nothing is made, which is said, and
+Shunter runs from its sources. A source that Cython does not understand is an error.
 """
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "shunter"
 WORK = ROOT / "build" / "native"
+ATTRIBUTES = ROOT / "native" / "attributes.h"
+MADE_BY = "made by"
+"""Where the manifest holds the stamps of this file and that header: others make other twins."""
+
 sys.path.insert(0, str(ROOT))
 
 from shunter.compiled import MANIFEST, stamp_of, twins_folder  # noqa: E402  after the path
@@ -32,8 +37,31 @@ def hot_sources() -> Iterator[tuple[str, Path]]:
                 yield ".".join(["shunter", *parts]), source
 
 
-def compile_all(changed: list[tuple[str, Path]]) -> None:
-    """Make the twins of sources.
+def made_by() -> list[int]:
+    """Return what changes when all has to be compiled again."""
+    return [*stamp_of(Path(__file__)), *stamp_of(ATTRIBUTES)]
+
+
+def quicken(c_source: Path) -> None:
+    """Let a module that Cython made find slots as attributes.h says.
+
+    Raises:
+        ValueError: Cython lays out its modules in another way.
+    """
+    text = c_source.read_text()
+    for mark, lines in (
+        ("module_code", f'#include "{ATTRIBUTES}"'),
+        ("module_exttypes", "#undef __Pyx_PyObject_GetAttrStr\n#undef __Pyx_PyObject_SetAttrStr"),
+    ):
+        section = f"/* #### Code section: {mark} ### */\n"
+        if text.count(section) != 1:
+            raise ValueError(f"{c_source} has no section {mark}: is this another Cython?")
+        text = text.replace(section, f"{section}{lines}\n")
+    c_source.write_text(text)
+
+
+def compile_all(changed: list[tuple[str, Path]], folder: Path) -> None:
+    """Make the twins of sources, in a folder.
 
     Raises:
         ImportError: Cython or setuptools is not installed.
@@ -43,19 +71,22 @@ def compile_all(changed: list[tuple[str, Path]]) -> None:
     from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
 
-    folder = twins_folder(PACKAGE)
     extensions = [
-        Extension(name, [str(source.relative_to(ROOT))], extra_compile_args=["-O2", "-g0", "-w"])
+        Extension(name, [os.path.relpath(source)], extra_compile_args=["-O2", "-g0", "-w"])
         for name, source in changed
     ]
     made = cythonize(
         extensions,
         build_dir=str(WORK),
         compiler_directives={"annotation_typing": False, "language_level": 3},
+        force=True,
         quiet=True,
     )
+    for extension in made:
+        quicken(Path(extension.sources[0]))
     order = build_ext(Distribution({"ext_modules": made}))
-    order.build_lib, order.build_temp, order.parallel = str(WORK / "lib"), str(WORK), True
+    order.build_lib, order.build_temp = str(WORK / "lib"), str(WORK)
+    order.parallel = order.force = True
     order.ensure_finalized()
     order.run()
     folder.mkdir(parents=True, exist_ok=True)
@@ -68,6 +99,8 @@ def main() -> int:
     """Compile what changed, and write down of which source each twin is."""
     manifest = twins_folder(PACKAGE) / MANIFEST
     known = json.loads(manifest.read_bytes()) if manifest.exists() else {}
+    if known.get(MADE_BY) != made_by():
+        known = {}
     sources = dict(hot_sources())
     stamps = {name: stamp_of(source) for name, source in sources.items()}
     changed = [
@@ -79,13 +112,14 @@ def main() -> int:
     try:
         from setuptools.errors import BaseError
 
-        compile_all(changed)
+        compile_all(changed, twins_folder(PACKAGE))
     except ImportError as error:
         print(f"not compiled, running from the sources: {error}", file=sys.stderr)
         return 0
     except BaseError as error:
         print(f"not compiled (is there a C compiler, and python3-dev?): {error}", file=sys.stderr)
         return 0
+    stamps[MADE_BY] = made_by()
     manifest.write_text(json.dumps(stamps, indent=0, sort_keys=True) + "\n")
     return 0
 

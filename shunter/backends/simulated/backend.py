@@ -42,6 +42,26 @@ NEVER_US = 1 << 62
 class SimulatedBackend:
     """Runs a trace on a virtual clock, behind the port that live backends use."""
 
+    __slots__ = (
+        "_agenda",
+        "_arrivals",
+        "_arrives_us",
+        "_change",
+        "_changes",
+        "_changes_us",
+        "_entered",
+        "_instant",
+        "_kept",
+        "_lease",
+        "_leaving",
+        "_next",
+        "_now_us",
+        "_rounds",
+        "_sees_at_once",
+        "_stale",
+        "_work",
+    )
+
     def __init__(
         self,
         arrivals: Sequence[Arrival],

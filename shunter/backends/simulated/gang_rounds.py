@@ -20,6 +20,16 @@ _Known = tuple[Run, Pace, int, int, tuple[int, int] | None]
 class GangRounds:
     """The current round: since when, and what each gang does in it."""
 
+    __slots__ = (
+        "_began_us",
+        "_counted",
+        "_is_idle",
+        "_last_us",
+        "_lease",
+        "_stretches",
+        "_work",
+    )
+
     def __init__(self, work: Work, lease: Lease) -> None:
         self._work = work
         self._lease = lease

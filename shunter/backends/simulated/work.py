@@ -98,6 +98,19 @@ class Leaving:
 class Work:
     """All jobs that have arrived and not ended, and the attempts of those that run."""
 
+    __slots__ = (
+        "_checkpoints_us",
+        "_costs",
+        "_fixed",
+        "_in_steps",
+        "_is_plain",
+        "_lease",
+        "_speeds",
+        "neighbours",
+        "runs",
+        "tasks",
+    )
+
     def __init__(self, costs: Costs, lease: Lease, speeds: SpeedModel | None) -> None:
         self._costs = costs
         self._checkpoints_us = dict(costs.by_model)

@@ -77,6 +77,19 @@ class Check:
     before it is taken for good. `company` are the tenants of those that are shared.
     """
 
+    __slots__ = (
+        "company",
+        "cpus_milli",
+        "flipped",
+        "guards",
+        "is_guarded",
+        "memory_mb",
+        "now_us",
+        "queue_gpus",
+        "servers",
+        "state",
+    )
+
     def __init__(self, state: State, guards: Guards, now_us: int) -> None:
         self.state = state
         self.servers = state.cluster.servers

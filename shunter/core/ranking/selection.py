@@ -45,6 +45,20 @@ class Walk:
     ranked first.
     """
 
+    __slots__ = (
+        "_at",
+        "_only",
+        "_over",
+        "drift",
+        "excluded",
+        "free",
+        "picked",
+        "preemptive",
+        "quota_free",
+        "ranking",
+        "skips",
+    )
+
     def __init__(
         self,
         ranking: Ranking,

@@ -25,6 +25,23 @@ from shunter.events.log.stores import Batch, Segment, Source, Store
 class LogWriter:
     """Appends events to one log; made by `open_log`, used by one task group."""
 
+    __slots__ = (
+        "_chain",
+        "_cut_at",
+        "_frame_events",
+        "_frames",
+        "_frames_per_transaction",
+        "_live",
+        "_pending",
+        "_seq",
+        "_snapshots",
+        "_stopped",
+        "_store",
+        "_turn",
+        "_url",
+        "_written",
+    )
+
     def __init__(
         self,
         url: str,
