@@ -48,6 +48,8 @@ def _hosts(section: "SshSection", cluster: "ClusterSection") -> Iterator[Finding
         if all(finding.state == "good" for finding in findings):
             yield Finding(one.host.name, "good", summary(one))
         yield from (finding for finding in findings if finding.state != "good")
+        if one.found is not None:
+            yield from _memory(one)
     if not section.checkpoints and len(surveyed) > 1:
         yield from _common_folder(surveyed)
 
@@ -104,8 +106,9 @@ def summary(one: "Surveyed") -> str:
     seen = f"{len(found['gpus'])} GPUs by {found['gpus_by']}"
     gpus = seen if found["gpus"] else f"no GPU seen ({found['gpu_fault']})"
     version = ".".join(map(str, found["python"]))
+    limit = ", limited" if found["memory_group"] else ""
     return (
-        f"{gpus}, {len(found['cpus'])} CPUs, {found['memory_mb'] // 1000} GB, Python {version}, "
+        f"{gpus}, {len(found['cpus'])} CPUs, {found['memory_mb'] // 1000} GB{limit}, Python {version}, "
         f"answered in {one.slow_s:.1f} s, clock {one.ahead_s:+.1f} s"
     )
 
@@ -131,6 +134,15 @@ def _gpus(one: "Surveyed", described: "ConfigurationSet") -> Iterator[Finding]:
     if strange:
         what = f"it has no GPU {strange[0]}, but {len(found['gpus'])}: {', '.join(sorted(known))}"
         yield Finding(name, "bad", what, f"correct [backend.ssh.hosts.{name}] gpus")
+
+
+def _memory(one: "Surveyed") -> Iterator[Finding]:
+    """Say where jobs may use more memory than they asked for."""
+    found, name = one.found, one.host.name
+    assert found is not None, "only hosts that answered are looked at"
+    if found["memory_unlimited"]:
+        what = "jobs are not held to their memory"
+        yield Finding(name, "poor", what, found["memory_unlimited"])
 
 
 def _lame(name: str, gpus: "list[GpuUse]") -> Iterator[Finding]:

@@ -93,5 +93,6 @@ def _host(
         base=own.base or usual.base,
         python=own.python or usual.python,
         gang_address=own.gang_address,
+        cgroup=own.cgroup,
         environment=own.environment,
     )

@@ -1,7 +1,7 @@
 """The memory limit of an attempt: a control group (v2) of its own, where we may make one.
 
 Only the standard library of Python 3.8 or later, as in supervisor.py. Whether groups can be made on
-a machine, and below which one, its daemon finds out (shunter/backends/local/memory.py).
+a machine, and below which one, division.py finds out.
 """
 
 # Paths are strings, as in supervisor.py.
@@ -33,10 +33,13 @@ def enter(path: str) -> None:
 
 
 def members(path: str) -> list[int]:
-    """Return the processes of a group."""
+    """Return the processes of a group.
+
+    One of another process namespace shows as 0, and a signal to 0 would strike ourselves.
+    """
     try:
         with open(f"{path}/cgroup.procs", encoding="ascii") as file:
-            return [int(line) for line in file]
+            return [pid for pid in map(int, file) if pid > 0]
     except OSError:
         return []
 

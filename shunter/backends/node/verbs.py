@@ -9,7 +9,7 @@
     python3 -I -S FILE sweep ROOT JOB ATTEMPT   {"left": how much was still there}
     python3 -I -S FILE beat ROOT                {"beaten": true}: the daemon is alive
     python3 -I -S FILE serve BASE NONCE         many questions, one after the other: far/session.py
-    python3 -I -S FILE survey BASE NONCE        what the host has: far/survey.py
+    python3 -I -S FILE survey BASE CGROUP NONCE what the host has: far/survey.py
     python3 -I -S FILE gpus BASE NONCE          what its GPUs tell: far/gpus.py
     python3 -I -S FILE manifest|clear|receive FOLDER NONCE    checkpoints that move: far/carrying.py
 

@@ -269,10 +269,13 @@ class Link:
     async def _claim(self, talk: Conversation) -> None:
         settings, before_s = self._settings, self._alive_s
         mine = {"cluster": settings.cluster_id, "term": settings.term, "holder": settings.holder}
+        group = self.host.cgroup
         self._count_from(time.monotonic())
         asked_ns = talk.far_uptime_ns()
         try:
-            answer = await talk.ask("claim", settings.call_s, asked_ns=asked_ns, **mine)
+            answer = await talk.ask(
+                "claim", settings.call_s, asked_ns=asked_ns, cgroup=group, **mine
+            )
         except UnreachedError:
             raise
         except BackendError:

@@ -113,7 +113,6 @@ def _order(effect: Launch | Resume, settings: SshSettings, root: str, port: int)
         "suspend": {"mode": mode, "signal": settings.suspend_signal, **limits},
         "grace_s": settings.grace_s,
         "port": port,
-        "cgroup": None,
         "sample_s": settings.sample_s,
         "output_bytes_max": settings.output_bytes_max,
         "user_name": effect.spec.user,

@@ -12,7 +12,7 @@ class SshHost:
 
     Its GPUs are named as CUDA does (index or UUID), its CPUs by number. `base` is the folder of the
     scheduler there, and `~` the home of who logs in. `gang_address` is what other hosts call it,
-    where that is not `address`.
+    where that is not `address`; `cgroup` a control group there (a folder) that is ours to divide.
     """
 
     name: NodeName
@@ -24,6 +24,7 @@ class SshHost:
     base: str = "~/.shunter"
     python: str = "python3"
     gang_address: str = ""
+    cgroup: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -67,7 +67,7 @@ async def _survey(host: SshHost, settings: SshSettings, limit: anyio.Semaphore) 
             path = await pushed(connection, host, settings.connect_s)
             asked_s = time.time()
             answer = await asked_aside(
-                connection, host, [path, "survey", host.base], limit_s=SURVEY_S
+                connection, host, [path, "survey", host.base, host.cgroup], limit_s=SURVEY_S
             )
             # Its clock was read within the question: half of that is what nobody can know.
             middle_s = (asked_s + time.time()) / 2

@@ -35,6 +35,11 @@ class SshHostSection(Section):
     gang_address: str = Field(
         default="", description="what other servers call it (MASTER_ADDR); its address if empty"
     )
+    cgroup: str = Field(
+        default="",
+        description="the folder of a control group there that is handed to the scheduler, to limit "
+        "memory; if left out the one of the session, where that may be divided",
+    )
     environment: dict[str, str] = Field(
         default={}, description="environment of all jobs there, such as PATH"
     )

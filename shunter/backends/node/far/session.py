@@ -38,6 +38,7 @@ from shunter.backends.node.attempts import (
     send,
     sweep,
 )
+from shunter.backends.node.division import divisible, is_of_session
 from shunter.backends.node.far.gpus import Readings, gpus_command
 from shunter.backends.node.heartbeat import silence_s, uptime_ns, write_beat
 from shunter.backends.node.records import boot_id, folder_of, get, hold, put
@@ -69,6 +70,7 @@ class Session:
         self.base, self.nonce = base, nonce
         self.root = ""
         self.term = 0
+        self.group = ""
         self.notices = self.session = -1
         self.told: dict[tuple[str, int], tuple[Any, ...]] = {}
         self.sampled: dict[tuple[str, int], int] = {}
@@ -139,6 +141,7 @@ class Session:
             os.close(held)
         self.root = f"{self.base}/clusters/{question['cluster']}"
         self.term = raise_term(self.root, question["term"])
+        self.group, _ = memory_group(question["cgroup"], prepare=True)
         session = hold(f"{self.root}/session.lock", fcntl.LOCK_SH | fcntl.LOCK_NB)
         self.session = -1 if session is None else session
         self.notices = open_notices(self.root)
@@ -163,7 +166,7 @@ class Session:
         order = question["order"]
         if uptime_ns() > question["before_ns"]:
             return {"answer": "late", "cause": "the order came too late"}
-        order = _at_home(order)
+        order = {**_at_home(order), "cgroup": self._group_of(order)}
         _open_folder(order["checkpoints"], order["user"])
         found = start(self.root, order)
         return {**found, "known": self._known(order["job"], order["attempt"])}
@@ -226,6 +229,13 @@ class Session:
         ports = (port for port in question["ports"] if port not in taken)
         return {"port": next((port for port in ports if _is_free(port)), None)}
 
+    def _group_of(self, order: dict[str, Any]) -> str | None:
+        """Return the control group that holds an attempt to its memory; None if nothing does."""
+        if not self.group or not order["memory_mb"]:
+            return None
+        cluster = self.root.rpartition("/")[2]
+        return f"{self.group}/shunter-{cluster}-{order['job']}.{order['attempt']}"
+
     def _changed(self, attempts: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
         before = dict(self.told)
         known = [self._known(job, attempt) for job, attempt in attempts]
@@ -279,6 +289,15 @@ class Session:
             if held >= 0:
                 os.close(held)
         self.notices = self.session = -1
+
+
+def memory_group(group: str, *, prepare: bool) -> tuple[str, str]:
+    """Return the control group below which attempts here get theirs, or why there is none.
+
+    The one of a session is ours to divide only while nobody else is in it.
+    """
+    mend = "name one that was handed over: [backend.ssh.hosts.NAME] cgroup"
+    return divisible(prepare=prepare, mend=mend, group=group, may_move=is_of_session)
 
 
 def _refused(base: str, owner: dict[str, Any], claim: dict[str, Any]) -> dict[str, Any] | None:

@@ -1,6 +1,6 @@
 """What a host has: GPUs and their wiring, CPUs, memory, clock, disks, and what would end jobs.
 
-    python3 -I -S FILE survey BASE NONCE
+    python3 -I -S FILE survey BASE CGROUP NONCE
 
 GPUs are asked for in a process of their own (far/gpus.py), since a driver in trouble may never
 answer; how they are wired says far/wiring.py. Only the standard library of Python 3.8 or later.
@@ -20,14 +20,16 @@ import time
 from typing import Any
 
 from shunter.backends.node.far.gpus import gpus_command, gpus_told, said_by
+from shunter.backends.node.far.session import memory_group
 from shunter.backends.node.far.wiring import links, numa_node, sockets
 
 NETWORKED = ("nfs", "nfs4", "lustre", "ceph", "beegfs", "gpfs", "glusterfs", "cifs", "fuse.sshfs")
 
 
-def survey(base: str, nonce: str) -> dict[str, Any]:
+def survey(base: str, group: str, nonce: str) -> dict[str, Any]:
     """Return all that an operator wants to know of a host."""
     base = os.path.expanduser(base)
+    limited, unlimited = memory_group(group, prepare=False)
     said, silence = said_by(gpus_command())
     seen = gpus_told(said)
     lost = [gpu for gpu in seen["gpus"] if not gpu.get("uuid")]
@@ -51,6 +53,8 @@ def survey(base: str, nonce: str) -> dict[str, Any]:
         "cpus": sorted(os.sched_getaffinity(0)),
         "sockets": sockets(),
         "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1_000_000,
+        "memory_group": limited,
+        "memory_unlimited": unlimited,
         "free_mb": shutil.disk_usage(_existing(base)).free // 1_000_000,
         "is_open": _is_open(base),
         "shared": _shared_folders(),

@@ -1,0 +1,130 @@
+"""Which control group (v2) may be divided, so that each attempt below gets a memory limit.
+
+A process belongs to one group, and a group with processes of its own cannot hand controllers to
+groups below it. So who was given a group (systemd: `Delegate=yes`) first moves what is in it into a
+group below. Only the standard library of Python 3.8 or later.
+"""
+
+# Paths are strings, as in supervisor.py.
+# ruff: noqa: PTH103, PTH123
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+MOVED = "shunter-daemon"
+PROC_SELF = "/proc/self"
+
+
+def divisible(
+    *,
+    prepare: bool,
+    mend: str,
+    group: str = "",
+    proc: str = PROC_SELF,
+    may_move: Callable[[int], bool] = bool,
+) -> tuple[str, str]:
+    """Return the folder of the group that we may divide, or an empty one and why there is none.
+
+    Args:
+        prepare: also make it ready, which may move the processes in it one level down.
+        mend: what to do where there is none.
+        group: the folder of one that was handed over; empty: the one this process is in.
+        proc: where the kernel tells of this process.
+        may_move: which processes, by id, may be moved; all, unless it is said.
+    """
+    own = group or _own_group(proc)
+    if not own:
+        return "", "this machine has no control groups of version 2"
+    try:
+        handed = _read(f"{own}/cgroup.controllers").split()
+        if "memory" not in handed:
+            told = " ".join(handed) or "none"
+            return "", f"the memory controller is not handed to {own} (it has: {told}); {mend}"
+        if not os.access(own, os.W_OK) or not os.access(f"{own}/cgroup.subtree_control", os.W_OK):
+            return "", f"{own} belongs to somebody else; {mend}"
+        strangers = [pid for pid in _members(own) if not may_move(pid)]
+        if strangers and not _is_divided(own):
+            return "", f"{own} has other processes, such as {strangers[0]}; {mend}"
+        if prepare:
+            _hand_down(own)
+    except OSError as error:
+        return "", f"{own} cannot be divided: {error}"
+    return own, ""
+
+
+def is_of_session(pid: int) -> bool:
+    """Say whether a process is this one, or one of its session: not the sshd that serves all."""
+    one = os.getpid()
+    while one > 1:
+        try:
+            parent = int(_read(f"/proc/{one}/stat").rpartition(")")[2].split()[1])
+        except (OSError, IndexError, ValueError):
+            return False
+        if one == pid:
+            return parent != 1 or one == os.getpid()
+        one = parent
+    return False
+
+
+def _hand_down(own: str) -> None:
+    """Let groups below limit memory; what runs in this one moves down if it must."""
+    if _is_divided(own):
+        return
+    try:
+        _told_to(f"{own}/cgroup.subtree_control", "+memory")
+    except OSError:
+        os.makedirs(f"{own}/{MOVED}", exist_ok=True)
+        for pid in _members(own):
+            _told_to(f"{own}/{MOVED}/cgroup.procs", str(pid))
+        _told_to(f"{own}/cgroup.subtree_control", "+memory")
+
+
+def _is_divided(own: str) -> bool:
+    return "memory" in _read(f"{own}/cgroup.subtree_control").split()
+
+
+def _members(own: str) -> list[int]:
+    return [int(pid) for pid in _read(f"{own}/cgroup.procs").split()]
+
+
+def _own_group(proc: str) -> str:
+    """Return the folder of the group this process is in; nothing where there is none."""
+    try:
+        mounts, groups = _read(f"{proc}/mountinfo"), _read(f"{proc}/cgroup")
+    except OSError:
+        return ""
+    where = _mounted(line.split() for line in mounts.splitlines())
+    paths = [line[3:] for line in groups.splitlines() if line.startswith("0::")]
+    if where is None or not paths:
+        return ""
+    root, point = where
+    inside = paths[0]
+    if root != "/" and inside.startswith(root):
+        inside = inside[len(root) :]
+    own = f"{point}/{inside.strip('/')}".rstrip("/")
+    # Once moved, we are in a group of our own, and it is the one above that is divided.
+    return own.rpartition("/")[0] if own.endswith(f"/{MOVED}") else own
+
+
+def _mounted(mounts: Iterable[list[str]]) -> tuple[str, str] | None:
+    """Return which part of the groups of version 2 is mounted where."""
+    for fields in mounts:
+        if "-" in fields and fields[fields.index("-") + 1] == "cgroup2":
+            return fields[3], fields[4]
+    return None
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def _told_to(path: str, text: str) -> None:
+    """Write to a file of the kernel."""
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
