@@ -38,7 +38,7 @@ def record_of(loaded: LoadedConfig, *, instant: bool, workload: dict[str, Any]) 
     document = loaded.config.model_dump(mode="json", by_alias=True)
     log = document.pop("log")
     name = loaded.config.policy.name
-    params = loaded.chosen_params.model_dump(mode="json", by_alias=True)
+    params = loaded.chosen_params.record()
     document["policy"]["params"] = {name: params}
     _settle_later_keys(document, loaded)
     document["workload"] = workload

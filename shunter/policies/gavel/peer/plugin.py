@@ -12,7 +12,7 @@ needs to know. With `solver = "centred"` fractions are the centre of the face, b
 
 from typing import Annotated, Any, Final
 
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
+from pydantic import Field, field_validator
 
 from shunter.core.placement import Placement
 from shunter.events.values.ids import GpuType
@@ -47,20 +47,19 @@ class GavelPeerParams(PolicyParams):
         "its recorded runs",
     )
 
-    @model_serializer(mode="wrap")
-    def _without_what_counts_not(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave the solver out where there is none: such runs are recorded as ever."""
-        document: dict[str, Any] = write(self)
-        if REPERTOIRE[self.policy].form is None:
-            document.pop("solver")
-        return document
-
     @field_validator("policy")
     @classmethod
     def _is_played(cls, policy: str) -> str:
         if policy not in REPERTOIRE:
             raise ValueError(f"expected one of {', '.join(sorted(REPERTOIRE))}")
         return policy
+
+    def record(self) -> dict[str, Any]:
+        """Return the table without a solver where nothing is solved: recorded as ever."""
+        document = super().record()
+        if REPERTOIRE[self.policy].form is None:
+            del document["solver"]
+        return document
 
 
 class GavelPeer:

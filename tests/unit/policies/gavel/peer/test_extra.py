@@ -49,7 +49,7 @@ def test_who_does_not_use_it_needs_no_extra(params: dict[str, str]) -> None:
 
 def test_solver_is_recorded_only_where_there_is_one() -> None:
     recorded = [
-        GavelPeer.Params.model_validate({"policy": name}).model_dump(mode="json")
+        GavelPeer.Params.model_validate({"policy": name}).record()
         for name in ("isolated", "max_min_fairness_perf")
     ]
 
