@@ -33,6 +33,29 @@ _ROUND, _EVENT, _WAKE = Trigger  # members are slow to look up
 class Scheduler:
     """One policy on one state."""
 
+    __slots__ = (
+        "_asked",
+        "_effects",
+        "_events",
+        "_limits",
+        "_listeners",
+        "_observers",
+        "admission",
+        "arrays",
+        "careful",
+        "dirty",
+        "losses",
+        "memory",
+        "planner",
+        "policy",
+        "returns",
+        "round_ended",
+        "rules",
+        "state",
+        "view",
+        "world_ended",
+    )
+
     def __init__(
         self,
         policy: Policy[Any],
