@@ -136,6 +136,12 @@ def entities(groups: Groups) -> Shares:
     return hierarchical(groups, np.arange(count) % 5, np.arange(1.0, 6.0), np.ones(count))
 
 
+def queues(groups: Groups) -> Shares:
+    """Solve hierarchical fairness of five entities, each first in, first out."""
+    count = len(groups.counts)
+    return hierarchical(groups, np.arange(count) % 5, np.arange(1.0, 6.0), None)
+
+
 def filled(groups: Groups) -> Shares:
     """Solve water filling with equal weights."""
     return water_filling(groups, np.ones(len(groups.counts)))
@@ -144,6 +150,7 @@ def filled(groups: Groups) -> Shares:
 OTHERS: tuple[tuple[str, Callable[[Groups], Shares]], ...] = (
     ("water_filling", filled),
     ("hierarchical", entities),
+    ("hierarchical fifo", queues),
     ("finish_times", finish),
     ("makespan", lambda groups: least_total_duration(groups, steps_of(groups))),
 )

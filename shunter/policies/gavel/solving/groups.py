@@ -6,7 +6,7 @@ of them is one row with a count (OSDI 2020, section 3; the specification calls i
 aggregation). `alike` finds the groups.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -94,6 +94,12 @@ class Groups:
             return Status.invalid
         runnable = ((self.rates > 0) & (self.capacity > 0)).any(axis=1)
         return None if runnable.all() else Status.unrunnable
+
+    def only(self, chosen: NDArray[np.bool_]) -> "Groups":
+        """Return some groups, of which none may share GPUs."""
+        assert self.pairs is None
+        counts, gangs = self.counts[chosen], self.gangs[chosen]
+        return replace(self, rates=self.rates[chosen], counts=counts, gangs=gangs)
 
     def fastest(self, types: NDArray[np.bool_] | None = None) -> Floats:
         """Return the most steps a second of a job of each group, on GPU types of some."""

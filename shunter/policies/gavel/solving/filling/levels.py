@@ -9,29 +9,31 @@ one variable: how far the level can rise until demands, cut at the caps, no long
 of one try bound every other one (Kelley, J. SIAM 8, 1960), so few tries find it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shunter.policies.gavel.solving.answers import (
-    ACCURACY,
     Level,
     concluded,
     finished,
     largest_level,
 )
-from shunter.policies.gavel.solving.basins import Basin, Entities, Flat, Queues, Water
+from shunter.policies.gavel.solving.filling.basins import Basin, Entities, Flat, Queues, Water
+from shunter.policies.gavel.solving.filling.cuts import Cut, LineCut, PriceCut
 from shunter.policies.gavel.solving.groups import Groups, Shares, Status, proportional_rates
 from shunter.policies.gavel.solving.interior import Floats
 from shunter.policies.gavel.solving.roots import root
 
 __all__ = ["hierarchical", "water_filling"]
 
-# By how much demands of the held are eased, so that they are not what limits the others.
-_EASE = 1e-7
+# By how much demands of the held are eased, so that they are not what limits the others. With pairs
+# levels are less exact.
+_EASE, _EASE_PAIRED = 3e-8, 1e-7
 _LITTLE = 1e-6  # of a cap: a demand this small waits, its row would have no scale
 _FULL = 1e-9  # of a cap: a group this close has reached it
+_SAME = 1e-10  # of a demand: two as close are one, and there is no more to learn
 _CUTS_MAX = 40
 
 
@@ -100,59 +102,90 @@ class _Filling:
     base: Floats = field(init=False)
     active: NDArray[np.bool_] = field(init=False)
     types: NDArray[np.bool_] = field(init=False)
-    cuts: list[Floats] = field(default_factory=list)
+    cuts: list[Cut] = field(default_factory=list)
     solves: int = 0
 
     def __post_init__(self) -> None:
         self.base = np.zeros(len(self.groups.counts))
         self.active = np.ones(len(self.groups.counts), np.bool_)
         self.types = self.groups.capacity > 0
+        if self.groups.pairs is None:  # any prices say something
+            even = self.types / max(int(self.types.sum()), 1)
+            self.cuts.append(PriceCut.of(self.groups, self.unit, even))
 
-    def level(self, demand: Floats, accuracy: float = ACCURACY) -> Level:
+    def level(self, demand: Floats) -> Level:
         """Return the level at which the demands fit; at 1 they just do."""
         self.solves += 1
-        return largest_level(self.groups, demand * self.unit, accuracy)
+        return largest_level(self.groups, demand * self.unit)
+
+    def try_out(self, demand: Floats) -> Level:
+        """Return the same without the fractions of who demands nothing.
+
+        They do not limit the level. Beside another job they might serve it, so pairs keep all.
+        """
+        wants = demand > 0
+        if self.groups.pairs is not None or wants.all():
+            return self.level(demand)
+        self.solves += 1
+        level = largest_level(self.groups.only(wants), (demand * self.unit)[wants])
+        weight, held = np.zeros_like(demand), np.zeros_like(wants)
+        weight[wants], held[wants] = level.weight, level.held
+        return replace(level, weight=weight, held=held)
 
     def rise(self) -> None:
         """Let the active groups rise to their caps, or to the next bottleneck."""
+        last: Level | None = None
+        ease = _EASE if self.groups.pairs is None else _EASE_PAIRED
         cap = np.maximum(self.groups.fastest(self.types) / self.unit, self.base)
-        eased = np.where(self.active, 1.0, 1.0 - _EASE)
-        water = Water(self.base, np.maximum(cap * (1.0 - _EASE), self.base), self.active)
+        eased = np.where(self.active, 1.0, 1.0 - ease)
+        water = Water(self.base, np.maximum(cap * (1.0 - ease), self.base), self.active)
         top = np.where(self.active, cap, self.base)
-        last = self.level(top * eased)
-        if last.value >= 1.0 - 0.5 * _EASE:
-            self.base, self.active = top, np.zeros_like(self.active)
-            return
-
-        self._cut(last, top * eased)
+        if not any(cut.at(top * eased)[0] > 1.0 + ease for cut in self.cuts):
+            last = self.try_out(top * eased)
+            if last.value >= 1.0 - 0.5 * ease:
+                self.base, self.active = top, np.zeros_like(self.active)
+                return
+            self._cut(last, top * eased)
 
         def held_up(rise: float) -> tuple[float, float]:
             """Return how far demands are above what the known duals allow, and its slope."""
             demand, slope = self.basin.at(water, rise)
-            gauges = [float((cut * demand * eased).sum()) for cut in self.cuts]
-            most = int(np.argmax(gauges))
-            return gauges[most] - 1.0, float((self.cuts[most] * slope * eased).sum())
+            gauge, rates = max((cut.at(demand * eased) for cut in self.cuts), key=lambda of: of[0])
+            return gauge - 1.0, float((rates * slope * eased).sum())
 
-        found, low = self._first(water), 0.0
+        found, before, low = self._first(water), self.base, 0.0
+        little, demand = np.zeros_like(self.active), self.base
         for _ in range(_CUTS_MAX):
             found = root(held_up, found, low, (-1e-12, 1e-12))
             demand, _ = self.basin.at(water, found)
-            asked = np.where(demand < _LITTLE * cap, 0.0, demand) * eased
-            last = self.level(asked)
+            same = bool((np.abs(demand - before) <= _SAME * demand).all())
+            little = (demand > 0) & (demand < _LITTLE * cap)
+            asked = np.where(little, 0.0, demand) * eased
+            last = self.try_out(asked)
             gauge = 1.0 / last.value
-            if -0.5 * _EASE <= gauge - 1.0 <= 0.1 * _EASE:
+            if -0.5 * ease <= gauge - 1.0 <= 0.1 * ease or same:
                 break
-            low = found if gauge < 1.0 else low
+            before = demand
             self._cut(last, asked)
-        base, _ = self.basin.at(water, found)
-        full = base >= water.cap * (1.0 - _FULL)
-        self.base = np.where(full, cap, base)
-        self._hold(last, full)
+            if gauge < 1.0 and little.any():  # are these what does not fit?
+                asked = np.where(little, _LITTLE * cap, demand) * eased
+                last = self.try_out(asked)
+                if last.value <= 1.0:
+                    break
+                self._cut(last, asked)
+            low = found if gauge < 1.0 else low
+        assert last is not None, "tried once at least"
+        self.base = np.where(little, 0.0, demand)
+        self._hold(last, self.base >= water.cap * (1.0 - _FULL))
 
     def _cut(self, level: Level, asked: Floats) -> None:
         """Keep what duals say of all demands: those above 1 here do not fit."""
+        if self.groups.pairs is None:
+            price = level.point.dual.gpus / level.point.dual.gpus.sum()
+            self.cuts.append(PriceCut.of(self.groups, self.unit, price))
+            return
         weight = self.groups.counts * level.weight / level.bound
-        self.cuts.append(np.where(asked > 0, weight / np.maximum(asked, 1e-300), 0.0))
+        self.cuts.append(LineCut(np.where(asked > 0, weight / np.maximum(asked, 1e-300), 0.0)))
 
     def _first(self, water: Water) -> float:
         """Return a rise to begin with: what would use up all GPUs at proportional rates."""

@@ -12,25 +12,32 @@ from tests.unit.policies.gavel.solving.instances import groups_of
 from tests.unit.policies.gavel.solving.limits import assert_limits_kept
 
 SHAPES = [(seed, 8, 3, seed % 2 == 1, seed % 3 == 0) for seed in range(6)]
+# In these bottlenecks are near to where groups fill up.
+CLOSE = [(3, 40, 4, False, True), (55, 40, 4, False, False)]
 Shape = tuple[int, int, int, bool, bool]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_nobody_can_rise_without_lowering_who_has_no_more(shape: Shape) -> None:
-    """Ask HiGHS for a little more for each group, and for all below it what they have."""
+@pytest.mark.parametrize(
+    ("shape", "slack"), [*((shape, 1e-6) for shape in SHAPES), *((shape, 1e-7) for shape in CLOSE)]
+)
+def test_nobody_can_rise_without_lowering_who_has_no_more(shape: Shape, slack: float) -> None:
+    """Ask HiGHS for a little more for each group, and for all below it what they have.
+
+    The slack of all of these adds up to what one can gain, so it is less among many.
+    """
     pytest.importorskip("highspy", reason="needs the extra solvers")
     groups = groups_of(*shape)
 
-    shares = water_filling(groups, np.ones(8))
+    shares = water_filling(groups, np.ones(len(groups.counts)))
 
     assert shares.status in {Status.optimal, Status.stalled}
     assert_limits_kept(groups, shares)
     level = shares.throughputs / proportional_rates(groups) * groups.gangs
-    for group in range(8):
+    for group in range(len(level)):
         demand = np.where(level <= level[group] * (1 + 1e-6), shares.throughputs, 0.0)
-        demand = demand * (1 - 1e-6)
+        demand = demand * (1 - slack)
         demand[group] *= 1 + 1e-3
-        assert highs_sum(groups, np.ones(3), demand) is None
+        assert highs_sum(groups, np.ones(len(groups.capacity)), demand) is None
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -56,6 +63,27 @@ def test_entities_that_compete_for_all_rise_by_weight(
     width = shares.fractions[:, 0] * groups.gangs
     assert_limits_kept(groups, shares)
     assert width[entity == 0].sum() * 3 >= width[entity == 1].sum() * (1 - 1e-6)
+
+
+@pytest.mark.parametrize(
+    "shape", [*SHAPES, *CLOSE, (1, 20, 2, False, False), (23, 40, 4, False, False)]
+)
+def test_first_of_a_queue_that_is_not_full_cannot_rise(shape: Shape) -> None:
+    """Ask HiGHS for a little more for the head of each queue, and for others what they have."""
+    pytest.importorskip("highspy", reason="needs the extra solvers")
+    groups = groups_of(*shape)
+    entity = np.random.default_rng(shape[0]).integers(0, 3, len(groups.counts))
+
+    shares = hierarchical(groups, entity, np.array([1.0, 2.0, 3.0]), None)
+
+    assert shares.status in {Status.optimal, Status.stalled}
+    assert_limits_kept(groups, shares)
+    short = shares.throughputs < groups.fastest() * (1 - 1e-6)
+    for queue in range(3):
+        head = int(np.argmax(short & (entity == queue)))
+        demand = shares.throughputs * (1 - 1e-6)
+        demand[head] = shares.throughputs[head] + 1e-2 * groups.fastest()[head]
+        assert highs_sum(groups, np.ones(len(groups.capacity)), demand) is None
 
 
 @pytest.mark.parametrize("shape", SHAPES)
