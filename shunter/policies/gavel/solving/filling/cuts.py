@@ -38,7 +38,7 @@ class LineCut:
 
 @dataclass(frozen=True, slots=True)
 class PriceCut:
-    """Segments between any two types, or one and nothing, of shape (segments, groups).
+    """Segments between two types, or one and nothing: shape (segments, groups).
 
     `low` and `high` are the demands they span, `cost` is that at the low end, for all jobs of a
     group, and `slope` what each unit more costs. The lowest segment is the hull.
