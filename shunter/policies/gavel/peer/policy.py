@@ -198,7 +198,7 @@ class PeerRoundsPolicy:
         return Extra(
             "ecos",
             "_ecos",
-            "its wheels end with Python 3.12; without it, "
+            "it is for Python up to 3.12 on x86-64, elsewhere pip install ecos compiles it; without, "
             f"policy.params.{self.name}.solver = 'centred' comes close to the public code",
         )
 
