@@ -1,7 +1,7 @@
 """What goes out: the orders every backend understands, keyed by (job, attempt).
 
 Resume is a launch from a checkpoint; migrate is a suspend and, once its end is observed, a launch
-elsewhere. Every order is idempotent on its key.
+elsewhere. Every order is idempotent on its key. Stop and Continue go to live backends only.
 """
 
 from typing import TypeAlias
@@ -51,6 +51,22 @@ class Migrate:
 
 
 @fact
+class Stop:
+    """Make the processes of an attempt stand still where they are; it keeps all it holds."""
+
+    job_id: JobId
+    attempt: int
+
+
+@fact
+class Continue:
+    """Let the processes of a stopped attempt go on."""
+
+    job_id: JobId
+    attempt: int
+
+
+@fact
 class Terminate:
     """End an attempt for good; where none runs, there will be no other one."""
 
@@ -66,4 +82,4 @@ class Fence:
     attempt: int
 
 
-Effect: TypeAlias = Launch | Resume | Suspend | Migrate | Terminate | Fence
+Effect: TypeAlias = Launch | Resume | Suspend | Migrate | Stop | Continue | Terminate | Fence

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
-from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend, Terminate
+from shunter.core.effects import Continue, Effect, Launch, Migrate, Resume, Stop, Suspend, Terminate
 from shunter.core.fold import RULES
 from shunter.core.intake.admission import Admission
 from shunter.core.intake.arrays import ARRAY, Arrays
@@ -151,6 +151,14 @@ class Scheduler:
             tell(event, view)
         if state.launched:
             self._launch_all()
+
+    def stop(self, job: Job) -> None:
+        """Ask a job's attempt to stand still on its GPUs."""
+        self._effects.append(Stop(job.job_id, job.attempt))
+
+    def go_on(self, job: Job) -> None:
+        """Ask a job's stopped attempt to go on."""
+        self._effects.append(Continue(job.job_id, job.attempt))
 
     def terminate(self, job: Job) -> None:
         """Ask for the end of a job's attempt."""

@@ -34,6 +34,8 @@ from shunter.events.facts.execution import (
     AttemptStarted,
     CheckpointSaved,
     GpusReleased,
+    JobContinued,
+    JobStopped,
     JobSuspended,
     LaunchFailed,
     SpeedChanged,
@@ -111,6 +113,8 @@ ExecutionEvent: TypeAlias = (
     | AttemptStarted
     | SuspendAcknowledged
     | SuspendEscalated
+    | JobStopped
+    | JobContinued
     | CheckpointSaved
     | JobSuspended
     | AttemptEnded

@@ -321,3 +321,72 @@ def test_failure_of_one_rank_ends_the_gang(machine: Machine) -> None:
     machine.starts(machine.order(program, ranks=2))
     status = machine.status()
     assert (status["code"], status["codes"]) == (4, [128 + signal.SIGTERM, 4])
+
+
+FAMILY = """
+import os, signal, time
+if os.fork() == 0:
+    os.setsid()
+    while True: time.sleep(0.01)
+signal.signal(signal.SIGTSTP, lambda *_: print("asked", flush=True))
+signal.signal(signal.SIGTERM, lambda *_: (print("told", flush=True), os._exit(3)))
+print("up", flush=True)
+while True: time.sleep(0.01)
+"""
+
+
+def standing(machine: Machine) -> set[str]:
+    """Return in which states the processes of the attempt are: R, S, T, ..."""
+    mark = f"SHUNTER_FOLDER={machine.folder()}".encode()
+    found = set()
+    for path in sorted(Path("/proc").glob("[0-9]*")):
+        try:
+            if mark in (path / "environ").read_bytes().split(b"\0"):
+                found.add((path / "stat").read_text().rpartition(")")[2].split()[0])
+        except OSError:
+            continue
+    return found
+
+
+def test_stopped_attempt_stands_still_with_all_its_processes_and_goes_on(machine: Machine) -> None:
+    machine.starts(machine.order(FAMILY))
+    machine.said("up")
+    for _ in range(2):  # an order may come twice
+        machine.sends("stop")
+        wait_for(lambda: standing(machine) == {"T"}, "standing still")
+    machine.said("asked")
+    machine.sends("continue")
+    wait_for(lambda: "T" not in standing(machine), "going on")
+    wait_for(lambda: len(attempts.journal(str(machine.folder()))) > 1, "a note of that")
+    whats = [note["what"] for note in attempts.journal(str(machine.folder()))]
+    assert whats == ["stopped", "continued"]
+    machine.sends("terminate")
+    assert machine.status()["code"] == 3
+
+
+def test_stopped_attempt_that_is_to_end_hears_it(machine: Machine) -> None:
+    machine.starts(machine.order(FAMILY))
+    machine.said("up")
+    machine.sends("stop")
+    wait_for(lambda: standing(machine) == {"T"}, "standing still")
+    machine.sends("terminate")
+    assert (machine.status()["code"], machine.status()["why"]) == (3, "terminate")
+    assert "told" in (machine.folder() / "stdout.0").read_text()
+
+
+def test_stopped_attempt_that_must_leave_its_gpus_does(machine: Machine) -> None:
+    order = machine.order(FAMILY)
+    order["suspend"]["mode"] = "stop"
+    machine.starts(order)
+    machine.said("up")
+    machine.sends("stop")
+    wait_for(lambda: standing(machine) == {"T"}, "standing still")
+    machine.sends("suspend")
+    assert machine.status()["suspended"]
+    notes = attempts.journal(str(machine.folder()))
+    assert [(note["what"], note.get("mode")) for note in notes] == [
+        ("stopped", None),
+        ("requested", "stop"),
+        ("escalated", "restart"),
+        ("continued", None),
+    ]

@@ -23,7 +23,7 @@ __all__ = ["METRICS_MEDIA", "Metrics"]
 METRICS_MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 STATES = (
     *("waiting", "suspended", "held", "granted"),
-    *("launching", "running", "suspending", "ending"),
+    *("launching", "running", "stopped", "suspending", "ending"),
 )
 BUCKETS_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 

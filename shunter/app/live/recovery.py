@@ -7,7 +7,7 @@ go anyway; then it is made sure that it never begins.
 
     phase        trace of the attempt           no trace
     launching    watch                          launch
-    running      watch                          watch, fence (its records are gone)
+    running      watch, stop or continue        watch, fence (its records are gone)
     suspending   watch, suspend or migrate      watch, fence
     ending       watch, terminate               watch, fence
 
@@ -20,7 +20,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shunter.app.live.backends import LiveBackend
-from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
+from shunter.core.effects import (
+    Continue,
+    Effect,
+    Fence,
+    Launch,
+    Migrate,
+    Resume,
+    Stop,
+    Suspend,
+    Terminate,
+)
+from shunter.core.intake.handlers import stays_in_place
 from shunter.core.state import ENDING, LAUNCHING, SUSPENDING, Job, State
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
@@ -96,9 +107,13 @@ def _settle(recovery: Recovery, job: Job, standing: str) -> None:
             target = job.allocation
             order = Migrate(job_id, attempt, target) if target.shares else Suspend(job_id, attempt)
             recovery.orders.append(order)
+        elif stays_in_place(job):
+            recovery.orders.append((Stop if job.is_on_hold else Continue)(job_id, attempt))
     elif job.phase is LAUNCHING:
         kind = Launch if attempt == 1 else Resume
         recovery.orders.append(kind(job_id, attempt, job.held, job.spec))
+        if job.is_on_hold and stays_in_place(job):
+            recovery.orders.append(Stop(job_id, attempt))
     else:
         recovery.adoptions.append(Adoption(job_id, attempt, started=False, noted=0, on=job.held))
         recovery.orders.append(Fence(job_id, attempt))

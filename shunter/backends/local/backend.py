@@ -31,13 +31,23 @@ from shunter.backends.local.settings import LocalSettings
 from shunter.backends.node import attempts
 from shunter.backends.node.crashes import crash_point
 from shunter.backends.node.heartbeat import write_beat
-from shunter.backends.node.output import piece_of
+from shunter.backends.node.printed.output import piece_of
 from shunter.backends.node.records import folder_of, get
 from shunter.backends.node.verbs import command
 from shunter.backends.supervised import environment as environments
 from shunter.backends.supervised.orders import Orders
 from shunter.backends.supervised.watch import Watch
-from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
+from shunter.core.effects import (
+    Continue,
+    Effect,
+    Fence,
+    Launch,
+    Migrate,
+    Resume,
+    Stop,
+    Suspend,
+    Terminate,
+)
 from shunter.core.intake.inputs import Input
 from shunter.errors import BackendError
 from shunter.events.facts.execution import LaunchFailed
@@ -262,7 +272,7 @@ class LocalBackend:
             else:
                 return
 
-    async def _send(self, effect: Suspend | Migrate | Terminate) -> None:
+    async def _send(self, effect: Suspend | Migrate | Stop | Continue | Terminate) -> None:
         job_id, watch = effect.job_id, self._watches.get(effect.job_id)
         if watch is None:
             if isinstance(effect, Terminate):
@@ -274,6 +284,8 @@ class LocalBackend:
             return
         elif isinstance(effect, Terminate):
             await self._tell(watch, {"do": "terminate"})
+        elif isinstance(effect, Stop | Continue):
+            await self._tell(watch, {"do": "stop" if isinstance(effect, Stop) else "continue"})
         else:
             if isinstance(effect, Migrate) and watch.started is not None:
                 nodes = [NodeName(node) for node, _ in watch.started["placement"]]

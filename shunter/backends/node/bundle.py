@@ -16,7 +16,7 @@ MODULES = (
     "records",
     "cgroups",
     "division",
-    "output",
+    "printed/output",
     "usage",
     "ranks",
     "attempts",

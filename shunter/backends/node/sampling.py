@@ -14,7 +14,7 @@ import os
 import time
 from typing import Any
 
-from shunter.backends.node.output import printed_speed
+from shunter.backends.node.printed.output import printed_speed
 from shunter.backends.node.usage import Usage
 
 FIRST_S = 2.0

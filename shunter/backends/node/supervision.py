@@ -18,10 +18,11 @@ from typing import Any
 from shunter.backends.node.cgroups import close_group, kills, members
 from shunter.backends.node.crashes import crash_point
 from shunter.backends.node.heartbeat import Heartbeat
-from shunter.backends.node.output import bound
+from shunter.backends.node.printed.output import bound
 from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code
 from shunter.backends.node.records import catches, fifo, get, kill, processes, put, tell
 from shunter.backends.node.sampling import Sampling
+from shunter.backends.node.stopping import Stopping
 
 POLL_S = 1.0
 KILL_POLL_S = 0.02
@@ -51,6 +52,7 @@ class Supervision:
         self.inputs = [fifo(f"{folder}/orders"), fifo(f"{folder}/channel", user and user["uid"])]
         self.dropped = self.noted = 0
         self.sampling = Sampling(folder, len(order["ranks"]), order.get("sample_s", 0))
+        self.stopping = Stopping(self._left, self.note)
         self.looked_s = time.monotonic()
 
     def run(self) -> None:
@@ -69,6 +71,7 @@ class Supervision:
             if self.inputs[1] in ready:
                 for said in _lines(self.inputs[1]):
                     self._hear(said)
+            self.stopping.look(time.monotonic())
             if self.stages and time.monotonic() >= self.due_s:
                 self._escalate()
         crash_point("attempt over")
@@ -123,6 +126,7 @@ class Supervision:
     def _begin(self, why: str, stages: list[tuple[str, float]]) -> None:
         self.why, self.stages = why, stages
         self._escalate()
+        self.stopping.go_on()  # who stands still hears nothing but SIGKILL
 
     def _escalate(self) -> None:
         """Enter the next stage; the last one is entered again until nobody is left."""
@@ -155,9 +159,9 @@ class Supervision:
                 kill(pid, signal.SIGKILL)
 
     def _patience_s(self) -> float:
-        if not self.stages:
-            return self._look_s()
-        return min(self._look_s(), max(0.0, self.due_s - time.monotonic()))
+        now_s = time.monotonic()
+        patience_s = self.stopping.patience_s(now_s, self._look_s())
+        return min(patience_s, max(0.0, self.due_s - now_s)) if self.stages else patience_s
 
     def _look_s(self) -> float:
         """Return how often to look at what tells nothing by itself."""
@@ -201,6 +205,10 @@ class Supervision:
             self.terminate("terminate", float(self.order["grace_s"]))
         elif order.get("do") == "fence":
             self.terminate("fence", None)
+        elif order.get("do") == "stop" and not self.why:
+            self.stopping.stop(time.monotonic())
+        elif order.get("do") == "continue" and not self.why:
+            self.stopping.go_on()
 
     def _hear(self, said: dict[str, Any]) -> None:
         """Note what the job says of itself; anything else is not for us."""

@@ -8,7 +8,8 @@ known of an attempt:
     ranks.lock  flock the ranks and their children inherit: free means that they are gone too
     started     written before the first exec; with `lock` free and without it: never started
     status      written after the last process was reaped: how the attempt ended
-    journal     one line each time a suspension was asked for, acknowledged, saved, escalated
+    journal     one line each time a suspension was asked for, acknowledged, saved, escalated, and
+                each time the processes were stopped or went on
     sample      how far and how fast it is, and what it uses; replaced every few seconds
     suspend     there once the job is asked to save and leave with exit code 75
     orders, channel     FIFOs: from the daemon, and from the job, to the supervisor

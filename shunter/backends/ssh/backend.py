@@ -25,7 +25,17 @@ from shunter.backends.ssh.settings import SshSettings
 from shunter.backends.supervised import environment as environments
 from shunter.backends.supervised.orders import Orders
 from shunter.backends.supervised.watch import Watch
-from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
+from shunter.core.effects import (
+    Continue,
+    Effect,
+    Fence,
+    Launch,
+    Migrate,
+    Resume,
+    Stop,
+    Suspend,
+    Terminate,
+)
 from shunter.core.intake.inputs import Input
 from shunter.errors import BackendError
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
@@ -297,7 +307,7 @@ class SshBackend:
                 except BackendError:
                     continue  # when it answers again, what runs there and is not watched is ended
 
-    def _send(self, effect: Suspend | Migrate | Terminate) -> None:
+    def _send(self, effect: Suspend | Migrate | Stop | Continue | Terminate) -> None:
         job_id, gang = effect.job_id, self._gangs.get(effect.job_id)
         if gang is None:
             if isinstance(effect, Terminate):
@@ -306,6 +316,9 @@ class SshBackend:
             return
         elif isinstance(effect, Terminate):
             self._ask(gang, "terminate")
+        elif isinstance(effect, Stop | Continue):
+            gang.stance = "stop" if isinstance(effect, Stop) else "continue"
+            self._settle(gang)
         else:
             if isinstance(effect, Migrate):
                 self._moved_from[job_id] = tuple(gang.parts)
@@ -365,7 +378,7 @@ class SshBackend:
                 else:
                     told = {"do": order}
                     if (await link.ask("send", job=job_id, attempt=attempt, order=told))["taken"]:
-                        part.ordered = order
+                        part.take(order)
                 link.look()
         except BackendError:
             return  # the next look, or the return of the host, gives it again

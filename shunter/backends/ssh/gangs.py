@@ -24,7 +24,8 @@ class Part:
 
     `record` is None while nothing is known; `is_starting` while its start is under way;
     `is_refused` once the host has said that it will not start it. `is_gone` says that its host is
-    lost, and `ordered` is the strongest order its supervisor has taken.
+    lost, and `ordered` is the strongest order its supervisor has taken; `stance` is what it took
+    last of `stop` and `continue`.
     """
 
     record: Record | None = None
@@ -32,6 +33,14 @@ class Part:
     is_refused: bool = False
     is_gone: bool = False
     ordered: str = ""
+    stance: str = ""
+
+    def take(self, order: str) -> None:
+        """Note an order that its supervisor has taken."""
+        if order in STRENGTH:
+            self.ordered = order
+        else:
+            self.stance = order
 
     @property
     def state(self) -> str:
@@ -57,7 +66,8 @@ class Part:
 class Gang:
     """An attempt that may run, host by host in order of rank.
 
-    `asked` is the strongest order it is to get. `cause` says why it cannot begin: then it is
+    `asked` is the strongest order it is to get, `stance` whether it is to stop in place or continue,
+    as long as it need not leave. `cause` says why it cannot begin: then it is
     fenced, and fails once that is certain; `doubt` why it was not known whether it did.
     """
 
@@ -68,6 +78,7 @@ class Gang:
     doubt: str = ""
     port: int = 0
     is_delivering: bool = False
+    stance: str = ""
 
     @property
     def is_over(self) -> bool:
@@ -82,10 +93,16 @@ class Gang:
     def due(self) -> dict[NodeName, str]:
         """Return the orders that parts are yet to be given."""
         wanted = max([self.asked, *self._follows()], key=STRENGTH.index)
+        if not wanted:
+            return {
+                node: self.stance
+                for node, part in self.parts.items()
+                if not part.is_over and not part.is_starting and part.stance != self.stance
+            }
         return {
             node: wanted
             for node, part in self.parts.items()
-            if wanted and not part.is_over and not part.is_starting
+            if not part.is_over and not part.is_starting
             if STRENGTH.index(part.ordered) < STRENGTH.index(wanted)
         }
 

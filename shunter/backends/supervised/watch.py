@@ -14,6 +14,8 @@ from shunter.events.facts.execution import (
     AttemptStarted,
     CheckpointSaved,
     GpusReleased,
+    JobContinued,
+    JobStopped,
     JobSuspended,
     LaunchFailed,
     SuspendAcknowledged,
@@ -148,8 +150,18 @@ def _saved(watch: Watch, note: Record) -> Stamped:
     )
 
 
+def _stopped(watch: Watch, note: Record) -> Stamped:
+    return lambda at_us: JobStopped(at_us, watch.job_id, watch.attempt)
+
+
+def _continued(watch: Watch, note: Record) -> Stamped:
+    return lambda at_us: JobContinued(at_us, watch.job_id, watch.attempt)
+
+
 _NOTES: dict[str, Callable[[Watch, Record], Stamped]] = {
     "acknowledged": _acknowledged,
     "escalated": _escalated,
     "saved": _saved,
+    "stopped": _stopped,
+    "continued": _continued,
 }

@@ -18,6 +18,8 @@ from shunter.events.facts.execution import (
     AttemptStarted,
     CheckpointSaved,
     GpusReleased,
+    JobContinued,
+    JobStopped,
     JobSuspended,
     LaunchFailed,
     SpeedChanged,
@@ -64,6 +66,16 @@ def suspend_acknowledged(state: State, event: SuspendAcknowledged) -> None:
 def suspend_escalated(state: State, event: SuspendEscalated) -> None:
     """Only a note: the job is made to leave by a stronger mode."""
     attempt_of(state, event.job_id, event.attempt, "SuspendEscalated").notes += 1
+
+
+def job_stopped(state: State, event: JobStopped) -> None:
+    """Stop the progress of a job that keeps all it holds."""
+    _go_at(state, event, "JobStopped", 0.0)
+
+
+def job_continued(state: State, event: JobContinued) -> None:
+    """Let a stopped job make progress again."""
+    _go_at(state, event, "JobContinued", 1.0)
 
 
 def checkpoint_saved(state: State, event: CheckpointSaved) -> None:
@@ -113,6 +125,17 @@ def gpus_released(state: State, event: GpusReleased) -> None:
         back_to_queue(job, event.at_us)
         job.phase = GRANTED
         state.granted[job.job_id] = None
+
+
+def _go_at(state: State, event: JobStopped | JobContinued, kind: str, speed: float) -> None:
+    job = attempt_of(state, event.job_id, event.attempt, kind)
+    if job.working_since_us is None:
+        raise IllegalEventError(f"{kind} of job {event.job_id}, which is {job.phase}")
+    phase = job.phase
+    stop_work(job, event.at_us)
+    start_work(job, event.at_us, speed)
+    job.phase = phase
+    job.notes += 1
 
 
 def _fall_back(state: State, job: Job, at_us: int) -> None:

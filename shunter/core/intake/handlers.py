@@ -37,6 +37,8 @@ from shunter.events.facts.execution import (
     AttemptStarted,
     CheckpointSaved,
     GpusReleased,
+    JobContinued,
+    JobStopped,
     JobSuspended,
     LaunchFailed,
     SpeedChanged,
@@ -105,11 +107,17 @@ def hold_job(core: "Scheduler", order: HoldJob) -> None:
 
 
 def suspend_job(core: "Scheduler", order: SuspendJob) -> None:
-    """Keep a job from starting, and take back what it was given if it can leave that."""
+    """Keep a job from starting, and take back what it was given if it can leave that.
+
+    One of mode `stop` that runs keeps its GPUs, and stands still on them.
+    """
     job = core.state.jobs.get(order.job_id)
     if job is None or job.phase is ENDING:
         return
     core.emit(JobHeld(order.at_us, order.job_id, order.by))
+    if core.rules.is_live and stays_in_place(job):
+        core.stop(job)
+        return
     stays = job.since_us is not None and job.spec.suspend_mode is SuspendMode.never
     if job.allocation.shares and not stays:
         core.carry_out(
@@ -119,6 +127,12 @@ def suspend_job(core: "Scheduler", order: SuspendJob) -> None:
         )
 
 
+def stays_in_place(job: Job) -> bool:
+    """Say whether a job that somebody suspends is to stand still on its GPUs."""
+    works = job.phase is RUNNING or job.phase is LAUNCHING
+    return works and job.spec.suspend_mode is SuspendMode.stop
+
+
 def release_job(core: "Scheduler", order: ReleaseJob) -> None:
     """Let a held job start."""
     job = core.state.jobs.get(order.job_id)
@@ -126,6 +140,8 @@ def release_job(core: "Scheduler", order: ReleaseJob) -> None:
         core.emit(JobReleased(order.at_us, order.job_id, order.by))
         if job.since_us is None:
             _await_turn(core, job, order.at_us)
+        elif core.rules.is_live and stays_in_place(job):
+            core.go_on(job)
 
 
 def change_priority(core: "Scheduler", order: ChangePriority) -> None:
@@ -289,6 +305,8 @@ HANDLERS: dict[type[Input], Callable[["Scheduler", Any], None]] = {
     SpeedChanged: as_is,
     SuspendAcknowledged: as_is,
     SuspendEscalated: as_is,
+    JobStopped: as_is,
+    JobContinued: as_is,
     CheckpointSaved: as_is,
     JobSuspended: job_suspended,
     AttemptLost: attempt_failed,

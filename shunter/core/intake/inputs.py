@@ -12,6 +12,8 @@ from shunter.events.facts.execution import (
     AttemptStarted,
     CheckpointSaved,
     GpusReleased,
+    JobContinued,
+    JobStopped,
     JobSuspended,
     LaunchFailed,
     SpeedChanged,
@@ -152,6 +154,8 @@ Observation: TypeAlias = (
     | SpeedChanged
     | SuspendAcknowledged
     | SuspendEscalated
+    | JobStopped
+    | JobContinued
     | CheckpointSaved
     | JobSuspended
     | AttemptLost

@@ -64,6 +64,24 @@ class SuspendEscalated:
 
 
 @fact
+class JobStopped:
+    """The processes of an attempt stand still where they are; it keeps its GPUs and memory."""
+
+    at_us: int
+    job_id: JobId
+    attempt: int
+
+
+@fact
+class JobContinued:
+    """The processes of a stopped attempt go on."""
+
+    at_us: int
+    job_id: JobId
+    attempt: int
+
+
+@fact
 class CheckpointSaved:
     """A checkpoint is complete on disk."""
 

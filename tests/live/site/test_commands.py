@@ -11,7 +11,14 @@ from anyio import to_thread
 
 from shunter.app.live import Caller, Site, Submission
 from shunter.errors import BackendError, NotFoundError, RefusedError, UsageError
-from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
+from shunter.events.facts.execution import (
+    AttemptStarted,
+    GpusReleased,
+    JobContinued,
+    JobStopped,
+    JobSuspended,
+    SuspendEscalated,
+)
 from shunter.events.facts.jobs import JobFailed, JobSubmitted, TimeLimitReached
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
@@ -106,6 +113,73 @@ async def test_job_of_mode_never_is_not_suspended_while_it_runs(tmp_path: Path) 
         job_id = await runs(site, program(SLEEPS, suspend_mode=SuspendMode.never))
         with pytest.raises(RefusedError, match="suspend mode 'never'"):
             await site.suspend(job_id, NOBODY)
+
+
+COUNTS = """
+import itertools, time
+for number in itertools.count():
+    print(number, flush=True)
+    time.sleep(0.01)
+"""
+
+
+async def test_job_of_mode_stop_stands_still_on_its_gpus_until_it_is_resumed(
+    tmp_path: Path,
+) -> None:
+    """Goal: it keeps its GPUs and loses nothing, also where a scheduler starts in between."""
+    loaded = config(tmp_path)
+    try:
+        async with at_work(loaded) as site:
+            job_id = await runs(site, program(COUNTS, gpus=4, suspend_mode=SuspendMode.stop))
+            await site.suspend(job_id, NOBODY)
+            await events_until(site, lambda seen: bool(of(seen, JobStopped)))
+            stopped_at = await size_of(site, job_id)
+            other = await site.submit(program("pass"), NOBODY)
+            work_us = site.state.jobs[job_id].done_us(site.now_us())
+        async with at_work(loaded) as site:
+            assert site.state.jobs[other].attempt == 0
+            assert site.state.jobs[job_id].done_us(site.now_us()) == work_us
+            assert await size_of(site, job_id) == stopped_at
+            await site.resume(job_id, NOBODY)
+            await events_until(site, lambda seen: bool(of(seen, JobContinued)))
+            await to_thread.run_sync(
+                wait_for, lambda: output_of(tmp_path).stat().st_size > stopped_at
+            )
+            await site.cancel(job_id, NOBODY)
+            assert await outcome(site, job_id) == "cancelled"
+            assert await outcome(site, other) == "finished"
+    finally:
+        empty(str(tmp_path / "attempts"))
+    numbers = [int(line) for line in output_of(tmp_path).read_text().splitlines()]
+    assert numbers == list(range(len(numbers)))
+    assert (await verified(tmp_path)).divergence is None
+
+
+async def test_job_of_mode_stop_that_must_make_room_leaves_by_the_next_stronger_mode(
+    tmp_path: Path,
+) -> None:
+    guards = {"policy": {"name": "las", "trigger": "event"}}
+    async with machine(tmp_path, **guards) as site:
+        job_id = await runs(site, program(COUNTS, gpus=4, suspend_mode=SuspendMode.stop))
+        other = await site.submit(program("pass", priority=9, gpus=4), NOBODY)
+        assert await outcome(site, other) == "finished"
+        seen = await events_until(site, begins(job_id, attempt=2))
+        assert [one.mode for one in of(seen, SuspendEscalated)] == [SuspendMode.restart]
+        await site.cancel(job_id, NOBODY)
+        assert await outcome(site, job_id) == "cancelled"
+
+
+def output_of(root: Path) -> Path:
+    return root / "attempts/jobs/j1/1/stdout.0"
+
+
+async def size_of(site: Site, job_id: JobId) -> int:
+    """Return how much a job has printed, once and for all if it stands still."""
+    _, size = await site.read_output(job_id, 1, "stdout.0", 0, 1)
+    await anyio.sleep(0.1)
+    _, later = await site.read_output(job_id, 1, "stdout.0", 0, 1)
+    assert size == later
+    return later or 0
 
 
 async def test_strangers_may_change_nothing_and_admins_may(tmp_path: Path) -> None:

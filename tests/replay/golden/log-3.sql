@@ -49,6 +49,7 @@ INSERT INTO "event_fields" VALUES('GpuRestored',4,'gpu');
 INSERT INTO "event_fields" VALUES('GpusReleased',3,'attempt');
 INSERT INTO "event_fields" VALUES('JobCancelRequested',3,'by');
 INSERT INTO "event_fields" VALUES('JobCancelled',3,'cause');
+INSERT INTO "event_fields" VALUES('JobContinued',3,'attempt');
 INSERT INTO "event_fields" VALUES('JobFailed',3,'cause');
 INSERT INTO "event_fields" VALUES('JobFailed',4,'exit_code');
 INSERT INTO "event_fields" VALUES('JobFinished',3,'ended_us');
@@ -65,6 +66,7 @@ INSERT INTO "event_fields" VALUES('JobRejected',6,'detail');
 INSERT INTO "event_fields" VALUES('JobReleased',3,'by');
 INSERT INTO "event_fields" VALUES('JobResized',3,'gpus');
 INSERT INTO "event_fields" VALUES('JobResized',4,'by');
+INSERT INTO "event_fields" VALUES('JobStopped',3,'attempt');
 INSERT INTO "event_fields" VALUES('JobSubmitted',3,'spec');
 INSERT INTO "event_fields" VALUES('JobSubmitted',4,'duration_us');
 INSERT INTO "event_fields" VALUES('JobSubmitted',5,'dedupe_key');
@@ -157,14 +159,14 @@ CREATE TABLE frames (
 	payload TEXT NOT NULL, 
 	PRIMARY KEY (first_seq)
 );
-INSERT INTO "frames" VALUES(61,30,540,1,X'68251CB1D894D78BF40F3F81E21F7FDBEDAC98A88FD5EE6230AB034CB9B4AACC','[["WaitReasonChanged",540,"job_id é",["refused"]],["WaitReasonChanged",540,"job_id é",["refused",613,418,["blockers é","blockers é"],"detail é"]],["PlanRejected",540,"job_id é","refused","rule é"],["PlanRejected",540,"job_id é","refused","rule é","detail é"],["GangProposed",540,"job_id é",774,[]],["GangProposed",540,"job_id é",774,[[[["node é",855,1073,967],["node é",855,1073,967]],"sliced"],[[["node é",855,1073,967],["node é",855,1073,967]],"sliced"]]],["GangApproved",540,"job_id é",774,619],["GangApproved",540,"job_id é",774,619],["GangRejected",540,"job_id é",774,"refused"],["GangRejected",540,"job_id é",774,"refused",[["conflicts é",965],["conflicts é",965]]],["ReservationSet",540,"job_id é",null],["ReservationSet",540,"job_id é",885,447],["TrialStarted",540,"job_id é","trial é"],["TrialStarted",540,"job_id é","trial é",["partners é","partners é"],104.375],["TrialKept",540,"job_id é","trial é"],["TrialKept",540,"job_id é","trial é",106.75],["TrialReverted",540,"job_id é","trial é"],["TrialReverted",540,"job_id é","trial é",106.75],["LaunchFailed",540,"job_id é",767,"cause é"],["LaunchFailed",540,"job_id é",767,"cause é",false],["AttemptStarted",540,"job_id é",767],["AttemptStarted",540,"job_id é",767,"resumed_from é",["migrated_from é","migrated_from é"],66.125],["SuspendAcknowledged",540,"job_id é",767],["SuspendAcknowledged",540,"job_id é",767],["SuspendEscalated",540,"job_id é",767,"never"],["SuspendEscalated",540,"job_id é",767,"never"],["CheckpointSaved",540,"job_id é",767,"checkpoint é"],["CheckpointSaved",540,"job_id é",767,"checkpoint é",444,551],["JobSuspended",540,"job_id é",767],["JobSuspended",540,"job_id é",767,444,777]]');
-INSERT INTO "frames" VALUES(91,12,540,1,X'86F718BF5496EA1C47D54CF104CC5A4116D3E1823D99C3B035EE43B3A50BFF78','[["AttemptEnded",540,"job_id é",767,null],["AttemptEnded",540,"job_id é",767,948],["AttemptLost",540,"job_id é",767,"cause é"],["AttemptLost",540,"job_id é",767,"cause é",777],["GpusReleased",540,"job_id é",767],["GpusReleased",540,"job_id é",767],["SpeedChanged",540,"job_id é",767,66.125],["SpeedChanged",540,"job_id é",767,66.125],["ProfileSampled",540,"job_id é",767],["ProfileSampled",540,"job_id é",767,444,90.5,204.0,1394,55.375,967,2236,2030],["ProfileMeasured",540,null,"model é","gpu_type é",447,148.875],["ProfileMeasured",540,null,"model é","gpu_type é",447,148.875,1052,1073,967,"level é"]]');
+INSERT INTO "frames" VALUES(61,30,540,1,X'EBF1B64695845DE2FDB9B985410610F3C2E226E3755AE58F12879103A20641D3','[["WaitReasonChanged",540,"job_id é",["refused"]],["WaitReasonChanged",540,"job_id é",["refused",613,418,["blockers é","blockers é"],"detail é"]],["PlanRejected",540,"job_id é","refused","rule é"],["PlanRejected",540,"job_id é","refused","rule é","detail é"],["GangProposed",540,"job_id é",774,[]],["GangProposed",540,"job_id é",774,[[[["node é",855,1073,967],["node é",855,1073,967]],"sliced"],[[["node é",855,1073,967],["node é",855,1073,967]],"sliced"]]],["GangApproved",540,"job_id é",774,619],["GangApproved",540,"job_id é",774,619],["GangRejected",540,"job_id é",774,"refused"],["GangRejected",540,"job_id é",774,"refused",[["conflicts é",965],["conflicts é",965]]],["ReservationSet",540,"job_id é",null],["ReservationSet",540,"job_id é",885,447],["TrialStarted",540,"job_id é","trial é"],["TrialStarted",540,"job_id é","trial é",["partners é","partners é"],104.375],["TrialKept",540,"job_id é","trial é"],["TrialKept",540,"job_id é","trial é",106.75],["TrialReverted",540,"job_id é","trial é"],["TrialReverted",540,"job_id é","trial é",106.75],["LaunchFailed",540,"job_id é",767,"cause é"],["LaunchFailed",540,"job_id é",767,"cause é",false],["AttemptStarted",540,"job_id é",767],["AttemptStarted",540,"job_id é",767,"resumed_from é",["migrated_from é","migrated_from é"],66.125],["SuspendAcknowledged",540,"job_id é",767],["SuspendAcknowledged",540,"job_id é",767],["SuspendEscalated",540,"job_id é",767,"never"],["SuspendEscalated",540,"job_id é",767,"never"],["JobStopped",540,"job_id é",767],["JobStopped",540,"job_id é",767],["JobContinued",540,"job_id é",767],["JobContinued",540,"job_id é",767]]');
+INSERT INTO "frames" VALUES(91,16,540,1,X'78474227498EAF59E594973868E62240C4C1E57A61CD8A82B20DEDD361C514B7','[["CheckpointSaved",540,"job_id é",767,"checkpoint é"],["CheckpointSaved",540,"job_id é",767,"checkpoint é",444,551],["JobSuspended",540,"job_id é",767],["JobSuspended",540,"job_id é",767,444,777],["AttemptEnded",540,"job_id é",767,null],["AttemptEnded",540,"job_id é",767,948],["AttemptLost",540,"job_id é",767,"cause é"],["AttemptLost",540,"job_id é",767,"cause é",777],["GpusReleased",540,"job_id é",767],["GpusReleased",540,"job_id é",767],["SpeedChanged",540,"job_id é",767,66.125],["SpeedChanged",540,"job_id é",767,66.125],["ProfileSampled",540,"job_id é",767],["ProfileSampled",540,"job_id é",767,444,90.5,204.0,1394,55.375,967,2236,2030],["ProfileMeasured",540,null,"model é","gpu_type é",447,148.875],["ProfileMeasured",540,null,"model é","gpu_type é",447,148.875,1052,1073,967,"level é"]]');
 CREATE TABLE head (
 	seq INTEGER NOT NULL, 
 	chain BLOB NOT NULL, 
 	term INTEGER NOT NULL
 );
-INSERT INTO "head" VALUES(102,X'86F718BF5496EA1C47D54CF104CC5A4116D3E1823D99C3B035EE43B3A50BFF78',1);
+INSERT INTO "head" VALUES(106,X'78474227498EAF59E594973868E62240C4C1E57A61CD8A82B20DEDD361C514B7',1);
 CREATE TABLE job_frames (
 	job_id VARCHAR NOT NULL, 
 	first_seq INTEGER NOT NULL, 

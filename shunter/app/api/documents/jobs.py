@@ -12,7 +12,7 @@ from shunter.app.replaying.classing import classed
 from shunter.app.replaying.wording import allocation_in_words
 from shunter.core.intake.arrays import has_no_turn, turn_of
 from shunter.core.placement import Classing
-from shunter.core.state import WAITING, Job, State
+from shunter.core.state import RUNNING, WAITING, Job, State
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason, Wait
 
@@ -21,7 +21,7 @@ __all__ = ["Dated", "in_order", "job_row", "job_state", "queue_document", "wait_
 Dated = Callable[[int], str]
 """Turns an instant of the log into a date."""
 
-HELD, SUSPENDED = "held", "suspended"
+HELD, SUSPENDED, STOPPED = "held", "suspended", "stopped"
 _FIRST = Wait(Reason.waiting_for_round)
 _HELD = Wait(Reason.held)
 _BACKING_OFF = Wait(Reason.backing_off)
@@ -30,6 +30,8 @@ BLOCKERS_MOST = 8
 
 def job_state(job: Job) -> str:
     """Return where a job is in its life, in one word of people."""
+    if job.phase is RUNNING and job.speed == 0:
+        return STOPPED
     if job.phase is not WAITING:
         return job.phase.value
     if job.is_on_hold and job.back_at_us is None and not has_no_turn(job):

@@ -75,6 +75,8 @@ class Explanation:
         """Where it is in its life: a phase, or its outcome."""
         if self.outcome is not None:
             return str(self.outcome)
+        if self.job is not None and self.job.phase is JobPhase.running and self.job.speed == 0:
+            return "stopped"
         return str(self.job.phase if self.job else JobPhase.waiting)
 
     @property

@@ -86,6 +86,19 @@ def test_stronger_order_is_given_after_a_weaker_one_and_none_twice() -> None:
     assert set(one.due().values()) == {"terminate"}
 
 
+def test_parts_stop_and_continue_as_last_asked_unless_they_must_leave() -> None:
+    both = gang(record(), record())
+    both.stance = "stop"
+    assert set(both.due().values()) == {"stop"}
+    for part in both.parts.values():
+        part.take("stop")
+    assert both.due() == {}
+    both.stance = "continue"
+    assert set(both.due().values()) == {"continue"}
+    both.asked = "suspend"
+    assert set(both.due().values()) == {"suspend"}
+
+
 def test_first_failure_is_the_code_of_the_gang() -> None:
     first = record("ended", code=3, ended_ns=20)
     ended = record("ended", code=143, why="terminate", ended_ns=30)
