@@ -26,6 +26,7 @@ class Namespaces(Farm):
         self.tag = f"{os.getpid():x}"
         self.network = f"10.{64 + os.getpid() // 250 % 128}.{os.getpid() % 250}"
         self.bridge = f"sb{self.tag}"
+        self.ahead_s: dict[str, tuple[int, int]] = {}
         run("ip", "link", "add", self.bridge, "type", "bridge")
         run("ip", "addr", "add", f"{self.network}.1/24", "dev", self.bridge)
         run("ip", "link", "set", self.bridge, "up")
@@ -113,6 +114,9 @@ class Namespaces(Farm):
     def _command(self, host: FarmHost) -> list[str]:
         sshd = " ".join(super()._command(host))
         apart = ["unshare", "--uts", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"]
+        monotonic_s, uptime_s = self.ahead_s.get(host.name, (0, 0))
+        if monotonic_s or uptime_s:  # how far its clocks are ahead of ours, from its next start on
+            apart += ["--time", "--monotonic", str(monotonic_s), "--boottime", str(uptime_s)]
         program = f"hostname {host.name}; {sshd} & wait; wait"
         return ["ip", "netns", "exec", self._space(host.name), *apart, "bash", "-c", program]
 

@@ -18,6 +18,7 @@ from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.profiles import ProfileSampled
 from tests.factories import job_id
 from tests.live.ssh.bench import Bench, order, seen_until
+from tests.live.ssh.test_clocks import an_hour_late
 from tests.unit.backends.profiles.test_gpus import compiled
 
 pytestmark = [pytest.mark.live, pytest.mark.ssh]
@@ -216,23 +217,7 @@ def test_doctor_names_the_host_that_is_down_and_the_one_with_another_key(with_gp
 
 def test_clock_of_a_host_that_is_an_hour_off_is_told_and_harms_nobody(bench: Bench) -> None:
     """A Python that starts with its clock shifted stands for a host whose clock is wrong."""
-    late = bench.folder / "late.py"
-    late.write_text(
-        "import sys, time\n"
-        "real = time.time\n"
-        "time.time = lambda: real() - 3600\n"
-        "path, sys.argv = sys.argv[1], sys.argv[1:]\n"
-        "exec(compile(open(path).read(), path, 'exec'), {'__name__': '__main__'})\n"
-    )
-    python = bench.folder / "python"
-    python.write_text(
-        f'#!/bin/sh\nfor word do case $word in *.py) set -- "$@" {late};; esac; '
-        f'set -- "$@" "$word"; shift; done\nexec {sys.executable} "$@"\n'
-    )
-    python.chmod(0o755)
-    settings = bench.settings()
-    host = replace(bench.host("n0"), python=str(python))
-    (found,) = survey_hosts((host,), settings.access, 5.0)
+    (found,) = survey_hosts((an_hour_late(bench, "n0"),), bench.settings().access, 5.0)
     assert found.found is not None, found.cause
     assert found.ahead_s == pytest.approx(-3600, abs=5)
     described = load_config(written(bench)).config.cluster.servers()[0][1]

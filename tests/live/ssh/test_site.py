@@ -1,5 +1,6 @@
 """A whole cluster over SSH: scheduler, log, and hosts that are cut and powered off."""
 
+import importlib.util
 import sys
 import tomllib
 from collections.abc import AsyncIterator
@@ -9,11 +10,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.app.config.loading import make_config
+from shunter.app.config.loading import LoadedConfig, make_config
 from shunter.app.live import Site, Submission
 from shunter.core.state import Outcome
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import AttemptLost, AttemptStarted
+from shunter.events.facts.execution import AttemptLost, AttemptStarted, JobSuspended
 from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished
 from shunter.events.values.ids import JobId
 from tests.live.site.sites import NOBODY, at_work, events_until, verified
@@ -23,8 +24,10 @@ from tests.live.ssh.site import cluster, worker
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "live" / "local" / "cluster.toml"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "live" / "local"
 PATIENCE_S = 60.0
+TRAINED = ("short-d", "short-f")  # of the example's jobs, one on one GPU and one on two
+HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
 async def all_end(site: Site, names: list[JobId]) -> list[Outcome]:
@@ -45,9 +48,9 @@ async def working(bench: Bench, **changes: object) -> AsyncIterator[Site]:
         yield site
 
 
-async def test_nothing_but_the_backend_moves_a_cluster_to_ssh(bench: Bench) -> None:
-    """The config of the example for this machine, with another table [backend]."""
-    tree = tomllib.loads(EXAMPLE.read_text())
+def moved(bench: Bench) -> LoadedConfig:
+    """Return the config of the example for this machine, with another table [backend]."""
+    tree = tomllib.loads((EXAMPLE / "cluster.toml").read_text())
     host = bench.farm["n0"]
     ssh = {
         "root": str(bench.folder / "daemon"),
@@ -57,14 +60,67 @@ async def test_nothing_but_the_backend_moves_a_cluster_to_ssh(bench: Bench) -> N
         "hosts": {"gpu1": {"address": host.address, "port": host.port, "base": str(host.root)}},
     }
     tree["backend"] = {"kind": "ssh", "ssh": ssh}
-    tree["log"]["url"] = str(bench.folder / "log.db")
-    async with at_work(make_config(tree)) as site:
+    tree["log"]["url"] = str(bench.folder / "log.db")  # beside the example nothing is written
+    return make_config(tree)
+
+
+async def test_nothing_but_the_backend_moves_a_cluster_to_ssh(bench: Bench) -> None:
+    async with at_work(moved(bench)) as site:
         says = Submission(command=("/bin/echo", "over SSH"))
         names = [await site.submit(says, NOBODY) for _ in range(3)]
         names.append(await site.submit(worker(bench.folder, "both", 0.1, gpus=2), NOBODY))
         assert await all_end(site, names) == [Outcome.finished] * 4
         assert await site.read_output(names[0], 1, "stdout.0", 0, 100) == (b"over SSH\n", 9)
     assert (await verified(bench.folder)).divergence is None
+
+
+def training(name: str) -> tuple[Submission, list[str]]:
+    """Return a job of the example as its script submits it, and its script with seed and steps."""
+    lines = (EXAMPLE / "run.sh").read_text().splitlines()
+    (line,) = [line.split() for line in lines if line.startswith(f"submit {name} ")]
+    gpus, seed, steps = line[2:]
+    script = [sys.executable, str(EXAMPLE / "train.py"), seed, steps]
+    command = (sys.executable, "train.py", seed, steps, "0.04")
+    return (
+        Submission(
+            command=command,
+            directory=str(EXAMPLE),
+            name=name,
+            gpus=int(gpus),
+            total_steps=int(steps),
+        ),
+        script,
+    )
+
+
+@pytest.mark.xdist_group("training")
+@pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed: make live does it")
+async def test_training_of_the_example_goes_on_over_ssh_with_the_same_losses(bench: Bench) -> None:
+    """Goal: PyTorch jobs move by [backend] alone. Method: two of the example's, one suspended."""
+    async with at_work(moved(bench)) as site:
+        names = [await site.submit(training(name)[0], NOBODY) for name in TRAINED]
+        with anyio.fail_after(PATIENCE_S):
+            while (await printed(site, names[1], 1)).count("\n") < 10:  # noqa: ASYNC110  no event tells
+                await anyio.sleep(0.1)
+        await site.suspend(names[1], NOBODY)
+        await events_until(site, lambda seen: any(isinstance(one, JobSuspended) for one in seen))
+        await site.resume(names[1], NOBODY)
+        assert await all_end(site, names) == [Outcome.finished] * 2
+        losses = [
+            await printed(site, names[0], 1),
+            await printed(site, names[1], 1) + await printed(site, names[1], 2),
+        ]
+    for name, found in zip(TRAINED, losses, strict=True):
+        whole = await anyio.run_process(training(name)[1])
+        assert found == whole.stdout.decode()
+        print(f"{name}: {found.count(chr(10))} losses, the same bit for bit")
+    assert (await verified(bench.folder)).divergence is None
+
+
+async def printed(site: Site, job_id: JobId, attempt: int) -> str:
+    """Return what an attempt has printed; nothing if it has not begun."""
+    said, _ = await site.read_output(job_id, attempt, "stdout.0", 0, 100_000)
+    return said.decode()
 
 
 async def test_cluster_lives_through_cuts_and_a_lost_host(
