@@ -28,6 +28,7 @@ MODULES = (
     "far/nvml",
     "far/gpus",
     "far/wiring",
+    "far/ownership",
     "far/session",
     "far/carrying",
     "far/survey",

@@ -5,6 +5,7 @@ host is refused. What goes wrong becomes an `UnreachedError` with the cause and 
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from shunter.errors import BackendError
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
 
-__all__ = ["UnreachedError", "connected", "worded"]
+__all__ = ["UnreachedError", "connected", "hinted", "worded"]
 
 KEEPALIVES = 2  # asyncssh gives up one interval after so many went unanswered: three in all
 
@@ -110,6 +111,13 @@ async def _client_keys(access: SshAccess) -> AsyncIterator[Any]:
             agent.close()
     else:
         yield None
+
+
+def hinted(said: str) -> str:
+    """Return what a host's Python said last, and what to do where it is too old to say more."""
+    words = json.dumps(said.strip()[-300:])
+    is_old = any(mark in said for mark in ("SyntaxError", "Unknown option: -I"))
+    return f"{words}: it is older than 3.8: name another, python = PATH" if is_old else words
 
 
 def _expanded(paths: Iterable[str]) -> Iterator[str]:

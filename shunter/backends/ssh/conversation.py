@@ -17,7 +17,7 @@ import anyio
 from shunter.backends.node.crashes import crash_point
 from shunter.backends.node.heartbeat import uptime_ns
 from shunter.backends.ssh.clocks import FarClock
-from shunter.backends.ssh.connecting import UnreachedError
+from shunter.backends.ssh.connecting import UnreachedError, hinted
 from shunter.backends.ssh.settings import SshHost
 from shunter.errors import BackendError
 
@@ -159,11 +159,10 @@ class Conversation:
         said = b""
         with anyio.move_on_after(1.0):
             said = await self._process.stderr.read(READ_BYTES)
-        words = said.decode("utf-8", "replace").strip()[-300:]
-        host = self._host
+        words, host = said.decode("utf-8", "replace").strip(), self._host
         if not words:
             return f"the connection to host {host.name} was lost"
-        return f"host {host.name}: {host.python} ended: {json.dumps(words)}"
+        return f"host {host.name}: {host.python} ended: {hinted(words)}"
 
 
 def _clocks() -> tuple[int, int]:
@@ -199,7 +198,7 @@ async def asked_aside(
         raise UnreachedError(f"the connection to host {host.name} was lost")
     answer = out.rpartition(f"\n{nonce} ".encode())[2]
     if ran.exit_status or not answer:
-        words_said = json.dumps(err.decode("utf-8", "replace").strip()[-300:])
+        words_said = hinted(err.decode("utf-8", "replace"))
         raise BackendError(f"host {host.name}: {words[1]} failed: {words_said}", retryable=True)
     found: Record = json.loads(answer)
     return found

@@ -67,6 +67,29 @@ async def test_scheduler_of_another_cluster_is_refused(bench: Bench) -> None:
             async with bench.opened(cluster_id="other"):
                 pass
         assert await rest(backend) == []
+    bench.assert_nothing_twice()
+
+
+async def test_two_schedulers_that_start_at_once_do_not_share_hosts(bench: Bench) -> None:
+    """At most one gets all hosts; the other, or both where each got some, go away."""
+    ruled: list[str] = []
+
+    async def rules(cluster: str) -> None:
+        try:
+            async with bench.opened(cluster_id=cluster, holder=cluster) as backend:
+                ruled.append(cluster)
+                await order(backend, bench.launching("n0", "n1", "n2", job=cluster, work_s=0.5))
+                await seen_until(backend, AttemptExited)
+        except BackendError as error:
+            assert "is another scheduler's" in str(error)  # noqa: PT017  one of the two
+
+    async with anyio.create_task_group() as both:
+        both.start_soon(rules, "lab")
+        both.start_soon(rules, "other")
+    print(f"schedulers that ruled: {ruled}")
+    assert len(ruled) <= 1
+    bench.assert_nothing_twice()
+    assert sum(bench.runs().values()) == 3 * len(ruled)
 
 
 async def test_scheduler_with_a_copy_of_the_log_is_refused(bench: Bench) -> None:

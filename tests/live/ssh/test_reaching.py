@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from shunter.backends.ssh import SshAccess, SshBackend
+from shunter.backends.ssh.surveying import survey_hosts
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import AttemptStarted, LaunchFailed
@@ -169,6 +171,18 @@ async def test_host_with_an_old_python_runs_jobs(bench: Bench) -> None:
         await runs_a_job(backend, bench)
 
 
+@pytest.mark.parametrize("version", ["2.7", "3.6", "3.7"])
+async def test_host_with_too_old_a_python_says_which_it_needs(bench: Bench, version: str) -> None:
+    python = old_python(version)
+    if python is None:
+        pytest.skip(f"needs Python {version}")
+    host = replace(bench.host("n0"), python=python)
+    async with bench.opened(hosts=(host,)) as backend:
+        assert "it is older than 3.8: name another, python = PATH" in backend.causes[N0]
+    (found,) = await anyio.to_thread.run_sync(survey_hosts, (host,), bench.settings().access, 5.0)
+    assert "it is older than 3.8" in found.cause
+
+
 async def test_host_without_python_is_unreachable_and_says_so(bench: Bench) -> None:
     host = replace(bench.host("n0"), python="python-of-nowhere")
     async with bench.opened(hosts=(host,)) as backend:
@@ -177,7 +191,10 @@ async def test_host_without_python_is_unreachable_and_says_so(bench: Bench) -> N
 
 
 async def test_sixty_hosts_are_reached_at_once(bench: Bench) -> None:
-    """sshd drops some of many new connections (MaxStartups 10:30:100): not more than 8 wait."""
+    """sshd drops some of many new connections (MaxStartups 10:30:100): not more than 8 wait.
+
+    Then each is given a job, all at once.
+    """
     one = bench.host("n0")
     hosts = tuple(
         replace(one, name=NodeName(f"h{number}"), base=str(bench.folder / f"h{number}"))
@@ -186,7 +203,15 @@ async def test_sixty_hosts_are_reached_at_once(bench: Bench) -> None:
     async with bench.opened(hosts=hosts, keepalive_s=5.0, patrol_s=5.0) as backend:
         assert backend.causes == {}
         assert await rest(backend, 0.1) == []
-    assert bench.farm["n0"].log().count("Accepted publickey") == 60
+        assert bench.farm["n0"].log().count("Accepted publickey") == 60
+        jobs = [bench.launching(host.name, job=f"j{host.name}", work_s=0.1) for host in hosts]
+        await order(backend, *jobs)
+        ended = 0
+        while ended < len(jobs):
+            told = await seen_until(backend, AttemptExited)
+            ended += sum(isinstance(seen, AttemptExited) for seen in told)
+    bench.assert_nothing_twice()
+    assert sum(bench.runs().values()) == 60
 
 
 async def test_file_that_came_half_is_pushed_again(bench: Bench) -> None:

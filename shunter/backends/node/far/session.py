@@ -16,7 +16,6 @@ supervisor.py says. Only the standard library of Python 3.8 or later.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import pwd
@@ -40,16 +39,15 @@ from shunter.backends.node.attempts import (
 )
 from shunter.backends.node.division import divisible, is_of_session
 from shunter.backends.node.far.gpus import Readings, gpus_command
-from shunter.backends.node.heartbeat import silence_s, uptime_ns, write_beat
-from shunter.backends.node.records import boot_id, folder_of, get, hold, put
+from shunter.backends.node.far.ownership import taken
+from shunter.backends.node.heartbeat import uptime_ns, write_beat
+from shunter.backends.node.records import boot_id, folder_of, get, put
 from shunter.backends.node.supervisor import start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 IDLE_S = 10.0
-OWNED_S = 60.0
-LEAVE_TRIES = 20
 READ_BYTES_MAX = 1 << 18
 OUTPUT = re.compile(r"(stdout|stderr)\.[0-9]+")
 
@@ -126,24 +124,12 @@ class Session:
 
     def claim(self, question: dict[str, Any]) -> dict[str, Any]:
         """Take the node for one term of one scheduler, unless it is another's."""
-        os.makedirs(self.base, 0o711, exist_ok=True)  # the users of jobs pass through it
-        held = hold(f"{self.base}/owner.lock", fcntl.LOCK_EX)
-        assert held is not None, "a lock that waits was refused"
-        try:
-            owner = get(f"{self.base}/owner") or {}
-            refusal = _refused(self.base, owner, question)
-            if refusal:
-                return refusal
-            mine = {name: question[name] for name in ("cluster", "term", "holder")}
-            if owner != mine:
-                put(f"{self.base}/owner", mine)
-        finally:
-            os.close(held)
+        refusal, self.session = taken(self.base, question)
+        if refusal is not None:
+            return refusal
         self.root = f"{self.base}/clusters/{question['cluster']}"
         self.term = raise_term(self.root, question["term"])
         self.group, _ = memory_group(question["cgroup"], prepare=True)
-        session = hold(f"{self.root}/session.lock", fcntl.LOCK_SH | fcntl.LOCK_NB)
-        self.session = -1 if session is None else session
         self.notices = open_notices(self.root)
         put(f"{self.root}/listener", {"nonce": self.nonce})
         self._beat(question)  # last: who is told of an error knows that there was no sign
@@ -300,41 +286,9 @@ def memory_group(group: str, *, prepare: bool) -> tuple[str, str]:
     return divisible(prepare=prepare, mend=mend, group=group, may_move=is_of_session)
 
 
-def _refused(base: str, owner: dict[str, Any], claim: dict[str, Any]) -> dict[str, Any] | None:
-    """Return why a node cannot be claimed; None if it can."""
-    if not owner:
-        return None
-    if owner.get("cluster") == claim["cluster"]:
-        if owner["term"] > claim["term"]:
-            return {"refused": "replaced", "cause": f"term {owner['term']} rules here"}
-        if owner["term"] == claim["term"] and owner["holder"] != claim["holder"]:
-            return {"refused": "taken", "cause": "a scheduler with a copy of this log rules here"}
-        return None
-    root = f"{base}/clusters/{owner.get('cluster')}"
-    if not inventory(root) and _is_left(root):
-        return None  # it died before it committed anything: nobody will ever bear its name again
-    silent_s = silence_s(f"{root}/heartbeat")
-    if silent_s is None:
-        return None
-    if silent_s <= OWNED_S or any(is_held(f"{each['folder']}/lock") for each in inventory(root)):
-        return {"refused": "taken", "cause": f"the cluster {owner.get('cluster')} rules here"}
-    return None
-
-
 def _attempts_of(folder: str) -> list[int]:
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     return sorted(int(name) for name in names if name.isdigit())
-
-
-def _is_left(root: str) -> bool:
-    """Say whether nobody talks of a cluster; one who leaves may take a moment."""
-    for _ in range(LEAVE_TRIES):
-        held = hold(f"{root}/session.lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if held is not None:
-            os.close(held)
-            return True
-        time.sleep(0.1)
-    return False
 
 
 def _at_home(order: dict[str, Any]) -> dict[str, Any]:

@@ -20,14 +20,16 @@ PATIENCE_S = 20.0
 
 
 @cache
-def old_python() -> str | None:
-    """Return a Python 3.8 of this machine that really starts (a version manager's may not)."""
-    managed = sorted(Path("~/.pyenv/versions").expanduser().glob("3.8.*/bin/python3.8"))
-    for candidate in [shutil.which("python3.8"), *reversed(managed)]:
+def old_python(version: str = "3.8") -> str | None:
+    """Return a Python of this machine that really starts (a version manager's may not)."""
+    name = f"python{version}"
+    managed = sorted(Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/{name}"))
+    for candidate in [shutil.which(name), *reversed(managed)]:
         if candidate is None:
             continue
         ran = subprocess.run([candidate, "--version"], capture_output=True, text=True, check=False)
-        if ran.returncode == 0 and ran.stdout.startswith("Python 3.8"):
+        said = ran.stdout or ran.stderr  # where a Python 2 says it
+        if ran.returncode == 0 and said.startswith(f"Python {version}."):
             return str(candidate)
     return None
 

@@ -1,0 +1,81 @@
+"""Whose a node is: one scheduler owns its folder at a time, and keeps it while it is alive.
+
+The file `owner` names the cluster, its term and the scheduler; a flock that each conversation holds
+(`session.lock`) says that its scheduler is there. Only the standard library of Python 3.8 or later.
+"""
+
+# Paths are strings, as in supervisor.py.
+# ruff: noqa: PTH103
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from typing import Any
+
+from shunter.backends.node.attempts import inventory, is_held
+from shunter.backends.node.heartbeat import silence_s
+from shunter.backends.node.records import get, hold, put
+
+OWNED_S = 60.0
+LEAVE_TRIES = 20
+
+
+def taken(base: str, claim: dict[str, Any]) -> tuple[dict[str, Any] | None, int]:
+    """Take a node for a scheduler, unless it is another's.
+
+    Returns:
+        why not, or None; and the file whose flock is to be held as long as the scheduler is there,
+        or -1.
+    """
+    os.makedirs(base, 0o711, exist_ok=True)  # the users of jobs pass through it
+    held = hold(f"{base}/owner.lock", fcntl.LOCK_EX)
+    assert held is not None, "a lock that waits was refused"
+    try:
+        owner = get(f"{base}/owner") or {}
+        refusal = _refused(base, owner, claim)
+        if refusal:
+            return refusal, -1
+        mine = {name: claim[name] for name in ("cluster", "term", "holder")}
+        if owner != mine:
+            put(f"{base}/owner", mine)
+        root = f"{base}/clusters/{claim['cluster']}"
+        os.makedirs(root, exist_ok=True)
+        # Before anybody else can claim: an owner of whom there is no sign is taken for dead.
+        session = hold(f"{root}/session.lock", fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return None, -1 if session is None else session
+    finally:
+        os.close(held)
+
+
+def _refused(base: str, owner: dict[str, Any], claim: dict[str, Any]) -> dict[str, Any] | None:
+    """Return why a node cannot be claimed; None if it can."""
+    if not owner:
+        return None
+    if owner.get("cluster") == claim["cluster"]:
+        if owner["term"] > claim["term"]:
+            return {"refused": "replaced", "cause": f"term {owner['term']} rules here"}
+        if owner["term"] == claim["term"] and owner["holder"] != claim["holder"]:
+            return {"refused": "taken", "cause": "a scheduler with a copy of this log rules here"}
+        return None
+    root = f"{base}/clusters/{owner.get('cluster')}"
+    if not inventory(root) and _is_left(root) and not inventory(root):  # it may have begun since
+        return None  # it died before it committed anything: nobody will ever bear its name again
+    silent_s = silence_s(f"{root}/heartbeat")
+    if silent_s is None:
+        return None
+    if silent_s <= OWNED_S or any(is_held(f"{each['folder']}/lock") for each in inventory(root)):
+        return {"refused": "taken", "cause": f"the cluster {owner.get('cluster')} rules here"}
+    return None
+
+
+def _is_left(root: str) -> bool:
+    """Say whether nobody talks of a cluster; one who leaves may take a moment."""
+    for _ in range(LEAVE_TRIES):
+        held = hold(f"{root}/session.lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if held is not None:
+            os.close(held)
+            return True
+        time.sleep(0.1)
+    return False
