@@ -37,7 +37,7 @@ from shunter.events.values.ids import JobId, NodeName
 
 __all__ = ["Site"]
 
-_OUTPUT = re.compile(r"(stdout|stderr)\.\d{1,6}")
+_OUTPUT = re.compile(r"(stdout|stderr)(-times)?\.\d{1,6}")
 
 
 class Site:
@@ -241,7 +241,7 @@ class Site:
         Args:
             job_id: a job of this cluster, whoever's it is.
             attempt: the number of an attempt.
-            name: `stdout.RANK` or `stderr.RANK`.
+            name: `stdout.RANK` or `stderr.RANK`; `stdout-times.RANK` says when it was printed.
             offset: the first byte.
             size_max: bytes at most.
         Returns:

@@ -17,6 +17,7 @@ MODULES = (
     "cgroups",
     "division",
     "printed/output",
+    "printed/times",
     "usage",
     "ranks",
     "attempts",

@@ -19,6 +19,7 @@ from shunter.backends.node.cgroups import close_group, kills, members
 from shunter.backends.node.crashes import crash_point
 from shunter.backends.node.heartbeat import Heartbeat
 from shunter.backends.node.printed.output import bound
+from shunter.backends.node.printed.times import Times
 from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code
 from shunter.backends.node.records import catches, fifo, get, kill, processes, put, tell
 from shunter.backends.node.sampling import Sampling
@@ -53,6 +54,7 @@ class Supervision:
         self.dropped = self.noted = 0
         self.sampling = Sampling(folder, len(order["ranks"]), order.get("sample_s", 0))
         self.stopping = Stopping(self._left, self.note)
+        self.times = Times(folder, len(order["ranks"]))
         self.looked_s = time.monotonic()
 
     def run(self) -> None:
@@ -175,10 +177,15 @@ class Supervision:
         self._bound_output()
 
     def _bound_output(self) -> None:
+        self.times.look(time.time())
         most = self.order.get("output_bytes_max", 0)
         for number in range(len(self.codes) if most else 0):
             for name in ("stdout", "stderr"):
-                self.dropped += bound(f"{self.folder}/{name}.{number}", most)
+                path = f"{self.folder}/{name}.{number}"
+                dropped = bound(path, most)
+                if dropped:
+                    self.dropped += dropped
+                    self.times.drop(path, dropped, most)
 
     def _reap(self) -> None:
         for pid, wait_status in iter(_waited, (0, 0)):

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -192,8 +193,37 @@ def test_logs_are_followed_over_attempts_to_the_end(served: Served) -> None:
     assert following.communicate(timeout=60)[0] == "attempt 2\n"
     assert following.returncode == 0
     assert served.run("logs", job_id, "--attempt", "1").stdout == "attempt 1\n"
-    assert served.run("logs", job_id, "--since", "1h").stdout == "attempt 2\n"
+    assert served.run("logs", job_id, "--since", "1h").stdout == "attempt 1\nattempt 2\n"
+    last = served.run("logs", job_id, "--since", "1h", "--attempt", "2")
+    assert last.stdout == "attempt 2\n"
     assert served.run("logs", job_id, "--rank", "1").returncode == 3
+
+
+def test_logs_since_an_instant_are_those_printed_after_it(served: Served) -> None:
+    """Method: a job goes on printing once an instant is over that its supervisor has seen."""
+    program = (
+        "echo old; printf half; while [ ! -e go ]; do sleep 0.05; done; echo ' line'; echo new"
+    )
+    job_id = submitted(served, "--", "sh", "-c", program)
+    times = served.root / f"attempts/jobs/{job_id}/1/stdout-times.0"
+    awaited(lambda: times.exists() and times.read_text().endswith(" 8\n"))
+    since = datetime.now(UTC) + timedelta(seconds=1)
+    awaited(lambda: datetime.now(UTC) > since)
+    told = ("logs", job_id, "--since", since.isoformat())
+    assert served.run(*told).stdout == "half"
+    following = subprocess.Popen(
+        [sys.executable, "-m", "shunter", *told, "-f", "--url", served.url],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    (served.root / "go").touch()
+    assert following.communicate(timeout=60)[0] == "half line\nnew\n"
+    assert served.run(*told).stdout == "half line\nnew\n"
+    assert served.run("logs", job_id).stdout == "old\nhalf line\nnew\n"
+    long_after = (since + timedelta(days=1)).isoformat()
+    assert served.run("logs", job_id, "--since", long_after).stdout == ""
+    assert served.run("logs", "-f", job_id, "--since", long_after).stdout == ""
 
 
 def test_ranks_of_several_servers_say_which_they_are(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ A file is named by numbers and by one of two words that the query's model knows,
 exists: nothing of a request ever becomes a part of a path.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -17,12 +17,16 @@ from shunter.app.api.routing import BYTES, Call, NoBody
 from shunter.app.api.served import Served
 from shunter.app.live.requests import Caller
 from shunter.app.replaying.instants import instant_us
+from shunter.backends.node.printed.times import offset_at
 from shunter.errors import NotFoundError, RefusedError
 from shunter.events.values.ids import JobId
 
 __all__ = ["logs"]
 
 PIECE_BYTES = 1 << 18
+LINE_BYTES = 1 << 12
+"""How far back the beginning of a line is looked for."""
+
 LOOK_S = 0.2
 """How often a followed file is looked at."""
 
@@ -33,15 +37,21 @@ async def logs(call: Call[LogsQuery, NoBody]) -> Response:
     known(served, job_id)
     life = await life_in_log(served, job_id)
     _check_owner(life, call.caller)
-    attempts = _attempts(served, life, query)
-    output = _Output(served, job_id, f"{query.stream}.{query.rank}")
-    first = attempts[-1] if attempts else 0
+    since_us = None
+    if query.since is not None:
+        since_us = instant_us(query.since, served.site.origin.isoformat())
+    attempts = _attempts(life, query.attempt, since_us)
+    since_s = None if since_us is None else served.site.wall(since_us).timestamp()
+    output = _Output(served, job_id, query.stream, query.rank, since_s)
+    if since_us is None:
+        attempts = attempts[-1:]
+    first = attempts[0] if attempts else 0
     if first and not query.follow:
         _, size = await served.site.read_output(job_id, first, output.name, 0, 1)
         if size is None and query.rank:
             raise NotFoundError(f"attempt {first} of job {job_id} has no rank {query.rank}")
     is_fixed = query.attempt is not None
-    pieces = output.follow(first, is_fixed=is_fixed) if query.follow else output.whole(first)
+    pieces = output.follow(first, is_fixed=is_fixed) if query.follow else output.whole(attempts)
     headers = {"X-Attempt": str(first), "Cache-Control": "no-store"}
     return StreamingResponse(pieces, headers=headers, media_type=BYTES)
 
@@ -54,48 +64,58 @@ def _check_owner(life: Life, by: Caller) -> None:
         )
 
 
-def _attempts(served: Served, life: Life, query: LogsQuery) -> list[int]:
-    """Return the attempts that may be shown, oldest first.
+def _attempts(life: Life, wanted: int | None, since_us: int | None) -> list[int]:
+    """Return the attempts that may be shown, oldest first; the last one always may.
 
     Raises:
         NotFoundError: there is no such attempt.
     """
     found = life.attempts
-    if query.attempt is not None:
-        found = [one for one in found if one.number == query.attempt]
+    if wanted is not None:
+        found = [one for one in found if one.number == wanted]
         if not found:
             last = life.attempts[-1].number if life.attempts else 0
             raise NotFoundError(
-                f"job {life.submitted.job_id} has no attempt {query.attempt}; the last is {last}"
+                f"job {life.submitted.job_id} has no attempt {wanted}; the last is {last}"
             )
-    if query.since is not None:
-        since_us = instant_us(query.since, served.site.origin.isoformat())
-        found = [one for one in found if one.released_us is None or one.released_us >= since_us]
+    if since_us is not None:
+        found = [
+            one
+            for one in found
+            if one is found[-1] or one.released_us is None or one.released_us >= since_us
+        ]
     return [one.number for one in found]
 
 
 @dataclass
 class _Output:
-    """One rank's output, over the attempts of a job."""
+    """One rank's output, over the attempts of a job; `since_s` is a wall-clock instant."""
 
     served: Served
     job_id: JobId
-    name: str
+    stream: str
+    rank: int
+    since_s: float | None = None
 
-    async def whole(self, attempt: int) -> AsyncIterator[bytes]:
-        """Yield what there is of an attempt's output."""
-        offset = 0
-        while attempt:
-            piece, size = await self._read(attempt, offset)
-            offset += len(piece)
-            if piece:
+    @property
+    def name(self) -> str:
+        """How it is named."""
+        return f"{self.stream}.{self.rank}"
+
+    async def whole(self, attempts: Sequence[int]) -> AsyncIterator[bytes]:
+        """Yield what there is of the output of attempts."""
+        for attempt in attempts:
+            offset, size = await self._begin(attempt), None
+            while size is None or offset < size:
+                piece, size = await self._read(attempt, offset)
+                offset += len(piece)
+                if not piece or size is None:
+                    break
                 yield piece
-            if not piece or size is None or offset >= size:
-                return
 
     async def follow(self, attempt: int, *, is_fixed: bool) -> AsyncIterator[bytes]:
         """Yield output as it comes, attempt after attempt, until the job ends."""
-        offset, is_last_look = 0, False
+        offset, is_last_look = await self._begin(attempt), False
         while True:
             piece, size = await self._read(attempt, offset) if attempt else (b"", None)
             if size is not None and size < offset:
@@ -114,6 +134,20 @@ class _Output:
             is_last_look = self._is_over(attempt, is_fixed=is_fixed)
             if not is_last_look:
                 await anyio.sleep(LOOK_S)
+
+    async def _begin(self, attempt: int) -> int:
+        """Return where to begin: at the line that was being printed at the instant asked for."""
+        if self.since_s is None or not attempt:
+            return 0
+        times, _ = await self.served.site.read_output(
+            self.job_id, attempt, f"{self.stream}-times.{self.rank}", 0, PIECE_BYTES
+        )
+        offset = offset_at(times, self.since_s)
+        from_byte = max(0, offset - LINE_BYTES)
+        before, _ = await self.served.site.read_output(
+            self.job_id, attempt, self.name, from_byte, offset - from_byte
+        )
+        return from_byte + before.rfind(b"\n") + 1 if b"\n" in before else offset
 
     async def _read(self, attempt: int, offset: int) -> tuple[bytes, int | None]:
         return await self.served.site.read_output(

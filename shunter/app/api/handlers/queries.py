@@ -76,8 +76,8 @@ class LogsQuery(Model):
         default=0, description="its process on the first, second, … server"
     )
     attempt: Annotated[int, Field(ge=1, le=2**31)] | None = Field(
-        default=None, description="None: the last one"
+        default=None, description="None: the last one, or with `since` all that printed after it"
     )
     stream: Literal["stdout", "stderr"] = "stdout"
-    since: At = Field(default=None, description="nothing of an attempt that ended before this")
+    since: At = Field(default=None, description="only what was printed from then on, to the second")
     follow: bool = Field(default=False, description="go on, over attempts, until the job has ended")

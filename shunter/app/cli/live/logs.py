@@ -37,7 +37,8 @@ def logs(
     since: Annotated[
         str | None,
         typer.Option(
-            metavar="DURATION|TIME", help="Nothing of attempts that ended before, as 10m or a date."
+            metavar="DURATION|TIME",
+            help="What was printed since then, in whichever attempts, as 10m or a date.",
         ),
     ] = None,
     stderr: Annotated[

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 IDLE_S = 10.0
 READ_BYTES_MAX = 1 << 18
-OUTPUT = re.compile(r"(stdout|stderr)\.[0-9]+")
+OUTPUT = re.compile(r"(stdout|stderr)(-times)?\.[0-9]+")
 
 
 def serve(base: str, nonce: str) -> dict[str, Any]:

@@ -28,18 +28,25 @@ def bound(path: str, most: int) -> int:
             return 0
         with open(path, "r+b", buffering=0) as file:
             size = file.seek(0, os.SEEK_END)
-            head = min(HEAD_BYTES, most // 4)
+            head = _head(most)
             file.seek(size - min(TAIL_BYTES_MAX, most // 4))
             tail = file.read()
             tail = tail[tail.find(b"\n") + 1 :]
             dropped = size - head - len(tail)
             file.truncate(head)
-        line = f"\nshunter: {dropped} bytes of output dropped here, a file may hold {most}\n"
         with open(path, "ab", buffering=0) as file:  # at the end, wherever that is by now
-            file.write(line.encode() + tail)
+            file.write(_mark(dropped, most) + tail)
     except OSError:
         return 0
     return dropped
+
+
+def place_after_drop(offset: int, dropped: int, most: int) -> int:
+    """Return where in a file what was at an offset stands, or would, after a drop."""
+    head = _head(most)
+    if offset <= head:
+        return offset
+    return max(head, offset - dropped + len(_mark(dropped, most)))
 
 
 def piece_of(path: str, offset: int, size: int) -> tuple[bytes, int | None]:
@@ -68,6 +75,16 @@ def printed_speed(path: str) -> tuple[int | None, float | None]:
     if not rate:
         return None, None
     return int(step) if step else None, round(rate if unit == b"s/it" else 1 / rate, 9)
+
+
+def _head(most: int) -> int:
+    """Return how much of the beginning is kept."""
+    return min(HEAD_BYTES, most // 4)
+
+
+def _mark(dropped: int, most: int) -> bytes:
+    line = f"\nshunter: {dropped} bytes of output dropped here, a file may hold {most}\n"
+    return line.encode()
 
 
 def _end(path: str) -> bytes:
