@@ -72,10 +72,13 @@ class Told:
 
     def best_of(self, job_id: JobId) -> tuple[GpuType, JobId | None] | None:
         """Return where a job is to have most time, and beside whom; None: nowhere."""
-        fractions = self.ledger.fractions
+        fractions, pairs = self.ledger.fractions, self.pairs.get(job_id)
+        if not pairs:
+            row = fractions.get((job_id,))
+            return (max(row, key=lambda name: (row[name], name)), None) if row else None
         found = [
             (part, len(gang) == 1, gpu_type, gang)
-            for gang in ((job_id,), *self.pairs.get(job_id, ()))
+            for gang in ((job_id,), *pairs)
             for gpu_type, part in fractions.get(gang, {}).items()
         ]
         if not found:
@@ -152,31 +155,52 @@ def waits_of(
 ) -> Iterator[tuple[JobId, Wait]]:
     """Yield what holds back each job that waits, where it is new (or all)."""
     for candidate in waiting:
-        job = candidate.job
-        if job.job_id in told.seats.places:
+        job_id = candidate.job.job_id
+        if job_id in told.seats.places:
             continue
-        wait = _wait(told, candidate)
-        if every or known.get(job.job_id) is not wait.reason:
-            yield job.job_id, wait
+        reason, best = _why(told, candidate)
+        if every or known.get(job_id) is not reason:
+            yield job_id, _wait(told, candidate, reason, best)
 
 
-def _wait(told: Told, candidate: Candidate) -> Wait:
-    job, room = candidate.job, told.choice.room
-    gpus = job.spec.gpus
-    able = [name for name, rate in candidate.rates.items() if rate > 0]
-    free = max((room[name] for name in able), default=0)
+_Best = tuple[GpuType, float, float] | None
+
+
+def _why(told: Told, candidate: Candidate) -> tuple[Reason, _Best]:
+    """Return what holds a job back; where that is its share, of what type and how much."""
+    job, rates = candidate.job, candidate.rates
     misfit = told.seats.misfits.get(job.job_id)
     if misfit is not None:
-        return Wait(misfit, gpus, free)
-    if not able:
-        return Wait(Reason.gpu_type_unavailable, gpus)
+        return misfit, None
+    if not any(rates.values()):
+        return Reason.gpu_type_unavailable, None
     quota_free = told.choice.quota_free.get(job.spec.queue)
-    if quota_free is not None and quota_free < gpus <= free:
-        return Wait(Reason.quota, gpus, max(0, quota_free))
+    if quota_free is not None and quota_free < job.spec.gpus <= _free(told, candidate):
+        return Reason.quota, None
     best = told.best_of(job.job_id)
     if best is None:
-        return Wait(Reason.outranked, gpus, free)
+        return Reason.outranked, None
     gpu_type, partner = best
     target, received = told.numbers(job.job_id, gpu_type, partner)
     reason = Reason.share_met if received >= target else Reason.time_sliced
+    return reason, (gpu_type, target, received)
+
+
+def _wait(told: Told, candidate: Candidate, reason: Reason, best: _Best) -> Wait:
+    """Return a reason with its evidence."""
+    gpus, queue = candidate.job.spec.gpus, candidate.job.spec.queue
+    if reason is Reason.gpu_type_unavailable:
+        return Wait(reason, gpus)
+    if reason is Reason.quota:
+        return Wait(reason, gpus, max(0, told.choice.quota_free[queue]))
+    free = _free(told, candidate)
+    if best is None:
+        return Wait(reason, gpus, free)
+    gpu_type, target, received = best
     return Wait(reason, gpus, free, detail=f"share:{gpu_type}:{target:g}:{received:g}")
+
+
+def _free(told: Told, candidate: Candidate) -> int:
+    """Return the most GPUs that are left of a type on which a job can run."""
+    room = told.choice.room
+    return max((room[name] for name, rate in candidate.rates.items() if rate > 0), default=0)

@@ -103,11 +103,12 @@ def choose(ledger: Ledger, candidates: Sequence[Candidate], room: Room) -> Choic
     claims: list[_Claim] = []
     best: dict[JobId, float] = {}
     for candidate in candidates:
-        job = candidate.job
-        for gpu_type, rate in candidate.rates.items():
-            if rate <= 0 or job.spec.gpus > room.gpus[gpu_type]:
+        job, rates = candidate.job, candidate.rates
+        gang, gpus = (job.job_id,), job.spec.gpus
+        for gpu_type in ledger.fractions.get(gang, ()):
+            if rates.get(gpu_type, 0.0) <= 0 or gpus > room.gpus[gpu_type]:
                 continue
-            priority, _, target = ledger.rank((job.job_id,), gpu_type)
+            priority, _, target = ledger.rank(gang, gpu_type)
             if target > 0:
                 best[job.job_id] = max(best.get(job.job_id, -inf), priority)
                 stays = candidate.on != gpu_type
@@ -115,18 +116,39 @@ def choose(ledger: Ledger, candidates: Sequence[Candidate], room: Room) -> Choic
                 ordinals = (job.ordinal,)
                 claims.append((head, -priority, stays, -target, ordinals, gpu_type, (candidate,)))
     claims += _claims_of_pairs(ledger, candidates, room)
-    claims.sort(key=lambda claim: claim[:6])
+    claims.sort()  # ordinals and type are no two claims' alike, so that candidates do not compare
+    _serve(choice, claims)
+    _fill(choice, candidates, best)
+    return choice
+
+
+def _serve(choice: Choice, claims: Sequence[_Claim]) -> None:
+    """Give claims what they ask for as long as there is any room."""
+    chosen, room = choice.chosen, choice.room
     for *_, gpu_type, together in claims:
-        if not any(candidate.job.job_id in choice.chosen for candidate in together):
+        if not room[gpu_type]:
+            if not any(room.values()):
+                break
+        elif not any([candidate.job.job_id in chosen for candidate in together]):
             choice.take_all(together, gpu_type)
+
+
+def _fill(choice: Choice, candidates: Sequence[Candidate], best: Mapping[JobId, float]) -> None:
+    """Give what is left over to those without it, who is owed most first."""
+    room = choice.room
+    if not any(room.values()):
+        return
     rest = [each for each in candidates if each.job.job_id not in choice.chosen]
     rest.sort(key=lambda each: (not each.starves, -best.get(each.job.job_id, -inf)))
     for candidate in rest:
+        if candidate.job.spec.gpus > max(room.values()):
+            continue
         for gpu_type in _by_speed(candidate):
             if choice.take(candidate, gpu_type):
                 choice.spare.add(candidate.job.job_id)
+                if not any(room.values()):
+                    return
                 break
-    return choice
 
 
 def _claims_of_pairs(

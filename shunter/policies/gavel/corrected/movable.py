@@ -22,11 +22,13 @@ def room_among(candidates: Sequence[Candidate], view: View) -> Room:
     }
     movable = {candidate.job.job_id for candidate in candidates}
     for candidate in candidates:
-        if candidate.on is not None:
-            held, queue = candidate.job.allocation.gpus, candidate.job.spec.queue
-            gpus[candidate.on] += len(left_by(candidate.job, movable, view))
-            if queue in quotas:
-                quotas[queue] += held
+        if candidate.on is None:
+            continue
+        held, queue = candidate.job.allocation, candidate.job.spec.queue
+        packed = held.sharing is Sharing.packed
+        gpus[candidate.on] += len(left_by(candidate.job, movable, view)) if packed else held.gpus
+        if queue in quotas:
+            quotas[queue] += held.gpus
     return Room(gpus, quotas)
 
 
@@ -48,12 +50,16 @@ def left_by(job: Job, movable: Container[JobId], view: View) -> list[Gpu]:
 
 def may_leave(job: Job, view: View) -> bool:
     """Say whether a job could lose its GPUs in this turn, with those beside it."""
-    beside = view.partners(job) if job.allocation.sharing is Sharing.packed else ()
-    return all(_may_leave(view.jobs[name], view) for name in (job.job_id, *beside))
+    if job.allocation.sharing is not Sharing.packed:
+        return _may_leave(job, view)
+    return all(_may_leave(view.jobs[name], view) for name in (job.job_id, *view.partners(job)))
 
 
 def _may_leave(job: Job, view: View) -> bool:
     if job.end_cause or job.phase is ENDING or view.guards.pinned_by(job, view.now_us):
         return False
     servers = view.cluster.servers
-    return all(servers[share.node].is_up for share in job.allocation.shares)
+    for share in job.allocation.shares:
+        if not servers[share.node].is_up:
+            return False
+    return True

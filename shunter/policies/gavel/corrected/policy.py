@@ -228,10 +228,11 @@ class GavelPolicy:
             ledger.know_types(list(room))
             self._check_prices(memory)
         rates = self._rates(memory)
+        known, look = memory.found, rates.of
         wanting = {
             job.job_id: None
             for job in view.jobs.values()
-            if wants(job) and any(rates.of(job).values())
+            if wants(job) and any((known.get(job.job_id) or look(job)).values())
         }
         for job_id in [gang[0] for gang in ledger.received_s if len(gang) == 1]:
             if job_id not in wanting:
@@ -255,12 +256,13 @@ class GavelPolicy:
     def _candidates(self, memory: GavelMemory, view: View) -> list[Candidate]:
         """Return who may get GPUs now; those that have some only where a turn begins."""
         rates, known, found = self._rates(memory), memory.ledger.received_s, []
+        guarded = view.is_guarded
         for job in view.jobs.values():
             if (job.job_id,) not in known:
                 continue
             if not job.allocation.shares:
                 if job.is_eligible:
-                    starves = is_starved(job, view)
+                    starves = guarded and is_starved(job, view)
                     found.append(Candidate(job, rates.of(job), None, starves))
             elif memory.turns and may_leave(job, view):
                 beside = view.partners(job) if job.allocation.sharing is Sharing.packed else ()
