@@ -17,7 +17,8 @@ __all__ = ["Found", "solve"]
 _OPTIMAL: Final = 0
 _INACCURATE: Final = 10
 _STEPS_OVER: Final = -1
-_NO_ANSWER: Final = {1: "infeasible", 2: "unbounded", 11: "infeasible", 12: "unbounded"}
+_INTERRUPTED: Final = -4
+_NO_ANSWER: Final = (1, 2, 11, 12)  # infeasible or unbounded, exactly or nearly
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ def solve(program: Program) -> Found | None:
     columns = matrix.values, matrix.rows, matrix.begins
     answer = call(shape, program.cost, *columns, program.limit(), dims, verbose=False)
     flag = int(answer["info"]["exitFlag"])
+    if flag == _INTERRUPTED:  # ECOS takes Ctrl-C for itself while it runs
+        raise KeyboardInterrupt
     if flag in _NO_ANSWER:
         return None
     if flag not in (_OPTIMAL, _INACCURATE, _STEPS_OVER):
