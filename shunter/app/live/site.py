@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 from functools import partial
 
 import anyio
+from anyio.abc import TaskGroup
 
 from shunter.app.config.model import Config
-from shunter.app.live.backends import LiveBackend
+from shunter.app.live.backends import LiveBackend, root_of
 from shunter.app.live.clock import watch_clock
 from shunter.app.live.commands import Commands, Stamped
 from shunter.app.live.desk import Desk, Stopped
@@ -22,6 +23,7 @@ from shunter.app.live.unwrapping import the_one
 from shunter.app.live.upkeep.faults import Tell, tell_faults
 from shunter.app.live.upkeep.forgetting import forget_environments
 from shunter.app.live.upkeep.keeping import Keeper
+from shunter.app.live.upkeep.retention import keep_for
 from shunter.app.runs.recorder import snapshot_of
 from shunter.backends.node.crashes import crash_point
 from shunter.core.intake.inputs import Command
@@ -272,6 +274,7 @@ class Site:
                 tasks.start_soon(watch_clock, self._backend)
                 tasks.start_soon(forget_environments, self._feed, self._backend)
                 tasks.start_soon(tell_faults, self._feed, self._core, tell)
+                self._start_pruning(tasks)
                 await self._loop()
                 tasks.cancel_scope.cancel()
             await self._say_goodbye()
@@ -290,6 +293,15 @@ class Site:
     async def _loop(self) -> None:
         with suppress(Stopped):
             await run_rounds(self._core, self._desk, self._desk, self._core.state.now_us)
+
+    def _start_pruning(self, tasks: TaskGroup) -> None:
+        local = self.config.backend.local
+        if self.config.backend.kind == "local" and local is not None and local.keep:
+            root = root_of(self.config.backend)
+            tasks.start_soon(keep_for, local.keep / 1e6, root, self.state, self._wall_now)
+
+    def _wall_now(self) -> datetime:
+        return self.wall(self.now_us())
 
     async def _say_goodbye(self) -> None:
         """Close the term, with a snapshot for the next one."""

@@ -50,6 +50,10 @@ async def logs(call: Call[LogsQuery, NoBody]) -> Response:
         _, size = await served.site.read_output(job_id, first, output.name, 0, 1)
         if size is None and query.rank:
             raise NotFoundError(f"attempt {first} of job {job_id} has no rank {query.rank}")
+        if size is None and _has_run(life, first):
+            raise NotFoundError(
+                f"the output of attempt {first} of job {job_id} is not kept any more"
+            )
     is_fixed = query.attempt is not None
     pieces = output.follow(first, is_fixed=is_fixed) if query.follow else output.whole(attempts)
     headers = {"X-Attempt": str(first), "Cache-Control": "no-store"}
@@ -62,6 +66,14 @@ def _check_owner(life: Life, by: Caller) -> None:
         raise RefusedError(
             f"the output of job {life.submitted.job_id} is for {owner or 'its owner'} and admins"
         )
+
+
+def _has_run(life: Life, number: int) -> bool:
+    """Say whether an attempt has begun and is over."""
+    return any(
+        one.number == number and one.started_us is not None and one.released_us is not None
+        for one in life.attempts
+    )
 
 
 def _attempts(life: Life, wanted: int | None, since_us: int | None) -> list[int]:

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from shunter.app.config.live.limits import LimitsSection
 from shunter.app.config.live.ssh import SshSection
-from shunter.app.config.section import Section, Stretch
+from shunter.app.config.section import Section, Span, Stretch
 
 __all__ = ["BackendSection", "LocalSection"]
 
@@ -27,6 +27,11 @@ class LocalSection(LimitsSection):
         default=None,
         description="GPUs as CUDA names them, given to the servers in order; "
         "if left out they are numbered from 0",
+    )
+    keep: Span = Field(
+        default=0,
+        description="how long output and records of jobs that have ended are kept, such as '90d'; "
+        "0 for ever; checkpoints are never removed",
     )
     patrol: Stretch = Field(
         default=_SECOND, description="how often all attempts are looked at, whatever is told"
