@@ -269,13 +269,11 @@ class Link:
     async def _claim(self, talk: Conversation) -> None:
         settings, before_s = self._settings, self._alive_s
         mine = {"cluster": settings.cluster_id, "term": settings.term, "holder": settings.holder}
-        group = self.host.cgroup
+        mine.update(node=self.name, cgroup=self.host.cgroup)
         self._count_from(time.monotonic())
         asked_ns = talk.far_uptime_ns()
         try:
-            answer = await talk.ask(
-                "claim", settings.call_s, asked_ns=asked_ns, cgroup=group, **mine
-            )
+            answer = await talk.ask("claim", settings.call_s, asked_ns=asked_ns, **mine)
         except UnreachedError:
             raise
         except BackendError:
@@ -283,7 +281,8 @@ class Link:
             raise
         if "refused" in answer:
             self._alive_s = before_s
-            cause = f"host {self.name} is another scheduler's: {answer['cause']}"
+            whose = "another host's" if answer["refused"] == "shared" else "another scheduler's"
+            cause = f"host {self.name} is {whose}: {answer['cause']}"
             if answer["refused"] == "replaced":
                 self._listener.was_replaced(cause)
             raise TakenError(cause)

@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -90,6 +91,14 @@ async def test_two_schedulers_that_start_at_once_do_not_share_hosts(bench: Bench
     assert len(ruled) <= 1
     bench.assert_nothing_twice()
     assert sum(bench.runs().values()) == 3 * len(ruled)
+
+
+async def test_two_hosts_with_one_folder_are_refused_and_told_why(bench: Bench) -> None:
+    """As with a home that both mount: what one says there must not count for the other."""
+    shared = replace(bench.host("n1"), base=bench.host("n0").base)
+    with pytest.raises(BackendError, match=r"host n[01] is another host's: .*name another, base ="):
+        async with bench.opened(hosts=(bench.host("n0"), shared)):
+            pass
 
 
 async def test_scheduler_with_a_copy_of_the_log_is_refused(bench: Bench) -> None:

@@ -5,12 +5,13 @@ The file `owner` names the cluster, its term and the scheduler; a flock that eac
 """
 
 # Paths are strings, as in supervisor.py.
-# ruff: noqa: PTH103
+# ruff: noqa: PTH103, PTH123
 
 from __future__ import annotations
 
 import fcntl
 import os
+import platform
 import time
 from typing import Any
 
@@ -18,8 +19,32 @@ from shunter.backends.node.attempts import inventory, is_held
 from shunter.backends.node.heartbeat import silence_s
 from shunter.backends.node.records import get, hold, put
 
+NETWORKED = ("nfs", "nfs4", "lustre", "ceph", "beegfs", "gpfs", "glusterfs", "cifs", "fuse.sshfs")
 OWNED_S = 60.0
 LEAVE_TRIES = 20
+
+
+def base_of(base: str, mounts: str = "/proc/mounts") -> str:
+    """Return the folder of a node's own: below one that other hosts have too, its name.
+
+    Where homes lie on a network file system, all hosts have the same. A lock or a sign of life of
+    one must not be taken for another's.
+    """
+    return f"{base}/{platform.node()}" if is_networked(base, mounts) else base
+
+
+def is_networked(path: str, mounts: str = "/proc/mounts") -> bool:
+    """Say whether a folder lies on a network file system."""
+    kind, longest = "", ""
+    try:
+        with open(mounts, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                _, point, of, *_ = line.split()
+                if f"{path}/".startswith(f"{point.rstrip('/')}/") and len(point) >= len(longest):
+                    kind, longest = of, point
+    except (OSError, ValueError):
+        return False
+    return kind in NETWORKED
 
 
 def taken(base: str, claim: dict[str, Any]) -> tuple[dict[str, Any] | None, int]:
@@ -37,7 +62,7 @@ def taken(base: str, claim: dict[str, Any]) -> tuple[dict[str, Any] | None, int]
         refusal = _refused(base, owner, claim)
         if refusal:
             return refusal, -1
-        mine = {name: claim[name] for name in ("cluster", "term", "holder")}
+        mine = {name: claim[name] for name in ("cluster", "term", "holder", "node")}
         if owner != mine:
             put(f"{base}/owner", mine)
         root = f"{base}/clusters/{claim['cluster']}"
@@ -58,6 +83,9 @@ def _refused(base: str, owner: dict[str, Any], claim: dict[str, Any]) -> dict[st
             return {"refused": "replaced", "cause": f"term {owner['term']} rules here"}
         if owner["term"] == claim["term"] and owner["holder"] != claim["holder"]:
             return {"refused": "taken", "cause": "a scheduler with a copy of this log rules here"}
+        if owner["term"] == claim["term"] and owner["node"] != claim["node"]:
+            cause = f"{base} is the folder of {owner['node']} too: name another, base = PATH"
+            return {"refused": "shared", "cause": cause}
         return None
     root = f"{base}/clusters/{owner.get('cluster')}"
     if not inventory(root) and _is_left(root) and not inventory(root):  # it may have begun since

@@ -39,7 +39,7 @@ from shunter.backends.node.attempts import (
 )
 from shunter.backends.node.division import divisible, is_of_session
 from shunter.backends.node.far.gpus import Readings, gpus_command
-from shunter.backends.node.far.ownership import taken
+from shunter.backends.node.far.ownership import base_of, taken
 from shunter.backends.node.heartbeat import uptime_ns, write_beat
 from shunter.backends.node.records import boot_id, folder_of, get, put
 from shunter.backends.node.supervisor import start
@@ -55,7 +55,7 @@ OUTPUT = re.compile(r"(stdout|stderr)(-times)?\.[0-9]+")
 def serve(base: str, nonce: str) -> dict[str, Any]:
     """Converse until stdin ends; return nothing more to say."""
     base = os.path.abspath(os.path.expanduser(base))
-    session = Session(base, nonce)
+    session = Session(base_of(base), nonce)
     session.greet()
     session.run()
     return {}

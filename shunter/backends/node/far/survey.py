@@ -7,7 +7,7 @@ answer; how they are wired says far/wiring.py. Only the standard library of Pyth
 """
 
 # Paths are strings, as in supervisor.py.
-# ruff: noqa: PTH111, PTH112, PTH116, PTH118, PTH120, PTH123, PTH208
+# ruff: noqa: PTH100, PTH111, PTH112, PTH116, PTH118, PTH120, PTH123, PTH208
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ import time
 from typing import Any
 
 from shunter.backends.node.far.gpus import gpus_command, gpus_told, said_by
+from shunter.backends.node.far.ownership import NETWORKED, is_networked
 from shunter.backends.node.far.session import memory_group
 from shunter.backends.node.far.wiring import links, numa_node, sockets
-
-NETWORKED = ("nfs", "nfs4", "lustre", "ceph", "beegfs", "gpfs", "glusterfs", "cifs", "fuse.sshfs")
 
 
 def survey(base: str, group: str, nonce: str) -> dict[str, Any]:
@@ -56,6 +55,7 @@ def survey(base: str, group: str, nonce: str) -> dict[str, Any]:
         "memory_group": limited,
         "memory_unlimited": unlimited,
         "free_mb": shutil.disk_usage(_existing(base)).free // 1_000_000,
+        "is_networked": is_networked(os.path.abspath(base)),
         "is_open": _is_open(base),
         "shared": _shared_folders(),
         "ends_sessions": _ends_sessions(),
