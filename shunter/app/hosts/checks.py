@@ -88,7 +88,7 @@ def findings_of(one: "Surveyed", described: "ConfigurationSet") -> Iterator[Find
         )
     if found["is_networked"]:
         what = f"{one.host.base} lies on a network file system, where locks and syncs are slow"
-        yield Finding(name, "poor", what, "set base to a folder of a local disk: /var/tmp/shunter")
+        yield Finding(name, "poor", what, "set base to a folder of a local disk")
     if found["free_mb"] < FREE_LEAST_MB:
         what = f"{found['free_mb']} MB are free for {one.host.base}"
         yield Finding(name, "poor", what, "make room, or set base to a folder of a larger disk")
