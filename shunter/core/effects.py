@@ -52,7 +52,7 @@ class Migrate:
 
 @fact
 class Stop:
-    """Make the processes of an attempt stand still where they are; it keeps all it holds."""
+    """Make the processes of an attempt stand still; it keeps all it holds."""
 
     job_id: JobId
     attempt: int
@@ -81,5 +81,8 @@ class Fence:
     job_id: JobId
     attempt: int
 
+
+Stance: TypeAlias = Stop | Continue
+"""What leaves an attempt where it is."""
 
 Effect: TypeAlias = Launch | Resume | Suspend | Migrate | Stop | Continue | Terminate | Fence

@@ -37,17 +37,7 @@ from shunter.backends.node.verbs import command
 from shunter.backends.supervised import environment as environments
 from shunter.backends.supervised.orders import Orders
 from shunter.backends.supervised.watch import Watch
-from shunter.core.effects import (
-    Continue,
-    Effect,
-    Fence,
-    Launch,
-    Migrate,
-    Resume,
-    Stop,
-    Suspend,
-    Terminate,
-)
+from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Stance, Stop, Terminate
 from shunter.core.intake.inputs import Input
 from shunter.errors import BackendError
 from shunter.events.facts.execution import LaunchFailed
@@ -272,7 +262,7 @@ class LocalBackend:
             else:
                 return
 
-    async def _send(self, effect: Suspend | Migrate | Stop | Continue | Terminate) -> None:
+    async def _send(self, effect: Effect) -> None:
         job_id, watch = effect.job_id, self._watches.get(effect.job_id)
         if watch is None:
             if isinstance(effect, Terminate):
@@ -284,7 +274,7 @@ class LocalBackend:
             return
         elif isinstance(effect, Terminate):
             await self._tell(watch, {"do": "terminate"})
-        elif isinstance(effect, Stop | Continue):
+        elif isinstance(effect, Stance):
             await self._tell(watch, {"do": "stop" if isinstance(effect, Stop) else "continue"})
         else:
             if isinstance(effect, Migrate) and watch.started is not None:

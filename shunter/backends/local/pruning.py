@@ -17,11 +17,11 @@ _LEFT = ("fence", "fence.lock", "environment.json", "environment.new")
 
 
 def over_since(root: str, before_s: float) -> list[str]:
-    """Return the jobs nothing of which has changed since an instant, by the wall clock.
+    """Return the jobs of which nothing has changed since an instant.
 
     Args:
         root: the folder of attempts.
-        before_s: seconds since 1970.
+        before_s: seconds since 1970, by the wall clock.
     """
     jobs = Path(root, "jobs")
     folders = sorted(jobs.iterdir()) if jobs.is_dir() else []

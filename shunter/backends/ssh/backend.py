@@ -25,17 +25,7 @@ from shunter.backends.ssh.settings import SshSettings
 from shunter.backends.supervised import environment as environments
 from shunter.backends.supervised.orders import Orders
 from shunter.backends.supervised.watch import Watch
-from shunter.core.effects import (
-    Continue,
-    Effect,
-    Fence,
-    Launch,
-    Migrate,
-    Resume,
-    Stop,
-    Suspend,
-    Terminate,
-)
+from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Stance, Stop, Terminate
 from shunter.core.intake.inputs import Input
 from shunter.errors import BackendError
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
@@ -307,7 +297,7 @@ class SshBackend:
                 except BackendError:
                     continue  # when it answers again, what runs there and is not watched is ended
 
-    def _send(self, effect: Suspend | Migrate | Stop | Continue | Terminate) -> None:
+    def _send(self, effect: Effect) -> None:
         job_id, gang = effect.job_id, self._gangs.get(effect.job_id)
         if gang is None:
             if isinstance(effect, Terminate):
@@ -316,7 +306,7 @@ class SshBackend:
             return
         elif isinstance(effect, Terminate):
             self._ask(gang, "terminate")
-        elif isinstance(effect, Stop | Continue):
+        elif isinstance(effect, Stance):
             gang.stance = "stop" if isinstance(effect, Stop) else "continue"
             self._settle(gang)
         else:

@@ -66,8 +66,8 @@ class Part:
 class Gang:
     """An attempt that may run, host by host in order of rank.
 
-    `asked` is the strongest order it is to get, `stance` whether it is to stop in place or continue,
-    as long as it need not leave. `cause` says why it cannot begin: then it is
+    `asked` is the strongest order it is to get, `stance` whether it is to stop in place or to
+    continue, as long as it need not leave. `cause` says why it cannot begin: then it is
     fenced, and fails once that is certain; `doubt` why it was not known whether it did.
     """
 

@@ -65,7 +65,7 @@ class SuspendEscalated:
 
 @fact
 class JobStopped:
-    """The processes of an attempt stand still where they are; it keeps its GPUs and memory."""
+    """The processes of an attempt stand still; it keeps its GPUs and memory."""
 
     at_us: int
     job_id: JobId

@@ -101,7 +101,7 @@ def _attempts(life: Life, wanted: int | None, since_us: int | None) -> list[int]
 
 @dataclass
 class _Output:
-    """One rank's output, over the attempts of a job; `since_s` is a wall-clock instant."""
+    """One rank's output, over the attempts of a job, from a wall-clock instant on."""
 
     served: Served
     job_id: JobId
@@ -148,7 +148,7 @@ class _Output:
                 await anyio.sleep(LOOK_S)
 
     async def _begin(self, attempt: int) -> int:
-        """Return where to begin: at the line that was being printed at the instant asked for."""
+        """Return where to begin: at the line being printed at the instant asked for."""
         if self.since_s is None or not attempt:
             return 0
         times, _ = await self.served.site.read_output(
