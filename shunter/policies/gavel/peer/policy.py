@@ -198,8 +198,8 @@ class PeerRoundsPolicy:
         return Extra(
             "ecos",
             "_ecos",
-            "it is for Python up to 3.12 on x86-64, elsewhere pip install ecos compiles it; without, "
-            f"policy.params.{self.name}.solver = 'centred' comes close to the public code",
+            "it is for Python up to 3.12 on x86-64, elsewhere pip install ecos compiles it; "
+            f"without, policy.params.{self.name}.solver = 'centred' comes close to the public code",
         )
 
     @property
