@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from fcntl import LOCK_EX, flock
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def compile_all(changed: list[tuple[str, Path]], folder: Path) -> None:
 
     Raises:
         ImportError: Cython or setuptools is not installed.
-        BaseError: there is no C compiler, or no headers of this Python.
+        CompileError: there is no C compiler, or no headers of this Python.
     """
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
@@ -96,7 +97,7 @@ def compile_all(changed: list[tuple[str, Path]], folder: Path) -> None:
 
 
 def main() -> int:
-    """Compile what changed, and write down of which source each twin is."""
+    """Compile what changed, and write down of which source each twin is; forget other twins."""
     manifest = twins_folder(PACKAGE) / MANIFEST
     known = json.loads(manifest.read_bytes()) if manifest.exists() else {}
     if known.get(MADE_BY) != made_by():
@@ -106,23 +107,26 @@ def main() -> int:
     changed = [
         (name, source) for name, source in sources.items() if known.get(name) != stamps[name]
     ]
-    if not changed:
+    stamps[MADE_BY] = made_by()
+    if stamps == known:
         return 0
     print(f"compiling {len(changed)} modules", file=sys.stderr)
     try:
-        from setuptools.errors import BaseError
+        from setuptools.errors import CompileError
 
         compile_all(changed, twins_folder(PACKAGE))
     except ImportError as error:
         print(f"not compiled, running from the sources: {error}", file=sys.stderr)
         return 0
-    except BaseError as error:
+    except CompileError as error:
         print(f"not compiled (is there a C compiler, and python3-dev?): {error}", file=sys.stderr)
         return 0
-    stamps[MADE_BY] = made_by()
     manifest.write_text(json.dumps(stamps, indent=0, sort_keys=True) + "\n")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    WORK.mkdir(parents=True, exist_ok=True)
+    with (WORK / ".lock").open("w") as lock:
+        flock(lock, LOCK_EX)  # one at a time: they would write the same files
+        sys.exit(main())

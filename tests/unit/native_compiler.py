@@ -18,7 +18,7 @@ def compiled(source: Path, folder: Path) -> ModuleType:
     errors = pytest.importorskip("setuptools.errors")
     try:
         _compiler(folder / "work").compile_all([(source.stem, source)], folder)
-    except errors.BaseError as error:
+    except errors.CompileError as error:
         pytest.skip(f"nothing can be compiled here: {error}")
     spec = spec_from_file_location(source.stem, folder / f"{source.stem}{EXTENSION_SUFFIXES[0]}")
     assert spec is not None
