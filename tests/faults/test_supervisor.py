@@ -151,9 +151,8 @@ def test_job_that_was_stopped_past_its_deadline_ends_when_it_wakes(machine: Mach
     beat, deadline_s = str(machine.root / "heartbeat"), 2.0
     write_beat(beat)
     program = "print('up', flush=True)\nwhile True: print('.', flush=True)"
-    machine.starts(
-        machine.order(program, heartbeat={"path": beat, "deadline_s": deadline_s}),
-    )
+    heartbeat = {"path": beat, "deadline_s": deadline_s, "is_far": True}
+    machine.starts(machine.order(program, heartbeat=heartbeat))
     machine.said("up")
     supervisor = attempts.probe(str(machine.folder()))["started"]["pid"]
     stopped = [*descendants(supervisor), supervisor]

@@ -42,7 +42,10 @@ class Supervision:
         self.stage, self.asked, self.due_s = "", "", 0.0
         self.why, self.failed, self.saved = "", 0, False
         limits = order.get("heartbeat")
-        self.heartbeat = Heartbeat(limits["path"], limits["deadline_s"]) if limits else None
+        self.heartbeat = None
+        if limits:
+            is_far = limits.get("is_far", False)
+            self.heartbeat = Heartbeat(limits["path"], limits["deadline_s"], is_far=is_far)
         self.wake, wake_writer = os.pipe()
         for end in (self.wake, wake_writer):
             os.set_blocking(end, False)

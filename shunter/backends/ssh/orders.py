@@ -117,7 +117,11 @@ def _order(effect: Launch | Resume, settings: SshSettings, root: str, port: int)
         "output_bytes_max": settings.output_bytes_max,
         "user_name": effect.spec.user,
         "checkpoints": checkpoints_of(settings, root, effect.job_id),
-        "heartbeat": {"path": f"{root}/heartbeat", "deadline_s": settings.heartbeat_deadline_s},
+        "heartbeat": {
+            "path": f"{root}/heartbeat",
+            "deadline_s": settings.heartbeat_deadline_s,
+            "is_far": True,
+        },
     }
 
 

@@ -1,5 +1,6 @@
 """When a scheduler counts as silent: by the instant its sign was sent, whatever clocks do."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def test_sign_that_came_late_counts_from_when_it_was_sent(tmp_path: Path, clock: Clock) -> None:
     path = str(tmp_path / "beat")
     write_beat(path, 991 * S)
-    beat = Heartbeat(path, 10.0)
+    beat = Heartbeat(path, 10.0, is_far=True)
     assert not beat.is_over()
     clock.now_s = 1000.5
     write_beat(path, 990 * S)  # one that was overtaken changes nothing
@@ -43,7 +44,7 @@ def test_sign_of_the_future_is_of_now(tmp_path: Path, clock: Clock) -> None:
     path = str(tmp_path / "beat")
     write_beat(path, 5000 * S)
     assert silence_s(path) == 0.0
-    beat = Heartbeat(path, 10.0)
+    beat = Heartbeat(path, 10.0, is_far=True)
     assert not beat.is_over()
     clock.now_s = 1010.5
     assert beat.is_over()
@@ -55,7 +56,7 @@ def test_sign_that_tells_no_instant_counts_from_its_being_seen(
 ) -> None:
     path = tmp_path / "beat"
     path.write_text(said)
-    beat = Heartbeat(str(path), 10.0)
+    beat = Heartbeat(str(path), 10.0, is_far=True)
     clock.now_s = 1009.0
     assert not beat.is_over()
     clock.now_s = 1020.0
@@ -65,7 +66,7 @@ def test_sign_that_tells_no_instant_counts_from_its_being_seen(
 def test_without_any_sign_the_deadline_counts_from_the_first_look(
     tmp_path: Path, clock: Clock
 ) -> None:
-    beat = Heartbeat(str(tmp_path / "beat"), 10.0)
+    beat = Heartbeat(str(tmp_path / "beat"), 10.0, is_far=True)
     assert not beat.is_over()
     clock.now_s = 1010.5
     assert beat.is_over()
@@ -80,8 +81,24 @@ def test_scheduler_of_an_earlier_boot_has_been_silent_since_this_one(
     assert silence_s(str(path)) == 1000.0
 
 
-def test_uptime_counts_sleep_too() -> None:
-    import time
+def test_scheduler_of_this_machine_sleeps_with_it(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: a machine that slept past the deadline keeps its jobs. Method: set both clocks."""
+    awake = Clock(500.0)
+    monkeypatch.setattr(time, "monotonic_ns", awake)
+    path = str(tmp_path / "beat")
+    write_beat(path)
+    near, far = Heartbeat(path, 10.0, is_far=False), Heartbeat(path, 10.0, is_far=True)
+    assert not near.is_over()
+    assert not far.is_over()
+    clock.now_s, awake.now_s = 5000.0, 501.0
+    assert not near.is_over()
+    assert far.is_over()
+    awake.now_s = 511.0
+    assert near.is_over()
 
+
+def test_uptime_counts_sleep_too() -> None:
     near_ns = abs(heartbeat.uptime_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME))
     assert near_ns < S
