@@ -1,6 +1,6 @@
 """A live scheduler with a long queue: how long a round takes, what it occupies, how it restarts.
 
-    python benchmarks/live_queue.py [--queued 10000] [--ended 20000] [--policies las,tiresias,srtf]
+    python benchmarks/live_queue.py [--queued 10000] [--ended 20000] [--policies las,tiresias,srtf,gavel]
 
 Jobs are submitted as the API does it, and wait behind a gang that holds every GPU. Then that ends,
 and short jobs run in its place. `round_s` is the longest step of the core in which it planned while
@@ -167,7 +167,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--queued", type=int, default=10_000)
     parser.add_argument("--ended", type=int, default=20_000)
-    parser.add_argument("--policies", default="las,tiresias,srtf")
+    parser.add_argument("--policies", default="las,tiresias,srtf,gavel")
     options = parser.parse_args()
     for policy in options.policies.split(","):
         with tempfile.TemporaryDirectory() as folder:

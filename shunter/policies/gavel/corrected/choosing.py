@@ -129,7 +129,7 @@ def _serve(choice: Choice, claims: Sequence[_Claim]) -> None:
         if not room[gpu_type]:
             if not any(room.values()):
                 break
-        elif not any([candidate.job.job_id in chosen for candidate in together]):
+        elif chosen.keys().isdisjoint([candidate.job.job_id for candidate in together]):
             choice.take_all(together, gpu_type)
 
 

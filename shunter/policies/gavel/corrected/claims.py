@@ -43,6 +43,7 @@ def wanted_of(view: View, rates: Rates, by: EntityBy) -> Wanted:
 
 def _claims(view: View, rates: Rates, by: EntityBy) -> Iterator[Claim]:
     now_us, spare = view.now_us, _least_a_gpu(view)
+    unknown: dict[tuple[str, int], JobKind] = {}
     for job in view.jobs.values():
         if not wants(job):
             continue
@@ -50,10 +51,13 @@ def _claims(view: View, rates: Rates, by: EntityBy) -> Iterator[Claim]:
         if not any(own.values()):
             continue
         spec = job.spec
-        due_us = spec.deadline_us
+        due_us, kind = spec.deadline_us, rates.kind_of(job)
+        if kind is None:
+            named = spec.model, spec.gpus
+            kind = unknown.get(named) or unknown.setdefault(named, JobKind(*named))
         yield Claim(
             job.job_id,
-            rates.kind_of(job) or JobKind(spec.model, spec.gpus),
+            kind,
             max(1, round(_left(job, rates, own, now_us))),
             seconds(now_us - job.submitted_us),
             spec.weight,
@@ -92,8 +96,8 @@ def _least_a_gpu(view: View) -> tuple[float, float]:
 def _left(job: Job, rates: Rates, own: dict[GpuType, float], now_us: int) -> float:
     """Return the steps a job has left to do, as far as anybody can know."""
     spec, fastest = job.spec, max(own.values())
-    base = rates.base_rate(job)
     if spec.total_steps is not None:
+        base = rates.base_rate(job)
         done = rates.measured.steps.get(job.job_id)
         if done is None:
             done_s = seconds(job.done_us(now_us))

@@ -73,8 +73,9 @@ class GavelMemory:
         """Go by new targets; where there was no answer, by the last ones."""
         self.asked_us, self.problem = event.at_us, ""
         if event.status == SOLVED:
-            self.know_pairs(fractions_of(event.targets))
-            self.ledger.reset(fractions_of(event.targets), seconds(event.at_us))
+            fractions = fractions_of(event.targets)
+            self.know_pairs(fractions)
+            self.ledger.reset(fractions, seconds(event.at_us))
         else:
             self.problem, self.ledger.is_dirty = event.status, False
 
@@ -83,9 +84,9 @@ class GavelMemory:
         ledger = self.ledger
         for gang in [gang for gang in ledger.received_s if len(gang) > 1 and gang not in fractions]:
             del ledger.received_s[gang], ledger.deficit_s[gang]
-        for gang in fractions:
+        for gang in [gang for gang in fractions if len(gang) > 1]:
             known = all((job_id,) in ledger.received_s for job_id in gang)
-            if len(gang) > 1 and known and gang not in ledger.received_s:
+            if known and gang not in ledger.received_s:
                 ledger.add(gang)
 
     def settle(self, job_id: JobId, now_us: int) -> None:

@@ -59,7 +59,4 @@ def _may_leave(job: Job, view: View) -> bool:
     if job.end_cause or job.phase is ENDING or view.guards.pinned_by(job, view.now_us):
         return False
     servers = view.cluster.servers
-    for share in job.allocation.shares:
-        if not servers[share.node].is_up:
-            return False
-    return True
+    return all(servers[share.node].is_up for share in job.allocation.shares)

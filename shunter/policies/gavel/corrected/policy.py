@@ -234,9 +234,8 @@ class GavelPolicy:
             for job in view.jobs.values()
             if wants(job) and any((known.get(job.job_id) or look(job)).values())
         }
-        for job_id in [gang[0] for gang in ledger.received_s if len(gang) == 1]:
-            if job_id not in wanting:
-                ledger.remove(job_id)
+        single = [gang[0] for gang in ledger.received_s if len(gang) == 1]
+        ledger.remove(*[job_id for job_id in single if job_id not in wanting])
         for job_id in wanting:
             if (job_id,) not in ledger.received_s:
                 ledger.add((job_id,))
@@ -281,12 +280,13 @@ def guesses_in_words(count: int, what: str, error: float | None) -> str:
 
 def targets_of(fractions: Fractions) -> tuple[Target, ...]:
     """Return fractions as they are recorded: to 1e-9, and only where there is any."""
-    return tuple(
-        Target(gang, name, round(part, 9))
-        for gang, row in fractions.items()
-        for name, part in row.items()
-        if round(part, 9) > 0
-    )
+    found: list[Target] = []
+    for gang, row in fractions.items():
+        for name, part in row.items():
+            rounded = round(part, 9)
+            if rounded > 0:
+                found.append(Target(gang, name, rounded))
+    return tuple(found)
 
 
 def _pairs_of(ledger: Ledger) -> dict[JobId, list[Gang]]:

@@ -67,9 +67,12 @@ class Ledger:
         self.deficit_s[gang] = dict.fromkeys(self.types, 0.0)
         self.is_dirty = True
 
-    def remove(self, job_id: JobId) -> None:
-        """Forget a job and all pairs with it."""
-        for gang in [gang for gang in self.received_s if job_id in gang]:
+    def remove(self, *gone: JobId) -> None:
+        """Forget jobs and all pairs with them."""
+        if not gone:
+            return
+        names = frozenset(gone)
+        for gang in [gang for gang in self.received_s if not names.isdisjoint(gang)]:
             del self.received_s[gang], self.deficit_s[gang]
         self.is_dirty = True
 

@@ -74,7 +74,13 @@ def arrays_of(
         rates = np.ones(shape)
     else:
         names = types if everywhere is None else (everywhere,) * len(types)
-        rows = [[wanted.rate(claim, name) for name in names] for claim in claims]
+        rate = wanted.rate
+        rows = [
+            [rate(claim, name) for name in names]
+            if claim.rates is None
+            else [claim.rates.get(name, 0.0) for name in names]
+            for claim in claims
+        ]
         rates = np.array(rows, np.float64).reshape(shape)
     if agnostic and not literal:
         able = rates > 0
@@ -130,10 +136,10 @@ def divided(
     shares = problem(groups, *[column[first] for column in columns])
     if shares.status not in SOLVED:
         raise PlanError(f"no target shares: the problem is {shares.status}")
-    rows = shares.fractions[group].tolist()
+    rows = [dict(zip(found.types, row, strict=True)) for row in shares.fractions.tolist()]
     fractions: Fractions = {
-        (claim.job_id,): dict(zip(found.types, row, strict=True))
-        for claim, row in zip(wanted.claims, rows, strict=True)
+        (claim.job_id,): rows[at]  # one for all of a group: nobody writes to fractions
+        for claim, at in zip(wanted.claims, group.tolist(), strict=True)
     }
     if pairs is not None:
         spread = every_pair if literal else few_pairs

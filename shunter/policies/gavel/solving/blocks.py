@@ -9,12 +9,15 @@ fixed; the work is O(groups · types²) a step.
 
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Final
 
 import numpy as np
 
 from shunter.policies.gavel.solving.interior import Floats, Rows, Terms
 
 __all__ = ["BlockFactor", "Blocks"]
+
+_sum: Final = np.add.reduce  # as the method of arrays, which takes longer to get there
 
 
 @dataclass(slots=True)
@@ -53,8 +56,8 @@ class Blocks:
 
     def rows(self, x: Floats) -> Rows:
         """Return throughput, time and GPUs taken by fractions."""
-        gpus = (self.used * x).sum(axis=1)
-        return Rows((self.rate * x).sum(axis=0), (self.usable * x).sum(axis=0), gpus)
+        gpus = _sum(self.used * x, 1)
+        return Rows(_sum(self.rate * x, 0), _sum(self.usable * x, 0), gpus)
 
     def columns(self, dual: Rows) -> Floats:
         """Return what the duals make of each fraction."""
@@ -77,15 +80,13 @@ class BlockFactor:
         self.form, self.scale = form, scale
         self.freest, self.every = scale.argmax(axis=0), np.arange(scale.shape[1])
         weighted = rate * scale
-        ones, mixed = scale.sum(axis=0), weighted.sum(axis=0)
-        squares = (rate * weighted).sum(axis=0)
+        ones, mixed, squares = _sum(scale, 0), _sum(weighted, 0), _sum(rate * weighted, 0)
         inverse = self._invert(weighted, ones, squares, ratio)
         self.rate_rate = (ones + ratio.time) * inverse
         self.rate_time = mixed * inverse
-        self.time_time = (squares + ratio.rate) * inverse
-        self.pull = (form.used * self.lift * terms.slope).sum(axis=1)
+        self.pull = _sum(form.used * self.lift * terms.slope, 1)
         self.give = float((form.sloped * terms.slope * self.rate_rate).sum())
-        self.border = (form.used_share * self.free).sum(axis=2)
+        self.border = _sum(form.used_share * self.free, 2)
         self.border[np.diag_indices(len(rate))] += ratio.gpus
         if self.give > 0:
             self.border += self.pull[:, None] * self.pull / self.give
@@ -102,8 +103,8 @@ class BlockFactor:
         inverse: Floats = 1.0 / determinant
         unit = scale * inverse
         alone = scale * (ratio.rate + ratio.time * form.squares)
-        self.lift = unit * (ratio.time * form.rate + (scale * apart).sum(axis=1))
-        self.drop = unit * ((weighted * apart).sum(axis=1) - ratio.rate)
+        self.lift = unit * (ratio.time * form.rate + _sum(scale * apart, 1))
+        self.drop = unit * (_sum(weighted * apart, 1) - ratio.rate)
         self.free = np.empty((len(scale), *scale.shape))
         for j in types:
             rest = both.copy()
@@ -125,10 +126,10 @@ class BlockFactor:
         """Return the changes of the fractions, of the duals and of the level."""
         terms, pull, give = self.form.terms, self.pull, self.give
         held = self._fractions(cost, rows.rate, rows.time)
-        y, _ = self._duals(cost, rows.rate, rows.time)
-        right = (self.form.used * held).sum(axis=1) - rows.gpus
+        y = self._rate_duals(cost, rows.rate, rows.time)
+        right = _sum(self.form.used * held, 1) - rows.gpus
         if give > 0:
-            short = level - float((self.form.sloped * y).sum())
+            short = level - float(_sum(self.form.sloped * y, 0))
             gpus = np.linalg.solve(self.border, right + pull * (short / give))
             t = (short - float((pull * gpus).sum())) / give
         else:
@@ -136,7 +137,7 @@ class BlockFactor:
         cost = cost - self.form.share * gpus[:, None]
         rate = rows.rate + terms.slope * t
         moved = self._fractions(cost, rate, rows.time)
-        y, _ = self._duals(cost, rate, rows.time)
+        y = self._rate_duals(cost, rate, rows.time)
         # Where fractions are free, y and q are large numbers with a small difference, the reduced
         # cost. So q is what the freest fraction of the group makes it.
         q = (cost - moved / np.maximum(self.scale, 1e-300) + self.form.rate * y)[
@@ -145,13 +146,11 @@ class BlockFactor:
         return moved, Rows(y, q, gpus), t
 
     def _fractions(self, cost: Floats, rate: Floats, time: Floats) -> Floats:
-        answer: Floats = (self.free * cost).sum(axis=1) + self.lift * rate - self.drop * time
+        answer: Floats = _sum(self.free * cost, 1) + self.lift * rate - self.drop * time
         return answer
 
-    def _duals(self, cost: Floats, rate: Floats, time: Floats) -> tuple[Floats, Floats]:
+    def _rate_duals(self, cost: Floats, rate: Floats, time: Floats) -> Floats:
         moved = self.scale * cost
-        rate = rate - (self.form.rate * moved).sum(axis=0)
-        time = moved.sum(axis=0) - time
-        y = self.rate_rate * rate + self.rate_time * time
-        q = self.rate_time * rate + self.time_time * time
-        return y, q
+        rate = rate - _sum(self.form.rate * moved, 0)
+        answer: Floats = self.rate_rate * rate + self.rate_time * (_sum(moved, 0) - time)
+        return answer

@@ -317,5 +317,5 @@ def _joined(fractions: Floats, rows: Rows) -> Floats:
 
 def _length(values: Floats, change: Floats) -> float:
     """Return how many times a change leaves the values positive."""
-    worst = float((change / values).min())
+    worst = float(np.minimum.reduce(change / values))
     return -1.0 / worst if worst < 0 else np.inf
