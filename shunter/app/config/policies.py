@@ -1,7 +1,7 @@
 """Policies by name: the entry points of the group `shunter.policies`, loaded one at a time."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
@@ -9,21 +9,25 @@ from typing import Any, Protocol, runtime_checkable
 
 from pydantic import ValidationError
 
+from shunter.app.config.cluster import ClusterSection
 from shunter.core.placement import Placement
 from shunter.core.ports import Policy
 from shunter.core.ranking import RankedPolicy
 from shunter.core.throughputs import ThroughputTable
 from shunter.errors import ConfigError, NotFoundError
+from shunter.events.values.ids import GpuType
 from shunter.policies.params import Extra, PolicyParams
 
 __all__ = [
     "NeedsExtra",
     "NeedsPolicy",
     "NeedsThroughputs",
+    "NeedsTypes",
     "PolicyPlugin",
     "completed",
     "equipped",
     "find_policy",
+    "fitted",
     "informed",
     "policy_names",
 ]
@@ -48,6 +52,14 @@ class NeedsThroughputs(Protocol):
 
     def knowing(self, table: ThroughputTable) -> Policy[Any]:
         """Return the policy with a table."""
+
+
+@runtime_checkable
+class NeedsTypes(Protocol):
+    """A policy that must know something of every GPU type, such as its price."""
+
+    def check_types(self, types: Iterable[GpuType]) -> None:
+        """Raise a ConfigError if it does not."""
 
 
 @runtime_checkable
@@ -126,6 +138,17 @@ def informed(policy: Policy[Any], table: ThroughputTable | None) -> Policy[Any]:
     if table is None:
         raise ConfigError(f"policy {policy.name} needs a table; name it as workload.throughputs")
     return policy.knowing(table)
+
+
+def fitted(policy: Policy[Any], cluster: ClusterSection) -> Policy[Any]:
+    """Return the policy, if it knows what it needs of all GPU types of a cluster.
+
+    Raises:
+        ConfigError: it does not; the message names types and key.
+    """
+    if isinstance(policy, NeedsTypes):
+        policy.check_types([where.gpu_type for _, where in cluster.servers() if where.gpus])
+    return policy
 
 
 def policy_names() -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shunter.app.config.loading import LoadedConfig
-from shunter.app.config.policies import completed, equipped, find_policy, informed
+from shunter.app.config.policies import completed, equipped, find_policy, fitted, informed
 from shunter.app.config.policy import PolicySection
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ports import Policy
@@ -84,6 +84,7 @@ def decider_of(loaded: LoadedConfig, *, instant: bool) -> Decider:
     placement = section.placement_strategy(loaded.skews)
     policy = section.aged(equipped(plugin.build(loaded.chosen_params, placement)))
     policy = informed(completed(policy, placement), loaded.throughputs)
+    policy = fitted(policy, config.cluster)
     rules = RoundRules(
         round_us=section.round_us,
         seed=config.seed,

@@ -5,6 +5,7 @@ a turn, what is free goes to those that wait. Targets are computed at the first 
 came or left, or anything was measured anew, and now and then if so configured.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,7 +34,7 @@ from shunter.events.facts.jobs import (
 )
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.allocation import Sharing
-from shunter.events.values.ids import JobId
+from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Reason
 from shunter.policies.gavel.corrected.changes import Told, changes_of, waits_of
 from shunter.policies.gavel.corrected.choosing import Candidate, choose, is_starved
@@ -106,6 +107,19 @@ class GavelPolicy:
             guesses_in_words(found.paired, "pairs of the table", found.paired_error),
         )
         return replace(self, table=found.table, said="; ".join(filter(None, said)))
+
+    def check_types(self, types: Iterable[GpuType]) -> None:
+        """Say whether the policy can go by GPU types.
+
+        Raises:
+            ConfigError: one has no price, and needs one.
+        """
+        unknown = sorted(set(types) - self.prices) if self.prices is not None else ()
+        if unknown:
+            raise ConfigError(
+                f"policy.params.{self.name}.prices: no price of {', '.join(unknown)}; "
+                "give each GPU type of the cluster its dollars an hour"
+            )
 
     def start(self, view: View) -> GavelMemory:
         """Return the memory for a cluster as it is; the last targets still hold."""
@@ -242,15 +256,9 @@ class GavelPolicy:
 
     def _check_prices(self, memory: GavelMemory) -> None:
         """Refuse to begin where a GPU type has no price; later, targets say so."""
-        if memory.checked or self.prices is None:
-            return
-        memory.checked = True
-        unknown = sorted(name for name in memory.room if name not in self.prices)
-        if unknown:
-            raise ConfigError(
-                f"policy.params.{self.name}.prices: no price of {', '.join(unknown)}; "
-                "give each GPU type of the cluster its dollars an hour"
-            )
+        if not memory.checked and self.prices is not None:
+            memory.checked = True
+            self.check_types(memory.room)
 
     def _candidates(self, memory: GavelMemory, view: View) -> list[Candidate]:
         """Return who may get GPUs now; those that have some only where a turn begins."""

@@ -43,7 +43,9 @@ class ThroughputSum:
         found = arrays_of(wanted, agnostic=self.agnostic, literal=self.literal)
         unknown = [name for name in found.types if name not in self.prices]
         if self.prices and unknown:
-            raise PlanError(f"no price is known of {', '.join(unknown)}")
+            raise PlanError(
+                f"no price is known of {', '.join(unknown)}; give it one in the policy's prices"
+            )
         prices = np.array([self.prices.get(name, 1.0) for name in found.types])
         demand = np.array([_demand(claim.left, claim.deadline_s) for claim in wanted.claims])
 

@@ -2,7 +2,8 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from shunter.app.config import find_policy, policies, policy_names
+from shunter.app.config import find_policy, make_config, policies, policy_names
+from shunter.app.config.resolved import decider_of
 from shunter.errors import ConfigError, NotFoundError
 
 
@@ -32,3 +33,18 @@ def test_a_package_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPa
 
     with pytest.raises(ConfigError, match="'mine' cannot be loaded from no_such_package:Policy"):
         find_policy("mine")
+
+
+def test_gpu_type_without_a_price_is_an_error_of_the_config() -> None:
+    nodes = [{"name": name, "gpus": 1, "type": name} for name in ("v100", "k80")]
+    loaded = make_config(
+        {
+            "policy": {"name": "min_cost", "params": {"min_cost": {"prices": {"v100": 2.5}}}},
+            "cluster": {"nodes": nodes},
+            "backend": {"kind": "local", "local": {"root": "/srv/shunter"}},
+            "log": {"url": "log.db"},
+        }
+    )
+
+    with pytest.raises(ConfigError, match=r"policy\.params\.min_cost\.prices: no price of k80"):
+        decider_of(loaded, instant=True)
