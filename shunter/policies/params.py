@@ -62,7 +62,7 @@ class PolicyParams(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     def record(self) -> dict[str, Any]:
-        """Return the table as the log records it: keys that change no event may be left out."""
+        """Return the table for the log; keys that change no event may be left out."""
         return self.model_dump(mode="json", by_alias=True)
 
 
