@@ -199,6 +199,20 @@ def test_logs_are_followed_over_attempts_to_the_end(served: Served) -> None:
     assert served.run("logs", job_id, "--rank", "1").returncode == 3
 
 
+def test_stopped_job_is_told_apart_and_goes_on(served: Served) -> None:
+    job_id = submitted(served, "--suspend-mode", "stop", "--", "sleep", "60")
+    awaited(lambda: served.handle(job_id).state() == "running")
+    assert served.run("suspend", job_id).returncode == 0
+    awaited(lambda: served.handle(job_id).state() == "stopped")
+    assert "stopped: `shunter resume` lets it go on" in served.run("show", job_id).stdout
+    story = served.run("why", job_id).stdout
+    assert f"{job_id} has been stopped on n0[0]" in story
+    assert " held" not in story
+    assert served.run("queue", "--state", "stopped", "--json").stdout.count(f'"{job_id}"') == 1
+    assert served.run("resume", job_id).returncode == 0
+    awaited(lambda: served.handle(job_id).state() == "running")
+
+
 def test_logs_since_an_instant_are_those_printed_after_it(served: Served) -> None:
     """Method: a job goes on printing once an instant is over that its supervisor has seen."""
     program = (

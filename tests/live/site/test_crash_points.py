@@ -27,6 +27,7 @@ from shunter.backends.node.crashes import arm_crash
 from shunter.core.state import Job, JobPhase, Outcome
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import SuspendMode
 from tests.contracts.local_backends import empty
 from tests.live.site.daemons import Daemon
 from tests.live.site.sites import NOBODY, config, verified
@@ -55,12 +56,23 @@ while done_s < works_s or (saves and not os.path.exists(path)):
 mark("worked")
 os._exit(max(0, code))
 """
+# Works until it was stopped and goes on.
+STANDS = """
+def go_on(*_):
+    mark("worked")
+    os._exit(0)
+signal.signal(signal.SIGCONT, go_on)
+mark("stands")
+while True:
+    time.sleep(1)
+"""
 ENDS = {
     "suspended": Outcome.finished,
     "cancelled": Outcome.cancelled,
     "finished": Outcome.finished,
     "failed": Outcome.failed,
     "overdue": Outcome.timeout,
+    "stopped": Outcome.finished,
 }
 MARKED = re.compile(r'crash_point\("([^"]+)"\)')
 STARTS = (
@@ -92,11 +104,12 @@ def jobs(root: Path) -> list[Submission]:
         job(root, "finished", 0.05, environment={"SECRET": "value"}),
         job(root, "failed", 0.0, code=3),
         job(root, "overdue", 60, time_limit_us=150_000),
+        witness(root, STANDS, key="stopped", suspend_mode=SuspendMode.stop),
     ]
 
 
 async def drive(site: Site, root: Path) -> None:
-    """Submit the jobs, suspend and resume one, cancel another, until all have ended."""
+    """Submit the jobs, suspend and resume two, cancel another, until all have ended."""
     ids = [await site.submit(request, NOBODY) for request in jobs(root)]
     state = site.state
     while any(job_id in state.jobs for job_id in ids):
@@ -108,7 +121,19 @@ async def drive(site: Site, root: Path) -> None:
             await site.resume(ids[0], NOBODY)
         if other is not None and works(other) and not other.end_cause:
             await site.cancel(ids[1], NOBODY)
+        await stop_and_go_on(site, ids[-1])
         await anyio.sleep(0.01)
+
+
+async def stop_and_go_on(site: Site, job_id: JobId) -> None:
+    """Stop a job in place once in an attempt, and let it go on once it stands still."""
+    one = site.state.jobs.get(job_id)
+    if one is None or one.end_cause:
+        return
+    if not one.is_on_hold and works(one) and not one.notes:
+        await site.suspend(job_id, NOBODY)
+    elif one.is_on_hold and one.held_by == "" and (one.speed == 0 or one.since_us is None):
+        await site.resume(job_id, NOBODY)
 
 
 def works(one: Job) -> bool:

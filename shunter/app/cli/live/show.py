@@ -78,6 +78,8 @@ def _pairs(found: "Answer") -> list[tuple[str, str]]:
         pairs.append(("since", f"{local_time(row['since_at'])}, {age(row['since_at'], now)}"))
         pairs.append(("where", row["where"]))
         pairs.append(("service", f"{row['service_gpu_s'] / 3600:.2f} GPU-hours"))
+        if found["state"] == "stopped":
+            pairs.append(("why", "stopped: `shunter resume` lets it go on"))
         if row["reason"] is not None:
             pairs.append(("why", clause(row["reason"])))
     else:
@@ -87,6 +89,7 @@ def _pairs(found: "Answer") -> list[tuple[str, str]]:
         ("asks for", _demand(spec)),
         ("command", " ".join(spec.get("command", ()))),
         ("directory", spec.get("directory", "")),
+        ("suspended", _suspended(spec)),
         ("variables", _variables(found["environment"])),
         ("submitted", local_time(found["submitted_at"])),
         ("started", local_time(found["started_at"])),
@@ -113,6 +116,12 @@ def _demand(spec: dict[str, Any]) -> str:
     if spec.get("time_limit_us"):
         parts.append(f"for {duration(spec['time_limit_us'] / 1e6)} at most")
     return ", ".join(parts)
+
+
+def _suspended(spec: dict[str, Any]) -> str:
+    """Return by which mode it is suspended, unless that is the usual one."""
+    mode: str = spec.get("suspend_mode", "cooperative")
+    return "" if mode == "cooperative" else f"by mode {mode}"
 
 
 def _variables(environment: dict[str, str]) -> str:

@@ -204,11 +204,13 @@ class _Reasons:
         return self._reason(at_us, bisect_right(self._told_us, at_us), self._passed(at_us))
 
     def at_end(self) -> tuple[Wait, Round | None]:
-        """Return the reason at the end of the story, which may end within an instant."""
+        """Return the reason at the end of the stretch, which may end within an instant."""
         last = self._story.last_round
         planned = last is not None and last.seq > self._waiting.from_seq
         passed = planned or self._story.at_us > self._first_us
-        return self._reason(self._story.at_us, len(self._story.told), passed)
+        to_us = self._waiting.to_us
+        at_us = self._story.at_us if to_us is None else to_us
+        return self._reason(at_us, len(self._story.told), passed)
 
     def _reason(self, at_us: int, told: int, passed: bool) -> tuple[Wait, Round | None]:
         own = self._own(at_us)
