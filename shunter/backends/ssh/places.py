@@ -99,14 +99,10 @@ class Places:
         """Return what all hosts that answer know, one record an attempt."""
         found: dict[tuple[str, int], dict[NodeName, Record]] = {}
         keys = None if wanted is None else [list(key) for key in wanted]
-        for node, link in self._links.items():
-            if not link.is_up:
-                continue
-            try:
-                records = (await link.ask("inventory", wanted=keys))["attempts"]
-            except UnreachedError:
-                continue
-            records = [record for record in records if record["state"] != "absent"]
+        for node, told in (await self._told(wanted=keys)).items():
+            if isinstance(told, UnreachedError):
+                continue  # what the log says of it is all there is
+            records = [record for record in told if record["state"] != "absent"]
             self._note_all(node, records)
             for record in records:
                 found.setdefault((record["job"], record["attempt"]), {})[node] = record
@@ -118,9 +114,35 @@ class Places:
 
     async def _ask_about(self, job_id: JobId) -> None:
         """Ask all hosts that answer about one job."""
-        for node, link in self._links.items():
-            if link.is_up:
-                self._note_all(node, (await link.ask("inventory", job=job_id))["attempts"])
+        for node, told in (await self._told(job=job_id)).items():
+            if isinstance(told, UnreachedError):
+                raise told
+            self._note_all(node, told)
+
+    async def _told(self, **asked: Any) -> dict[NodeName, list[Record] | UnreachedError]:
+        """Ask all hosts that answer, at once; return what each tells, or that it does no more.
+
+        Raises:
+            BackendError: a host cannot say what it has.
+        """
+        told: dict[NodeName, list[Record] | UnreachedError] = {}
+        failed: list[BackendError] = []
+
+        async def ask(node: NodeName, link: Link) -> None:
+            try:
+                told[node] = (await link.ask("inventory", **asked))["attempts"]
+            except UnreachedError as error:
+                told[node] = error
+            except BackendError as error:
+                failed.append(error)
+
+        async with anyio.create_task_group() as tasks:
+            for node, link in self._links.items():
+                if link.is_up:
+                    tasks.start_soon(ask, node, link)
+        if failed:
+            raise failed[0]
+        return {node: told[node] for node in self._links if node in told}
 
     def _state(self, job_id: JobId, attempt: int, parts: Mapping[NodeName, Record]) -> str:
         nodes = self.of(job_id, attempt) or tuple(parts)
