@@ -38,7 +38,7 @@ def wants(job: Job) -> bool:
 def wanted_of(view: View, rates: Rates, by: EntityBy) -> Wanted:
     """Return the claims of all jobs that want GPUs and can run, in order."""
     claims = tuple(_claims(view, rates, by))
-    return Wanted(claims, rates.room, rates.table or _NO_TABLE)
+    return Wanted(claims, rates.room, rates.table_as_measured() or _NO_TABLE)
 
 
 def _claims(view: View, rates: Rates, by: EntityBy) -> Iterator[Claim]:

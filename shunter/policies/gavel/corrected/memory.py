@@ -114,9 +114,9 @@ class GavelMemory:
             if other in view.jobs:
                 self._put(view.jobs[other], view, now_us)
 
-    def is_accompanied(self, job_id: JobId) -> bool:
-        """Say whether a job shares its GPUs with another one now."""
-        return len(self._gang_at(job_id)) > 1
+    def beside(self, job_id: JobId) -> Gang:
+        """Return who shares a job's GPUs now."""
+        return tuple(name for name in self._gang_at(job_id) if name != job_id)
 
     def _gang_at(self, job_id: JobId) -> Gang:
         post = self.posts.get(job_id)

@@ -5,7 +5,7 @@ a turn, what is free goes to those that wait. Targets are computed at the first 
 came or left, or anything was measured anew, and now and then if so configured.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -159,7 +159,9 @@ class GavelPolicy:
         told: dict[Any, Any] = dict.fromkeys((*_TOUCHED, JobSubmitted, QuotaChanged), changed)
         told.update(dict.fromkeys(CLUSTER_CHANGES, changed))
         told.update(dict.fromkeys(JOB_ENDS, _ended(memory)))
-        told.update({AllocationChanged: _moved(memory), ProfileSampled: _sampled(memory)})
+        told.update(
+            {AllocationChanged: _moved(memory), ProfileSampled: _sampled(memory, self._rates)}
+        )
         told.update({TargetsSet: given, RoundPlanned: planned, PlanRejected: refused})
         return {**told, WaitReasonChanged: waits}
 
@@ -339,15 +341,21 @@ def _moved(memory: GavelMemory) -> Observer:
     return moved
 
 
-def _sampled(memory: GavelMemory) -> Observer:
+def _sampled(memory: GavelMemory, rates_of: Callable[[GavelMemory], Rates]) -> Observer:
     def sampled(event: ProfileSampled, view: View) -> None:
         job = view.jobs.get(event.job_id)
         gpu_type = None if job is None else gpu_type_of(job, view)
         if event.step is not None:
             memory.measured.steps[event.job_id] = event.step
-        if gpu_type is None or not event.batch_s or memory.is_accompanied(event.job_id):
-            return  # how fast it is beside another says nothing of it alone
-        if memory.measured.sample(event.job_id, gpu_type, event.batch_s):
+        if job is None or gpu_type is None or not event.batch_s:
+            return
+        others = [view.jobs[name] for name in memory.beside(event.job_id) if name in view.jobs]
+        if others:  # how fast it is beside another says nothing of it alone
+            rate = 1.0 / event.batch_s
+            notable = rates_of(memory).beside(job, others[0], gpu_type, rate)
+        else:
+            notable = memory.measured.sample(event.job_id, gpu_type, event.batch_s)
+        if notable:
             memory.found.pop(event.job_id, None)
             memory.ledger.is_dirty = memory.stale = True
 

@@ -3,14 +3,17 @@
 A sample of a running job counts for that job on that type, as an average in which each sample
 weighs a quarter. Where a job was measured on some types only, and no table has it, the others
 count as its average: so it has no preference for what it never tried.
+
+A sample of a job beside another says what part of its rate its kind keeps beside that kind; this
+goes before the table as well, for all jobs of the two kinds.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from shunter.core.state import Job
-from shunter.core.throughputs import JobKind, ThroughputTable
+from shunter.core.throughputs import JobKind, Pair, ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
 
 __all__ = ["Measured", "Rates"]
@@ -22,26 +25,44 @@ NOTABLE: Final = 0.1
 """A relative change of an average since fractions were computed that asks for new ones."""
 
 
+Together = tuple[str, ...]
+"""A GPU type, a model, the model beside it, and the GPUs of each of the two."""
+
+
 @dataclass(slots=True)
 class Measured:
     """Steps a second by job and GPU type, and how far each job was.
 
-    `used` are the averages with which fractions were computed last.
+    `used` are the averages with which fractions were computed last. `kept` and `kept_used` are the
+    same of the parts that kinds keep beside others.
     """
 
     rates: dict[JobId, dict[GpuType, float]] = field(default_factory=dict)
     used: dict[JobId, dict[GpuType, float]] = field(default_factory=dict)
     steps: dict[JobId, int] = field(default_factory=dict)
+    kept: dict[Together, float] = field(default_factory=dict)
+    kept_used: dict[Together, float] = field(default_factory=dict)
 
     def sample(self, job_id: JobId, gpu_type: GpuType, batch_s: float) -> bool:
         """Take a sample in; say whether the job's pace is notably another one."""
         known = self.rates.setdefault(job_id, {})
-        rate, before = 1.0 / batch_s, known.get(gpu_type)
-        known[gpu_type] = rate if before is None else before + WEIGHT * (rate - before)
+        known[gpu_type] = _averaged(1.0 / batch_s, known.get(gpu_type))
         used = self.used.setdefault(job_id, {}).get(gpu_type)
         if used is not None and abs(known[gpu_type] - used) <= NOTABLE * used:
             return False
         self.used[job_id][gpu_type] = known[gpu_type]
+        return True
+
+    def sample_beside(self, together: "Together", part: float, before: float) -> bool:
+        """Take in the part of its rate that a kind keeps; say whether it is notably another.
+
+        `before` is the part that counts where none was measured.
+        """
+        self.kept[together] = _averaged(min(1.0, part), self.kept.get(together))
+        used = self.kept_used.get(together, before)
+        if abs(self.kept[together] - used) <= NOTABLE * used:
+            return False
+        self.kept_used[together] = self.kept[together]
         return True
 
     def forget(self, job_id: JobId) -> None:
@@ -88,6 +109,42 @@ class Rates:
         """Return what the table knows a job by, None if it does not."""
         return None if self.table is None else self.table.kind_of(job.spec)
 
+    def beside(self, job: Job, other: Job, gpu_type: GpuType, rate: float) -> bool:
+        """Take in how fast a job is beside another; say whether targets are to follow.
+
+        A pair that the table does not know, or knows not to fit, is left out.
+        """
+        kind, with_kind = self.kind_of(job), self.kind_of(other)
+        alone = self.of(job).get(gpu_type, 0.0)
+        if self.table is None or kind is None or with_kind is None or alone <= 0:
+            return False
+        known, usual = self.table.pair_rates(gpu_type, kind, with_kind), None
+        if known is not None and min(known) > 0:
+            usual = self.table.rate(gpu_type, kind)
+        if known is None or not usual:
+            return False
+        together = gpu_type, kind.model, with_kind.model, str(kind.gpus)
+        return self.measured.sample_beside(together, rate / alone, known[0] / usual)
+
+    def table_as_measured(self) -> ThroughputTable | None:
+        """Return the table with what was measured of pairs in it, the same where nothing was."""
+        table, kept = self.table, self.measured.kept_used
+        if table is None or not kept:
+            return table
+        changed: dict[GpuType, dict[Pair, tuple[float, float]]] = {}
+        for (name, model, other, gpus), part in kept.items():
+            gpu_type, size = GpuType(name), int(gpus)
+            one, two = JobKind(model, size), JobKind(other, size)
+            alone = table.rate(gpu_type, one)
+            if not alone or table.pair_rates(gpu_type, one, two) is None:
+                continue
+            if gpu_type not in changed:
+                changed[gpu_type] = dict(table.paired[gpu_type])
+            rows, own = changed[gpu_type], part * alone
+            theirs = own if one == two else rows[one, two][1]
+            rows[one, two], rows[two, one] = (own, theirs), (theirs, own)
+        return replace(table, paired={**table.paired, **changed})
+
     def base_rate(self, job: Job) -> float | None:
         """Return the steps a second that count as speed 1, None where no table says."""
         if self.table is None:
@@ -111,3 +168,8 @@ class Rates:
         ratios = [used[name] / known[name] for name in used if known.get(name)]
         scale = sum(ratios) / len(ratios) if ratios else 1.0
         return {**{name: rate * scale for name, rate in known.items()}, **used}
+
+
+def _averaged(value: float, before: float | None) -> float:
+    """Return an average with a new value in it."""
+    return value if before is None else before + WEIGHT * (value - before)

@@ -187,3 +187,36 @@ def test_sample_of_a_job_beside_another_says_nothing_of_it_alone() -> None:
     core.step(4, [replace(sample, at_us=4)])
 
     assert core.memory.measured.rates == {J0: {V100: 0.25}}
+
+
+def test_sample_of_a_job_beside_another_says_what_its_kind_keeps_there() -> None:
+    """The table says that both keep three quarters; what is measured parts them."""
+    world = World(servers=(node_added(gpus=1),), round_us=TURN_US)
+    core, _ = world.scheduler(gavel(), instant=False)
+    core.step(0, [SubmitJob(0, name, job_spec(model="light"), TURN_US) for name in (J0, J1)])
+    core.step(1, [AttemptStarted(1, name, 1) for name in (J0, J1)])
+    assert core.state.jobs[J0].allocation.sharing is Sharing.packed
+
+    core.step(2, [ProfileSampled(2, J0, 1, step=5, batch_s=1.25)])
+    assert not core.memory.measured.kept_used  # four fifths are as good as three quarters
+    core.step(3, [ProfileSampled(3, J1, 1, step=5, batch_s=5.0)])
+    core.step(TURN_US, [])
+
+    assert core.memory.measured.kept_used == {("v100", "light", "light", "1"): pytest.approx(0.65)}
+    assert core.state.targets
+
+
+@pytest.mark.parametrize("batch_s", [4.0, 1.0])
+def test_pairs_of_a_kind_follow_what_was_measured(batch_s: float) -> None:
+    """Two jobs that keep a quarter do better in turns; two that keep everything stay."""
+    world = World(servers=(node_added(gpus=1),), round_us=TURN_US)
+    core, _ = world.scheduler(gavel(), instant=False)
+    core.step(0, [SubmitJob(0, name, job_spec(model="light"), TURN_US) for name in (J0, J1)])
+    core.step(1, [AttemptStarted(1, name, 1) for name in (J0, J1)])
+
+    for at_us in (2, 3):
+        core.step(at_us, [ProfileSampled(at_us, J0, 1, step=at_us, batch_s=batch_s)])
+    core.step(TURN_US, [])
+
+    together = [target for target in core.state.targets if len(target.jobs) == 2]
+    assert bool(together) is (batch_s == 1.0)
