@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from shunter.app.replaying.instants import clock, instant_us
 from shunter.errors import NotFoundError, UsageError
 from shunter.events.facts.run import SchedulerStarted
-from shunter.events.log import Frame, LogReader
+from shunter.events.log import LogReader
 
 _SEQ = re.compile(r"e?(\d[\d,_]*)")
 NEAREST = 3
@@ -36,7 +36,7 @@ async def seq_at(reader: LogReader, at_us: int) -> int:
     """
     upto, later = 0, (await reader.head()).seq + 1
     while upto + 1 < later:
-        frame = await _frame_with(reader, (upto + later) // 2)
+        frame = await reader.frame_with((upto + later) // 2)
         found = bisect_right(frame.events(), at_us, key=lambda event: event.at_us)
         if not found:
             later = frame.first_seq
@@ -76,8 +76,3 @@ def unknown_job(job_id: str, known: list[str], url: str) -> NotFoundError:
     near = get_close_matches(job_id, known, n=NEAREST, cutoff=0.5)
     hint = f"; the nearest are {', '.join(near)}" if near else ""
     return NotFoundError(f"there is no job {job_id!r} in {url}{hint}")
-
-
-async def _frame_with(reader: LogReader, seq: int) -> Frame:
-    """Return the frame that holds an event."""
-    return await anext(aiter(reader.frames(seq - 1, seq)))

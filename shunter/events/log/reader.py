@@ -107,6 +107,18 @@ class LogReader:
                     found += _about(frame, job_id)
         return found
 
+    async def first_about(self, job_id: str) -> int | None:
+        """Return the number of the first event about a job; None where no index tells it."""
+        firsts = await self._source.frames_of_job(job_id)
+        for first in (firsts or ())[:1]:
+            async for frame in self.frames(first - 1, first):
+                return next((seq for seq, _ in _about(frame, job_id)), None)
+        return None
+
+    async def frame_with(self, seq: int) -> Frame:
+        """Return the frame that holds an event."""
+        return await anext(aiter(self.frames(seq - 1, seq)))
+
     async def check_tail(self) -> Head:
         """Prove what a start relies on, and return the head.
 

@@ -13,6 +13,7 @@ import orjson
 from shunter.app.replaying.classing import classed, classing_of, last_start
 from shunter.app.replaying.statistics import rows_of
 from shunter.app.replaying.terms import Rebuild
+from shunter.app.replaying.why.outset import Outset, outset_of
 from shunter.app.replaying.wording import names_partners
 from shunter.core.fold.profiles import note_messages
 from shunter.core.placement import Classing
@@ -137,8 +138,11 @@ async def read_story(
         rebuild: makes the policy of a term, which may tell gangs apart.
     """
     story = Story(job_id, seq, at_us)
-    scan = _Scan(story, rebuild)
-    async for frame in reader.frames(0, seq):
+    outset = await outset_of(reader, job_id)
+    if outset.seq >= seq:
+        return story  # it came later
+    scan = _Scan(story, rebuild, outset)
+    async for frame in reader.frames(outset.seq, seq):
         scan.take(frame)
         if scan.over:
             break
@@ -170,20 +174,23 @@ async def known_jobs(reader: LogReader) -> list[str]:
 class _Scan:
     """Goes through frames and fills a story."""
 
-    def __init__(self, story: Story, rebuild: Rebuild) -> None:
+    def __init__(self, story: Story, rebuild: Rebuild, outset: Outset) -> None:
         self.over = False
         self._story = story
         self._rebuild = rebuild
+        self._after = outset.seq
         self._classing: Classing | None = None
-        self._models: dict[str, str] = {}
-        self._messages: dict[str, tuple[int, int]] = {}
+        self._models = dict(outset.models)
+        self._messages = dict(outset.messages)
         self._needle = orjson.dumps(story.job_id)
         self._round: Round | None = None
         self._latest: dict[bytes, tuple[Round, Row | None]] = {}
         self._class = b""
-        self._bounded: set[str] = set()
+        self._bounded = set(outset.bounded)
         self._dependencies: frozenset[str] = frozenset()
         self._words = _TELLING
+        story.terms += outset.terms
+        self._class_anew()
 
     def take(self, frame: Frame) -> None:
         """Look through one frame, up to the end of the story."""
@@ -194,6 +201,8 @@ class _Scan:
         for seq, row in enumerate(rows_of(frame), frame.first_seq):
             if seq > story.seq:
                 return
+            if seq <= self._after:
+                continue
             kind = row[0]
             if self._classing is not None:
                 self._learn(kind, row)

@@ -1,0 +1,114 @@
+"""Stories read from a snapshot on: the same as those read from the beginning of the log."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from shunter.app.replaying.folding import fold_events
+from shunter.app.replaying.why.document import document
+from shunter.app.replaying.why.explanation import explain
+from shunter.app.replaying.why.outset import outset_of
+from shunter.core.state import State
+from shunter.errors import NotFoundError
+from shunter.events import Event, JobId
+from shunter.events.codec import encode_record
+from shunter.events.log import LogReader, Snapshot, open_log, read_log
+from tests.factories import World, policy, quota, run, scheduler_started, servers, trace_job
+from tests.replay.recording import rebuilt
+
+JOBS = tuple(
+    trace_job(number, 1 + number % 4, at=7 * number, lasts=20 + 9 * (number % 3), queue=queue)
+    for number in range(24)
+    for queue in [("a", "b")[number % 2]]
+)
+WORLD = World(servers=servers(4, 2), jobs=JOBS, queues=(quota("a", 3),), round_us=5)
+EVERY = 9
+
+
+def two_terms() -> list[Event]:
+    """Return the events of a run in whose middle another scheduler begins."""
+    events = run(WORLD, policy("las")).events
+    half = len(events) // 2
+    at_us = events[half - 1].at_us
+    return [*events[:half], scheduler_started(2, at_us, "las"), *events[half:]]
+
+
+async def written(path: Path, events: Sequence[Event], every: int | None) -> None:
+    """Write a live log in two terms, with snapshots between steps."""
+    second = next(
+        n
+        for n, event in enumerate(events)
+        if n and event == scheduler_started(2, event.at_us, "las")
+    )
+    state = State()
+    for part in (events[:second], events[second:]):
+        async with open_log(str(path), frame_events=None, index_jobs=True, resume=True) as log:
+            for first in range(0, len(part), 4):
+                step = part[first : first + 4]
+                log.append(step)
+                await log.commit()
+                fold_events(state, step)
+                if every is not None and state.seq % every < len(step):
+                    taken = Snapshot.of(state.seq, state.now_us, encode_record(state), b"")
+                    await log.save_snapshot(taken)
+
+
+async def told(reader: LogReader, seq: int, at_us: int) -> list[object]:
+    """Return what is told of each job at a point of the log."""
+    rebuild = rebuilt(policy("las"), WORLD.rules(instant=True))
+    found: list[object] = []
+    for job in JOBS:
+        try:
+            said = document(await explain(reader, job.job_id, seq, at_us, rebuild))
+        except NotFoundError as error:
+            found.append(str(error).partition(" in ")[0])
+        else:
+            del said["log"]
+            found.append(said)
+    return found
+
+
+def test_what_is_told_does_not_depend_on_snapshots(tmp_path: Path) -> None:
+    events = two_terms()
+
+    async def compare() -> int:
+        await written(tmp_path / "plain.db", events, None)
+        await written(tmp_path / "snapshots.db", events, EVERY)
+        async with (
+            read_log(str(tmp_path / "plain.db")) as plain,
+            read_log(str(tmp_path / "snapshots.db")) as quick,
+        ):
+            for seq in (len(events) // 3, len(events) * 2 // 3, len(events)):
+                at_us = events[seq - 1].at_us
+                assert await told(quick, seq, at_us) == await told(plain, seq, at_us)
+            outsets = [await outset_of(quick, job.job_id) for job in JOBS]
+        return sum(outset.seq > 0 for outset in outsets)
+
+    assert asyncio.run(compare()) >= len(JOBS) // 3
+
+
+def test_unknown_job_is_read_from_the_beginning(tmp_path: Path) -> None:
+    async def look() -> int:
+        await written(tmp_path / "log.db", two_terms(), EVERY)
+        async with read_log(str(tmp_path / "log.db")) as reader:
+            return (await outset_of(reader, JobId("nobody"))).seq
+
+    assert asyncio.run(look()) == 0
+
+
+@pytest.mark.parametrize("every", [2, 50])
+def test_term_of_an_outset_is_the_one_that_decided_there(tmp_path: Path, every: int) -> None:
+    events = two_terms()
+
+    async def look() -> None:
+        await written(tmp_path / "log.db", events, every)
+        async with read_log(str(tmp_path / "log.db")) as reader:
+            for job in JOBS:
+                outset = await outset_of(reader, job.job_id)
+                for seq, started in outset.terms:
+                    assert events[seq - 1] == started
+                    assert started.term == 1 + (outset.seq > len(events) // 2)
+
+    asyncio.run(look())
