@@ -167,7 +167,7 @@ _Best = tuple[GpuType, float, float] | None
 
 
 def _why(told: Told, candidate: Candidate) -> tuple[Reason, _Best]:
-    """Return what holds a job back; where that is its share, of what type and how much."""
+    """Return what holds a job back; if that is its share, which and how much."""
     job, rates = candidate.job, candidate.rates
     misfit = told.seats.misfits.get(job.job_id)
     if misfit is not None:

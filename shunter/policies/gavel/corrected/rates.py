@@ -54,7 +54,7 @@ class Measured:
         return True
 
     def sample_beside(self, together: "Together", part: float, before: float) -> bool:
-        """Take in the part of its rate that a kind keeps; say whether it is notably another.
+        """Take in the part that a kind keeps; say whether it is notably another.
 
         `before` is the part that counts where none was measured.
         """
@@ -127,7 +127,7 @@ class Rates:
         return self.measured.sample_beside(together, rate / alone, known[0] / usual)
 
     def table_as_measured(self) -> ThroughputTable | None:
-        """Return the table with what was measured of pairs in it, the same where nothing was."""
+        """Return the table with what was measured of pairs in it."""
         table, kept = self.table, self.measured.kept_used
         if table is None or not kept:
             return table
