@@ -8,90 +8,43 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-repository=$(cd "$here/../../.." && pwd)
-[ -x "$repository/.venv/bin/shunter" ] && PATH="$repository/.venv/bin:$PATH"
-export SHUNTER_POLICY__NAME=${1:-tiresias}
-work=$(mktemp -d "${TMPDIR:-/tmp}/shunter-example.XXXXXX")
-export SHUNTER_URL="unix:$work/shunter.sock" SHUNTER_SERVER__LISTEN="unix:$work/shunter.sock"
-cp "$here/cluster.toml" "$work"
-cd "$work"
-daemon=
+. "$here/../functions.sh"
+trap '[ -z "$daemon" ] || kill -9 "$daemon" 2>/dev/null || true' EXIT
 
-say() { printf '\n== %s\n' "$*"; }
-
-fail() {
-    echo "failed: $*; see $work" >&2
-    exit 1
+steps_of() { # steps_of JOB: how many its attempts have printed
+    cat attempts/jobs/$1/*/stdout.0 2>/dev/null | wc -l
 }
 
-serve() {
-    shunter serve cluster.toml 2>>daemon.err &
-    daemon=$!
-    local begun=$SECONDS
-    until [ "$(grep -c '^ready' daemon.err)" -ge "$1" ]; do
-        kill -0 "$daemon" 2>/dev/null || fail "the scheduler ended: $(tail -1 daemon.err)"
-        [ $((SECONDS - begun)) -lt 60 ] || fail "the scheduler is not ready"
-        sleep 0.1
-    done
-    grep '^ready' daemon.err | tail -1
-}
-
-submit() { # submit NAME GPUS SEED STEPS
-    local id
-    id=$(shunter submit --parsable --name "$1" --gpus "$2" --steps "$4" --time 10m --chdir "$here" \
-        -- python train.py "$3" "$4" 0.04)
-    echo "$id $1 $2 $3 $4" | tee -a jobs.txt
-}
-
-steps_done() { cat attempts/jobs/*/*/stdout.0 2>/dev/null | wc -l; }
+has_done() { [ "$(steps_of "$1")" -gt "$2" ]; } # has_done JOB STEPS
 
 resumed() { find attempts/jobs -mindepth 2 -maxdepth 2 -name '[2-9]*' | wc -l; }
 
-leave() {
-    [ -z "$daemon" ] || kill -9 "$daemon" 2>/dev/null || true
-}
-trap leave EXIT
-touch daemon.err
+enter "$here" "${1:-tiresias}"
 
 say "A scheduler, and three long jobs that take all four GPUs"
 serve 1
-submit long-a 2 1 240
-submit long-b 1 2 300
-submit long-c 1 3 280
-sleep 9
+submit long-1 2 1 480
+submit long-2 1 2 560
+submit long-3 1 3 520
 shunter queue
+until_true 120 "the first job does not train" has_done j1 160
 
 say "Five short jobs arrive"
-submit short-d 1 4 40
-submit short-e 1 5 50
-submit short-f 2 6 60
-submit short-g 1 7 40
-submit short-h 1 8 30
-sleep 3
-shunter queue
-shunter why j1
+submit_short_jobs
 
 say "The scheduler is killed; what it started runs on"
-{
-    kill -9 "$daemon"
-    wait "$daemon" || true
-} 2>/dev/null
-before=$(steps_done) begun=$SECONDS
+strike
+before=$(steps_of '*')
+until_true 60 "nothing ran without the scheduler" has_done '*' "$before"
 sleep 1
-until [ "$(steps_done)" -gt "$before" ]; do
-    [ $((SECONDS - begun)) -lt 60 ] || fail "nothing ran without the scheduler"
-    sleep 0.2
-done
-echo "steps without a scheduler: $(($(steps_done) - before))"
+echo "steps without a scheduler: $(($(steps_of '*') - before))"
 
 say "It comes back, finds them, and goes on"
 serve 2
-begun=$SECONDS
-until shunter queue --json | python -c 'import json, sys; sys.exit(bool(json.load(sys.stdin)["jobs"]))'; do
-    [ $((SECONDS - begun)) -lt 240 ] || fail "some jobs do not end"
-    sleep 1
-done
+shunter queue
+until_true 240 "some jobs do not end" all_ended
 shunter history
+shunter why j1
 
 say "Every loss, against runs that nobody interrupted"
 python "$here/check.py" "$here/train.py" "$work"
@@ -102,8 +55,6 @@ esac
 echo "attempts that resumed a preempted job: $(resumed)"
 
 say "The log decides every round once more"
-kill "$daemon"
-wait "$daemon"
-daemon=
+finish
 shunter replay --verify log.db
-rm -rf "$work"
+leave

@@ -1,0 +1,85 @@
+# What the examples of live schedulers share: sourced by local/run.sh and ssh/run.sh, which work in
+# the folder `work`. `daemon` is the scheduler's process, as long as there is one.
+
+trained=$(cd "$(dirname "${BASH_SOURCE[0]}")/local" && pwd)
+[ -x "$trained/../../../.venv/bin/shunter" ] && PATH="$trained/../../../.venv/bin:$PATH"
+daemon=
+work=
+
+say() { printf '\n== %s\n' "$*"; }
+
+fail() {
+    echo "failed: $*; see $work" >&2
+    exit 1
+}
+
+enter() { # enter HERE POLICY: begin in a folder of its own, with the cluster.toml of HERE
+    work=$(mktemp -d "${TMPDIR:-/tmp}/shunter-example.XXXXXX")
+    cp "$1/cluster.toml" "$work"
+    cd "$work"
+    touch daemon.err jobs.txt
+    export SHUNTER_POLICY__NAME=$2
+    export SHUNTER_URL="unix:$work/shunter.sock" SHUNTER_SERVER__LISTEN="unix:$work/shunter.sock"
+}
+
+leave() { # the good end: nothing stays behind
+    cd /
+    rm -rf "$work"
+    work=
+}
+
+until_true() { # until_true SECONDS WHAT COMMAND...: fails with WHAT after so long
+    local most=$1 what=$2 begun=$SECONDS
+    shift 2
+    until "$@"; do
+        [ $((SECONDS - begun)) -lt "$most" ] || fail "$what"
+        sleep 0.2
+    done
+}
+
+is_ready() { # is_ready TIMES
+    kill -0 "$daemon" 2>/dev/null || fail "the scheduler ended: $(tail -1 daemon.err)"
+    [ "$(grep -c '^ready' daemon.err)" -ge "$1" ]
+}
+
+serve() { # serve TIMES: start the scheduler, for the first time or once more
+    shunter serve cluster.toml 2>>daemon.err &
+    daemon=$!
+    until_true 60 "the scheduler is not ready" is_ready "$1"
+    grep '^ready' daemon.err | tail -1
+}
+
+strike() { # the scheduler's end, without a word of warning
+    {
+        kill -9 "$daemon"
+        wait "$daemon" || true
+    } 2>/dev/null
+    daemon=
+}
+
+finish() { # its good end
+    kill "$daemon"
+    wait "$daemon"
+    daemon=
+}
+
+submit() { # submit NAME GPUS SEED STEPS: a step takes 0.04 s
+    local id
+    id=$(shunter submit --parsable --name "$1" --gpus "$2" --steps "$4" --time 10m \
+        --chdir "$trained" -- python train.py "$3" "$4" 0.04)
+    echo "$id $1 $2 $3 $4" | tee -a jobs.txt
+}
+
+submit_short_jobs() { # five of them, all at once
+    local seed=4 steps one submitting=()
+    for steps in 40 50 60 40 30; do
+        submit "short-$seed" 1 "$seed" "$steps" &
+        submitting+=($!)
+        seed=$((seed + 1))
+    done
+    for one in "${submitting[@]}"; do wait "$one" || fail "a job was not taken"; done
+}
+
+all_ended() {
+    shunter queue --json | python -c 'import json, sys; sys.exit(bool(json.load(sys.stdin)["jobs"]))'
+}
