@@ -5,39 +5,29 @@ import re
 import socket
 from pathlib import Path
 
+from shunter.app.first_config import LOG, POLICY
 from shunter.backends.profiles import GpuReader, NoGpus
 
 __all__ = ["local_config"]
 
-TEMPLATE = """\
+TEMPLATE = f"""\
 # A live cluster of this machine. `shunter config validate FILE` checks it, docs/reference/config.md
 # lists every key.
 
 [[cluster.nodes]]
-name = "{name}"
-gpus = {gpus}
-type = "{gpu_type}"
-cpus = {cpus}
-memory_gb = {memory_gb}
+name = "{{name}}"
+gpus = {{gpus}}
+type = "{{gpu_type}}"
+cpus = {{cpus}}
+memory_gb = {{memory_gb}}
 
-[policy]
-name = "tiresias"                 # or fifo, las, srtf, gavel: `shunter policy list`
-trigger = "event"                 # decide at once; "round" decides every policy.round
-[policy.guards]
-min_runtime = "1m"                # nobody is preempted before that
-
+{POLICY}
 [backend]
 kind = "local"
 [backend.local]
 root = "shunter-attempts"         # beside this file: output, checkpoints, supervisors' records
 
-[server]
-listen = "unix:"                  # the usual socket; clients find it by themselves
-# admins = ["ana"]                # besides root and whoever runs the daemon
-
-[log]
-url = "shunter.db"                # everything that happens, for ever
-"""
+{LOG}"""
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]")
 
 

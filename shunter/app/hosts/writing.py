@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from shunter.app.first_config import LOG, POLICY
 from shunter.backends.ssh.settings import SshAccess, SshHost
 from shunter.backends.ssh.surveying import Surveyed, survey_hosts
 from shunter.errors import UnreachableError, UsageError
@@ -24,29 +25,18 @@ HEAD = """\
 # them again, docs/reference/config.md lists every key.
 
 """
-TAIL = """
-[policy]
-name = "tiresias"                 # or fifo, las, srtf, gavel: `shunter policy list`
-trigger = "event"                 # decide at once; "round" decides every policy.round
-[policy.guards]
-min_runtime = "1m"                # nobody is preempted before that
-
+TAIL = f"""
+{POLICY}
 [backend]
 kind = "ssh"
 [backend.ssh]
 root = "shunter-daemon"           # beside this file: what jobs are given in secret
-known_hosts = {known_hosts}
-{login}
-{checkpoints}
+known_hosts = {{known_hosts}}
+{{login}}
+{{checkpoints}}
 # heartbeat_deadline = "15m"      # a server that is silent for so long has ended its jobs itself
-{hosts}
-[server]
-listen = "unix:"                  # the usual socket; clients find it by themselves
-# admins = ["ana"]                # besides root and whoever runs the daemon
-
-[log]
-url = "shunter.db"                # everything that happens, for ever
-"""
+{{hosts}}
+{LOG}"""
 
 
 def parsed_host(text: str, python: str) -> SshHost:
