@@ -1,7 +1,7 @@
 """The lives of jobs as this daemon saw them: what `show` and `history` answer from memory.
 
 Fed with every durable event, in order. Jobs that were submitted before the daemon started are not
-among them until they have ended and somebody asked: the log has those.
+among them until somebody asked: the log has those.
 """
 
 from collections import OrderedDict
@@ -39,6 +39,13 @@ class Lives:
             if isinstance(event, JOB_ENDS):
                 del self._going[job_id]
                 self.keep(job_id, life)
+
+    def adopt(self, job_id: JobId, life: Life) -> None:
+        """Go on with the life of a job that was read from the log, up to the last event taken."""
+        if life.outcome is None:
+            self._going[job_id] = life
+        else:
+            self.keep(job_id, life)
 
     def keep(self, job_id: JobId, life: Life) -> None:
         """Keep the life of a job that has ended; the one kept longest may go for it."""

@@ -11,6 +11,10 @@ from shunter.events.kinds import Event
 from shunter.events.log.frames import GENESIS, Frame, Head, Snapshot, next_chain
 from shunter.events.log.stores import Segment, Source
 
+NEAR_EVENTS = 20_000
+"""Frames that are nearer to each other are read in one go, with what lies between: a source reads
+about so many events at a time anyway."""
+
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
@@ -102,9 +106,11 @@ class LogReader:
             async for frame in self.frames():
                 found += _about(frame, job_id)
         else:
-            for first in firsts:
-                async for frame in self.frames(first - 1, first):
-                    found += _about(frame, job_id)
+            wanted = frozenset(firsts)
+            for first, last in _runs(firsts):
+                async for frame in self.frames(first - 1, last):
+                    if frame.first_seq in wanted:
+                        found += _about(frame, job_id)
         return found
 
     async def first_about(self, job_id: str) -> int | None:
@@ -201,6 +207,17 @@ def _checked(frame: Frame, seq: int, before: Frame | None, head: Head) -> Frame:
             frame.first_seq,
         )
     return frame
+
+
+def _runs(firsts: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the stretches of a log in which frames lie near each other: first and last."""
+    found: list[tuple[int, int]] = []
+    for first in firsts:
+        if found and first - found[-1][1] < NEAR_EVENTS:
+            found[-1] = (found[-1][0], first)
+        else:
+            found.append((first, first))
+    return found
 
 
 def _about(frame: Frame, job_id: str) -> list[tuple[int, Event]]:

@@ -322,6 +322,27 @@ def test_history_and_show_tell_the_same_before_and_after_a_restart(served: Serve
     assert after[2]["attempts"] == before[2]["attempts"]
 
 
+def test_job_of_an_earlier_daemon_is_followed_by_the_next(served: Served) -> None:
+    """Goal: what is read of it once is brought up to date by what follows."""
+    with served.client() as client:
+        job = client.submit(["sleep", "60"], suspend_mode="restart")
+        awaited(lambda: job.state() == "running")
+    served.end(signal.SIGKILL)
+    served.start()
+    again = served.handle(job.id)
+    assert [one["attempt"] for one in again.describe()["attempts"]] == [1]
+    with served.client() as client:
+        client.suspend(job.id)
+        awaited(lambda: again.state() == "held")
+        [only] = again.describe()["attempts"]
+        assert (only["ended_by"], only["released_at"] is not None) == ("suspended", True)
+        client.resume(job.id)
+        awaited(lambda: len(again.describe()["attempts"]) == 2)
+        again.cancel()
+    assert again.wait(60)["state"] == "cancelled"
+    assert [one["attempt"] for one in again.describe()["attempts"]] == [1, 2]
+
+
 def test_service_manager_is_told_when_it_takes_commands_and_when_it_stops(served: Served) -> None:
     served.end()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:

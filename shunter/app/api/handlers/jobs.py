@@ -1,5 +1,6 @@
 """Reading jobs: the queue, history, one job, and why it is where it is."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
@@ -17,6 +18,7 @@ from shunter.app.replaying.why.explanation import explain
 from shunter.app.runs.setup import rebuild
 from shunter.core.state import Job
 from shunter.errors import NotFoundError
+from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
 from shunter.events.values.ids import JobId
@@ -120,20 +122,40 @@ def known(served: Served, job_id: JobId) -> None:
 async def life_in_log(served: Served, job_id: JobId) -> Life:
     """Return the life of a job as far as it is durable.
 
+    One that an earlier daemon began is read once; from then on it is followed like all others.
+
     Raises:
         NotFoundError: the log does not know it yet.
     """
-    lives = served.stream.lives
-    life = lives.of(job_id)
+    stream = served.stream
+    life = stream.lives.of(job_id)
     if life is not None:
         return life
+    upto = stream.last_seq
     events = await served.past.read(lambda reader: reader.job_events(job_id))
-    life = life_of(event for _, event in events)
+    life = stream.lives.of(job_id) or life_of(event for seq, event in events if seq <= upto)
     if life is None:
-        raise NotFoundError(f"job {job_id} is not in the log yet; ask again")
-    if life.outcome is not None:
-        lives.keep(job_id, life)
+        life = life_of(event for _, event in events)
+        if life is None:
+            raise NotFoundError(f"job {job_id} is not in the log yet; ask again")
+        return life
+    if stream.lives.of(job_id) is None:
+        now = stream.last_seq
+        async for _, event in _between(served, upto, now):
+            if getattr(event, "job_id", None) == job_id:
+                life.take(event)
+        if stream.last_seq == now:  # nothing was missed: what came meanwhile was in memory
+            stream.lives.adopt(job_id, life)
     return life
+
+
+async def _between(served: Served, after: int, upto: int) -> AsyncIterator[tuple[int, Event]]:
+    """Yield the durable events from one number to another."""
+    if after < upto:
+        async for seq, event in served.site.follow(after):
+            yield seq, event
+            if seq >= upto:
+                return
 
 
 async def _ended_lives(served: Served, ids: list[JobId]) -> list[Life]:

@@ -1,9 +1,10 @@
-"""Where to begin to read a job's story: a snapshot before it came, in which its class is not waiting.
+"""Where to begin to read a job's story: at a snapshot before it came.
 
 What a story needs of the time before the job is who decides, which queues have a quota, what was
 measured of models, and what a round last said of the job's class of equal jobs. All of it is in a
 snapshot but the last, unless nobody of the class waits there; then nothing was said that still
-holds. Where there is no such snapshot, a story is read from the log's beginning.
+holds. So it is one in which its class does not wait; where there is none, a story is read from the
+log's beginning.
 """
 
 from collections.abc import Mapping
