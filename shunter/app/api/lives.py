@@ -41,7 +41,7 @@ class Lives:
                 self.keep(job_id, life)
 
     def adopt(self, job_id: JobId, life: Life) -> None:
-        """Go on with the life of a job that was read from the log, up to the last event taken."""
+        """Go on with a life read from the log, up to the last event taken."""
         if life.outcome is None:
             self._going[job_id] = life
         else:

@@ -210,7 +210,7 @@ def _checked(frame: Frame, seq: int, before: Frame | None, head: Head) -> Frame:
 
 
 def _runs(firsts: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the stretches of a log in which frames lie near each other: first and last."""
+    """Return first and last of the frames that lie near each other, run by run."""
     found: list[tuple[int, int]] = []
     for first in firsts:
         if found and first - found[-1][1] < NEAR_EVENTS:
