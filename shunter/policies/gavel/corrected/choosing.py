@@ -101,43 +101,47 @@ def choose(ledger: Ledger, candidates: Sequence[Candidate], room: Room) -> Choic
     """Return who runs where, of candidates in the order of submission."""
     choice = Choice(dict(room.gpus), dict(room.quotas))
     claims: list[_Claim] = []
-    best: dict[JobId, float] = {}
     for candidate in candidates:
-        job, rates = candidate.job, candidate.rates
-        gang, gpus = (job.job_id,), job.spec.gpus
-        for gpu_type in ledger.fractions.get(gang, ()):
+        job, rates, on = candidate.job, candidate.rates, candidate.on
+        gang = (job.job_id,)
+        row = ledger.fractions.get(gang)
+        if not row:
+            continue
+        gpus, head, ordinals = job.spec.gpus, not candidate.starves, (job.ordinal,)
+        for gpu_type in row:
             if rates.get(gpu_type, 0.0) <= 0 or gpus > room.gpus[gpu_type]:
                 continue
             priority, _, target = ledger.rank(gang, gpu_type)
             if target > 0:
-                best[job.job_id] = max(best.get(job.job_id, -inf), priority)
-                stays = candidate.on != gpu_type
-                head = not candidate.starves
-                ordinals = (job.ordinal,)
+                stays = on != gpu_type
                 claims.append((head, -priority, stays, -target, ordinals, gpu_type, (candidate,)))
     claims += _claims_of_pairs(ledger, candidates, room)
     claims.sort()  # ordinals and type are no two claims' alike, so that candidates do not compare
     _serve(choice, claims)
-    _fill(choice, candidates, best)
+    if any(choice.room.values()):
+        _fill(choice, candidates, claims)
     return choice
 
 
 def _serve(choice: Choice, claims: Sequence[_Claim]) -> None:
     """Give claims what they ask for as long as there is any room."""
     chosen, room = choice.chosen, choice.room
-    for *_, gpu_type, together in claims:
+    for claim in claims:
+        gpu_type, together = claim[5], claim[6]
         if not room[gpu_type]:
             if not any(room.values()):
                 break
-        elif chosen.keys().isdisjoint([candidate.job.job_id for candidate in together]):
+        elif together[0].job.job_id not in chosen and together[-1].job.job_id not in chosen:
             choice.take_all(together, gpu_type)
 
 
-def _fill(choice: Choice, candidates: Sequence[Candidate], best: Mapping[JobId, float]) -> None:
+def _fill(choice: Choice, candidates: Sequence[Candidate], claims: Sequence[_Claim]) -> None:
     """Give what is left over to those without it, who is owed most first."""
     room = choice.room
-    if not any(room.values()):
-        return
+    best: dict[JobId, float] = {}
+    for claim in claims:
+        if len(claim[6]) == 1:  # a job's best claim comes first
+            best.setdefault(claim[6][0].job.job_id, -claim[1])
     rest = [each for each in candidates if each.job.job_id not in choice.chosen]
     rest.sort(key=lambda each: (not each.starves, -best.get(each.job.job_id, -inf)))
     for candidate in rest:
