@@ -254,8 +254,10 @@ _WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
         f"{_free_and_needed(evidence)}, but no server has {found.story.spec.cpus_milli / 1000:g} "
         f"CPUs and {found.story.spec.memory_mb} MB left beside them"
     ),
-    Reason.gpu_type_unavailable: lambda found, _: (
-        f"no server with GPUs of type {' or '.join(found.story.spec.gpu_types)} is up"
+    Reason.gpu_type_unavailable: lambda found, evidence: (
+        "by the throughputs that are known, its model gets on with no GPU type that is up"
+        if evidence.detail == "throughput"
+        else f"no server with GPUs of type {' or '.join(found.story.spec.gpu_types)} is up"
     ),
     Reason.quota: _quota,
     Reason.guard_min_runtime: _pinned,
@@ -336,7 +338,11 @@ _ADVICE: dict[Reason, Callable[[Explanation, Wait], list[str]]] = {
     Reason.cpu_or_memory_short: lambda _found, _: [
         "jobs on servers with free GPUs give back CPUs or memory"
     ],
-    Reason.gpu_type_unavailable: lambda _found, _: ["such a server comes back"],
+    Reason.gpu_type_unavailable: lambda _found, evidence: [
+        "a server with other GPUs joins, or its throughputs are measured anew"
+        if evidence.detail == "throughput"
+        else "such a server comes back"
+    ],
     Reason.quota: lambda found, evidence: [
         (
             f"jobs of queue {found.story.spec.queue} give back "

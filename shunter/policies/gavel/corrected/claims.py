@@ -7,11 +7,12 @@ from shunter.core.state import ENDING, SUSPENDING, Job
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.core.view import View
 from shunter.events.values.ids import GpuType
+from shunter.events.values.reasons import Reason, Wait
 from shunter.policies.gavel.corrected.memory import gpu_type_of, seconds
 from shunter.policies.gavel.corrected.rates import Rates
 from shunter.policies.gavel.mechanism import Claim, Wanted
 
-__all__ = ["EntityBy", "room_of", "wanted_of", "wants"]
+__all__ = ["EntityBy", "room_of", "unable", "wanted_of", "wants"]
 
 EntityBy = Literal["user", "queue", "group"]
 UNKNOWN_S: Final = 86_400.0
@@ -33,6 +34,15 @@ def wants(job: Job) -> bool:
     if not job.spec.gpus or job.end_cause or job.phase is ENDING:
         return False
     return bool(job.allocation.shares) or job.phase is SUSPENDING or job.is_eligible
+
+
+def unable(job: Job, rates: Rates) -> Wait:
+    """Return what holds back a job that gets on nowhere."""
+    spec = job.spec
+    up = [gpus for name, gpus in rates.room.items() if not spec.gpu_types or name in spec.gpu_types]
+    if up and max(up) < spec.gpus:
+        return Wait(Reason.no_capacity, spec.gpus, max(up))
+    return Wait(Reason.gpu_type_unavailable, spec.gpus, detail="throughput" if up else "")
 
 
 def wanted_of(view: View, rates: Rates, by: EntityBy) -> Wanted:

@@ -5,7 +5,7 @@ a turn, what is free goes to those that wait. Targets are computed at the first 
 came or left, or anything was measured anew, and now and then if so configured.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,10 +35,10 @@ from shunter.events.facts.jobs import (
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.reasons import Reason
+from shunter.events.values.reasons import Reason, Wait
 from shunter.policies.gavel.corrected.changes import Told, changes_of, waits_of
 from shunter.policies.gavel.corrected.choosing import Candidate, choose, is_starved
-from shunter.policies.gavel.corrected.claims import EntityBy, room_of, wanted_of, wants
+from shunter.policies.gavel.corrected.claims import EntityBy, room_of, unable, wanted_of, wants
 from shunter.policies.gavel.corrected.cpu_jobs import cpu_starts
 from shunter.policies.gavel.corrected.memory import GavelMemory, fractions_of, gpu_type_of, seconds
 from shunter.policies.gavel.corrected.movable import may_leave, room_among
@@ -204,7 +204,10 @@ class GavelPolicy:
         told = Told(seats, choice, memory.ledger, _pairs_of(memory.ledger))
         changes = (*changes_of(seats, told, candidates, view), *cpu_starts(self.placement, view))
         waiting = [each for each in candidates if each.on is None]
-        waits = tuple(waits_of(told, waiting, memory.told, every=view.all_reasons))
+        waits = (
+            *waits_of(told, waiting, memory.told, every=view.all_reasons),
+            *self._unable(memory, view),
+        )
         return Plan(changes, (), waits) if changes or waits else EMPTY_PLAN
 
     def wake_at(self, memory: GavelMemory) -> int | None:
@@ -261,6 +264,15 @@ class GavelPolicy:
         if not memory.checked and self.prices is not None:
             memory.checked = True
             self.check_types(memory.room)
+
+    def _unable(self, memory: GavelMemory, view: View) -> Iterator[tuple[JobId, Wait]]:
+        """Yield what holds back jobs that get on nowhere, where it is new (or all)."""
+        rates, known = self._rates(memory), memory.ledger.received_s
+        for job in view.jobs.values():
+            if job.spec.gpus and (job.job_id,) not in known and job.is_eligible:
+                wait = unable(job, rates)
+                if view.all_reasons or memory.told.get(job.job_id) is not wait.reason:
+                    yield job.job_id, wait
 
     def _candidates(self, memory: GavelMemory, view: View) -> list[Candidate]:
         """Return who may get GPUs now; those that have some only where a turn begins."""

@@ -5,19 +5,21 @@ from dataclasses import dataclass
 import pytest
 
 from shunter.app.config.policies import informed
+from shunter.core.intake.inputs import SubmitJob
 from shunter.core.placement import PLACEMENTS
 from shunter.core.rounds import run_rounds
-from shunter.core.throughputs import ThroughputTable
+from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError
-from shunter.events.facts.decisions import TargetsSet
-from shunter.events.values.ids import GpuType
+from shunter.events.facts.decisions import TargetsSet, WaitReasonChanged
+from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values.reasons import Reason, Wait
 from shunter.policies.gavel.corrected import Gavel, GavelPolicy
 from shunter.policies.gavel.corrected.named import MinCost
 from shunter.policies.gavel.corrected.policy import Timing
 from shunter.policies.gavel.mechanism import Fractions, Wanted
 from shunter.policies.gavel.objectives import Isolated, ThroughputSum
-from tests.factories import Tape, World, drive, node_added, run, trace_job
+from tests.factories import Tape, World, drive, job_spec, node_added, run, trace_job
 
 TURN_US = 60_000_000
 PLACEMENT = PLACEMENTS["consolidated"]()
@@ -91,3 +93,22 @@ def test_policy_does_without_a_table() -> None:
     policy = GavelPolicy(Isolated(), PLACEMENT, Timing(TURN_US, 10 * TURN_US))
 
     assert informed(policy, None) is policy
+
+
+@pytest.mark.parametrize(
+    ("model", "waits"),
+    [("heavy", [Wait(Reason.gpu_type_unavailable, 1, detail="throughput")]), ("light", [])],
+)
+def test_job_that_gets_on_nowhere_is_told_so_once(model: str, waits: list[Wait]) -> None:
+    v100 = GpuType("v100")
+    table = ThroughputTable({v100: {JobKind("light", 1): 1.0, JobKind("heavy", 1): 0.0}}, {}, v100)
+    policy = GavelPolicy(Isolated(), PLACEMENT, Timing(TURN_US, 10 * TURN_US), table=table)
+    core, _ = world().scheduler(policy, instant=False)
+    submitted = SubmitJob(0, JobId("j7"), job_spec(model=model), TURN_US)
+
+    events, _ = core.step(0, [submitted])
+    again, _ = core.step(TURN_US, [])
+
+    told = [event.wait for event in events if isinstance(event, WaitReasonChanged)]
+    assert told == waits
+    assert not [event for event in again if isinstance(event, WaitReasonChanged)]
