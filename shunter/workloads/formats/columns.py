@@ -154,5 +154,7 @@ SPEC_COLUMNS: Final = (
     Column("suspend_mode", "suspend_mode", cells.read_word(SuspendMode), _plain),
     _time("checkpoint_interval_s", cells.read_length),
     _number("skew", cells.read_part),
+    _text("array"),
+    _number("at_once", cells.read_positive),
 )
 """In the order of the specification's fields."""
