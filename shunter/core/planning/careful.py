@@ -47,6 +47,7 @@ class Careful:
         self.fault = ""
         self.error: Exception | None = None
         self.is_lost = False
+        self._is_ailing = False
         self._policy = policy
 
     def start(self, view: View) -> Any:
@@ -76,12 +77,9 @@ class Careful:
 
     def plan(self, memory: Any, view: View, rng: Rng) -> Plan:
         """Return a plan with what went wrong on the way; an empty one, if it fails."""
-        before, self.fault = self.fault, ""
-        if self.is_lost or before.startswith(TARGET):
-            return Plan(fault=before)
-        plan = self._tried("plan", lambda: self._policy.plan(memory, view, rng), Plan())
-        fault, self.fault = self.fault, ""
-        return replace(plan, fault=before or fault) if before or fault else plan
+        plan = self._planned(memory, view, rng)
+        self._is_ailing = bool(plan.fault)
+        return plan
 
     def wake_at(self, memory: Any) -> int | None:
         """Return when it could decide otherwise; None, if the policy fails."""
@@ -90,10 +88,21 @@ class Careful:
         return self._tried("wake_at", lambda: self._policy.wake_at(memory), None)
 
     def settled(self, memory: Any) -> bool:
-        """Say whether a plan made now could not change anything; one that fails is never."""
-        if self.is_lost:
+        """Say whether a plan made now could not change anything.
+
+        Never after a round with a fault: the next one is to tell that all is well again.
+        """
+        if self.is_lost or self._is_ailing:
             return False
         return self._tried("settled", lambda: self._policy.settled(memory), otherwise=False)
+
+    def _planned(self, memory: Any, view: View, rng: Rng) -> Plan:
+        before, self.fault = self.fault, ""
+        if self.is_lost or before.startswith(TARGET):
+            return Plan(fault=before)
+        plan = self._tried("plan", lambda: self._policy.plan(memory, view, rng), Plan())
+        fault, self.fault = self.fault, ""
+        return replace(plan, fault=before or fault) if before or fault else plan
 
     def _heard(self, tell: Observer) -> Observer:
         def tell_carefully(event: Any, view: View) -> None:

@@ -283,7 +283,7 @@ async def test_policy_that_fails_decides_nothing_and_the_scheduler_goes_on(
         await site.cancel(unknown, NOBODY)
         after = await site.submit(witness(tmp_path, WORKS, "0", **known), NOBODY)
         assert await outcome(site, after) == "finished"
-        assert site.state.policy_fault == ""
+        await events_until(site, lambda _: not site.state.policy_fault)
     assert f"{unknown}.1 began" not in marks(tmp_path)
     assert (await verified(tmp_path)).divergence is None
 

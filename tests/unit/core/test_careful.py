@@ -94,6 +94,16 @@ def test_what_failed_is_in_the_log_and_comes_out_the_same_again(place: str) -> N
     assert Verifier(again).take(events) is None
 
 
+@pytest.mark.parametrize("place", ["start", "observer", "advance", "target", "plan"])
+def test_next_round_tells_that_all_is_well_again(place: str) -> None:
+    """Also where nothing waits: then no round would follow otherwise."""
+    world = replace(WORLD, jobs=(trace_job(0, 2, lasts=1000),), until_us=500)
+    outcome = run(world, Faulty(place, range(2)))
+    faults = [one.fault for one in outcome.of(RoundPlanned)]
+    assert faults[0]
+    assert faults[-1] == outcome.state.policy_fault == ""
+
+
 def test_policy_that_always_fails_starts_nothing_and_ends_nothing() -> None:
     outcome = run(replace(WORLD, until_us=200), Faulty("plan", range(1 << 30)))
     assert all(one.fault for one in outcome.of(RoundPlanned))
