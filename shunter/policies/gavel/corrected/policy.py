@@ -12,6 +12,7 @@ from typing import Any
 from shunter.core.placement import Placement
 from shunter.core.planning.plan import EMPTY_PLAN, Plan
 from shunter.core.ports import Observer, Observers, Rng
+from shunter.core.state import Job
 from shunter.core.throughputs import ThroughputTable
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError
@@ -198,7 +199,7 @@ class GavelPolicy:
 
     def plan(self, memory: GavelMemory, view: View, rng: Rng) -> Plan:
         """Choose and seat; say why."""
-        candidates = self._candidates(memory, view)
+        candidates, nowhere = self._candidates(memory, view)
         choice = choose(memory.ledger, candidates, room_among(candidates, view))
         seats = seat_together(choice, candidates, self.placement, view)
         told = Told(seats, choice, memory.ledger, _pairs_of(memory.ledger))
@@ -206,7 +207,7 @@ class GavelPolicy:
         waiting = [each for each in candidates if each.on is None]
         waits = (
             *waits_of(told, waiting, memory.told, every=view.all_reasons),
-            *self._unable(memory, view),
+            *_waits_nowhere(nowhere, self._rates(memory), memory, every=view.all_reasons),
         )
         return Plan(changes, (), waits) if changes or waits else EMPTY_PLAN
 
@@ -265,21 +266,18 @@ class GavelPolicy:
             memory.checked = True
             self.check_types(memory.room)
 
-    def _unable(self, memory: GavelMemory, view: View) -> Iterator[tuple[JobId, Wait]]:
-        """Yield what holds back jobs that get on nowhere, where it is new (or all)."""
-        rates, known = self._rates(memory), memory.ledger.received_s
-        for job in view.jobs.values():
-            if job.spec.gpus and (job.job_id,) not in known and job.is_eligible:
-                wait = unable(job, rates)
-                if view.all_reasons or memory.told.get(job.job_id) is not wait.reason:
-                    yield job.job_id, wait
+    def _candidates(self, memory: GavelMemory, view: View) -> tuple[list[Candidate], list[Job]]:
+        """Return who may get GPUs now, and who waits and gets on nowhere.
 
-    def _candidates(self, memory: GavelMemory, view: View) -> list[Candidate]:
-        """Return who may get GPUs now; those that have some only where a turn begins."""
-        rates, known, found = self._rates(memory), memory.ledger.received_s, []
-        guarded = view.is_guarded
+        Those that have GPUs are among the first only where a turn begins.
+        """
+        rates, known, guarded = self._rates(memory), memory.ledger.received_s, view.is_guarded
+        found: list[Candidate] = []
+        nowhere: list[Job] = []
         for job in view.jobs.values():
             if (job.job_id,) not in known:
+                if job.spec.gpus and job.is_eligible:
+                    nowhere.append(job)
                 continue
             if not job.allocation.shares:
                 if job.is_eligible:
@@ -289,7 +287,17 @@ class GavelPolicy:
                 beside = view.partners(job) if job.allocation.sharing is Sharing.packed else ()
                 on = gpu_type_of(job, view)
                 found.append(Candidate(job, rates.of(job), on, beside=beside))
-        return found
+        return found, nowhere
+
+
+def _waits_nowhere(
+    jobs: Iterable[Job], rates: Rates, memory: GavelMemory, *, every: bool
+) -> Iterator[tuple[JobId, Wait]]:
+    """Yield what holds back jobs that get on nowhere, where it is new (or all)."""
+    for job in jobs:
+        wait = unable(job, rates)
+        if every or memory.told.get(job.job_id) is not wait.reason:
+            yield job.job_id, wait
 
 
 def guesses_in_words(count: int, what: str, error: float | None) -> str:
