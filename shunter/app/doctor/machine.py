@@ -110,8 +110,8 @@ def users(looked: Looked) -> Iterator[Finding]:
 
 def disks(looked: Looked) -> Iterator[Finding]:
     """Check that there is room for logs and output, and that folders can be written."""
-    for name, folder in _folders(looked):
-        there = _nearest(folder)
+    places = {_nearest(folder): name for name, folder in _folders(looked)}
+    for there, name in places.items():
         if not os.access(there, os.W_OK):
             mend = f"let {user_name(os.geteuid())} write there, or change {name}"
             yield Finding("disk", "bad", f"{there} cannot be written", mend)

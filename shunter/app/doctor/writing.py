@@ -26,6 +26,7 @@ memory_gb = {{memory_gb}}
 kind = "local"
 [backend.local]
 root = "shunter-attempts"         # beside this file: output, checkpoints, supervisors' records
+keep = "90d"                      # output of jobs that ended longer ago goes; checkpoints stay
 
 {LOG}"""
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]")
