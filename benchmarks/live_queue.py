@@ -1,6 +1,6 @@
 """A live scheduler with a long queue: how long a round takes, what it occupies, how it restarts.
 
-    python benchmarks/live_queue.py [--queued 10000] [--ended 20000] [--policies las,tiresias,srtf,gavel]
+    python benchmarks/live_queue.py [--queued 10000] [--ended 20000] [--policies las,gavel]
 
 Jobs are submitted as the API does it, and wait behind a gang that holds every GPU. Then that ends,
 and short jobs run in its place. `round_s` is the longest step of the core in which it planned while

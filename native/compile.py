@@ -1,9 +1,9 @@
 """Compile the hot modules with Cython: python native/compile.py.
 
 The sources are compiled as they are, in plain Python, with annotations left alone, so there is one
-text to read and to test. Attributes that are slots are found as attributes.h says. Only what changed
-since the last time is compiled again. Without a C compiler nothing is made, which is said, and
-Shunter runs from its sources. A source that Cython does not understand is an error.
+text to read and to test. Attributes that are slots are found as attributes.h says. Only what
+changed since the last time is compiled again. Without a C compiler nothing is made, which is said,
+and Shunter runs from its sources. A source that Cython does not understand is an error.
 """
 
 import json

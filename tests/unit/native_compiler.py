@@ -34,5 +34,5 @@ def _compiler(work: Path) -> ModuleType:
     assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    module.WORK = work  # type: ignore[attr-defined]
+    module.WORK = work  # type: ignore[attr-defined]  # its own
     return module

@@ -111,8 +111,8 @@ def summary(one: "Surveyed") -> str:
     version = ".".join(map(str, found["python"]))
     limit = ", limited" if found["memory_group"] else ""
     return (
-        f"{gpus}, {len(found['cpus'])} CPUs, {found['memory_mb'] // 1000} GB{limit}, Python {version}, "
-        f"answered in {one.slow_s:.1f} s, clock {one.ahead_s:+.1f} s"
+        f"{gpus}, {len(found['cpus'])} CPUs, {found['memory_mb'] // 1000} GB{limit}, "
+        f"Python {version}, answered in {one.slow_s:.1f} s, clock {one.ahead_s:+.1f} s"
     )
 
 

@@ -28,7 +28,7 @@ def divisible(
     proc: str = PROC_SELF,
     may_move: Callable[[int], bool] = bool,
 ) -> tuple[str, str]:
-    """Return the folder of the group that we may divide, or an empty one and why there is none.
+    """Return the folder of the group we may divide, or none and why.
 
     Args:
         prepare: also make it ready, which may move the processes in it one level down.
@@ -58,7 +58,7 @@ def divisible(
 
 
 def is_of_session(pid: int) -> bool:
-    """Say whether a process is this one, or one of its session: not the sshd that serves all."""
+    """Say whether a process is of our session: not the sshd that serves all."""
     one = os.getpid()
     while one > 1:
         try:

@@ -31,7 +31,7 @@ class Heartbeat:
         self._beat_ns = 0
 
     def is_over(self) -> bool:
-        """Say whether the last sign is older than the deadline; without any, counted from now."""
+        """Say whether the last sign is too old; the first time, count from now."""
         now_ns = uptime_ns() if self._is_far else time.monotonic_ns()
         moved = _moved_ns(self._path)
         if moved not in (-1, self._moved):
@@ -44,7 +44,7 @@ class Heartbeat:
 
 
 def uptime_ns() -> int:
-    """Return how long ago this machine was booted, its sleep included, in nanoseconds."""
+    """Return how long ago this machine was booted, in ns, its sleep included."""
     return time.clock_gettime_ns(_CLOCK)
 
 

@@ -189,12 +189,12 @@ def fault_of(error: Exception) -> GpuFault:
 
 
 def fault_of_code(code: int) -> GpuFault:
-    """Return what a code of NVML (nvmlReturn_t) means; unknown where nobody has said so."""
+    """Return what a code of NVML (nvmlReturn_t) means, or that it is unknown."""
     return _FAULTS.get(code, GpuFault.unknown)
 
 
 def use_told(reading: Mapping[str, Any]) -> GpuUse:
-    """Return the reading of a GPU as a far host tells it: see `shunter.backends.node.far.gpus`."""
+    """Return the reading of a GPU, as `backends.node.far.gpus` tells it."""
     shares = reading.get("memory_by_pid")
     return GpuUse(
         index=reading["index"],

@@ -87,7 +87,7 @@ class Carrier:
         files: Mapping[str, tuple[NodeName, Record]],
         target: NodeName,
     ) -> None:
-        """Make the folder on one host hold these files, or leave nothing there of the try."""
+        """Make the folder on one host hold these files, or leave it as it was."""
         folder, link = self._folder(job_id, target), self._links[target]
         await link.run_verb("clear", folder, limit_s=DIGEST_S)
         there = {file["path"]: file for file in await self._manifest(job_id, target)}

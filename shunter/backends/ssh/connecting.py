@@ -114,7 +114,7 @@ async def _client_keys(access: SshAccess) -> AsyncIterator[Any]:
 
 
 def hinted(said: str) -> str:
-    """Return what a host's Python said last, and what to do where it is too old to say more."""
+    """Return what a host's Python said last, and what helps if it is too old."""
     words = json.dumps(said.strip()[-300:])
     is_old = any(mark in said for mark in ("SyntaxError", "Unknown option: -I"))
     return f"{words}: it is older than 3.8: name another, python = PATH" if is_old else words

@@ -114,7 +114,7 @@ class Launches:
         return int(answer["port"])
 
     def _taken_on(self, node: NodeName) -> set[int]:
-        """Return the ports of attempts on a host, and those promised to launches on their way."""
+        """Return the ports of attempts on a host, and of launches on their way."""
         taken = {gang.port for gang in self._gangs.values() if node in gang.parts}
         return taken | {port for name, port in self._promised.values() if name == node}
 

@@ -1,9 +1,9 @@
 """One host: reached again whenever it is lost, and looked at, with a heartbeat, while it is there.
 
 A host that does not answer is unreachable, and what runs on it is unknown. Its supervisors end
-their jobs when no heartbeat came for `heartbeat_deadline_s`; that and a margin after the last one was
-sent, the host counts as lost, and only then may its jobs run elsewhere. A heartbeat tells when it
-was sent, so that it is of no use to anybody if it comes too late.
+their jobs when no heartbeat came for `heartbeat_deadline_s`; that and a margin after the last one
+was sent, the host counts as lost, and only then may its jobs run elsewhere. A heartbeat tells when
+it was sent, so that it is of no use to anybody if it comes too late.
 """
 
 import socket
@@ -312,7 +312,7 @@ class Link:
                 await self._look_now.wait()
 
     def _count_from(self, asked_s: float) -> None:
-        """Note that a sign of life was sent: supervisors count from then, whether or not we hear.
+        """Note that a sign of life was sent: supervisors count from then.
 
         It carries the instant of the question, so that one which comes late counts from then too.
         """

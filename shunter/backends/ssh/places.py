@@ -85,7 +85,7 @@ class Places:
         ]
 
     async def end_strays(self, link: Link, is_watched: IsWatched) -> None:
-        """End what was given up, in this term or an earlier one, and wait until it is over.
+        """End what was given up, also in an earlier term, and wait for its end.
 
         Raises:
             BackendError: the host does not answer any more.
@@ -120,7 +120,7 @@ class Places:
             self._note_all(node, told)
 
     async def _told(self, **asked: Any) -> dict[NodeName, list[Record] | UnreachedError]:
-        """Ask all hosts that answer, at once; return what each tells, or that it does no more.
+        """Ask all hosts that answer, at once; return what each tells, if it does.
 
         Raises:
             BackendError: a host cannot say what it has.

@@ -18,7 +18,7 @@ from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.profiles import ProfileSampled
 from tests.factories import job_id
 from tests.live.ssh.bench import Bench, order, seen_until
-from tests.live.ssh.test_clocks import an_hour_late
+from tests.live.ssh.faults.test_clocks import an_hour_late
 from tests.unit.backends.profiles.test_gpus import compiled
 
 pytestmark = [pytest.mark.live, pytest.mark.ssh]

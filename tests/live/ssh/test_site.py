@@ -95,7 +95,7 @@ async def test_training_of_the_example_goes_on_over_ssh_with_the_same_losses(ben
     async with at_work(moved(bench)) as site:
         names = [await site.submit(training(name)[0], NOBODY) for name in TRAINED]
         with anyio.fail_after(PATIENCE_S):
-            while (await printed(site, names[1], 1)).count("\n") < 10:  # noqa: ASYNC110  no event tells
+            while (await printed(site, names[1], 1)).count("\n") < 10:  # noqa: ASYNC110  no event
                 await anyio.sleep(0.1)
         await site.suspend(names[1], NOBODY)
         await events_until(site, lambda seen: any(isinstance(one, JobSuspended) for one in seen))

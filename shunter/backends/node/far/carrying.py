@@ -70,7 +70,7 @@ def receive(folder: str, nonce: str) -> dict[str, Any]:
 
 
 def clear(folder: str, nonce: str) -> dict[str, Any]:
-    """Drop what parcels for a folder left that were cut off, once none is being taken in."""
+    """Drop what parcels left that were cut off, once none is taken in."""
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     _hold_alone(folder)
     _undo_unfinished(folder)
@@ -79,7 +79,7 @@ def clear(folder: str, nonce: str) -> dict[str, Any]:
 
 
 def _hold_alone(folder: str) -> None:
-    """Wait until nobody else changes a folder; this process keeps others out to its end."""
+    """Wait until nobody else changes a folder; keep others out from then on."""
     held = hold(f"{folder}.lock", fcntl.LOCK_EX)
     assert held is not None, "a lock that waits was refused"
 

@@ -37,7 +37,8 @@ def gpus(base: str, nonce: str) -> dict[str, Any]:
 
 def gpus_command() -> list[str]:
     """Return the command that asks this very file of the GPUs."""
-    return [sys.executable, "-I", "-S", os.path.abspath(sys.argv[0]), "gpus", "", "GPUS"]  # noqa: PTH100
+    this = os.path.abspath(sys.argv[0])  # noqa: PTH100  Path.absolute keeps what is doubled
+    return [sys.executable, "-I", "-S", this, "gpus", "", "GPUS"]
 
 
 def gpus_told(said: str) -> dict[str, Any]:

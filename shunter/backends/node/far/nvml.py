@@ -27,7 +27,7 @@ MORE = 8
 
 
 def nvml_gpus(path: str = NVML) -> tuple[list[dict[str, Any]], int]:
-    """Return a reading of each GPU; without any, the code of why, or 0 where there is none."""
+    """Return a reading of each GPU; without any, why: 0 where none is."""
     try:
         library = Library(path)
     except OSError:

@@ -25,7 +25,7 @@ LEAVE_TRIES = 20
 
 
 def base_of(base: str, mounts: str = "/proc/mounts") -> str:
-    """Return the folder of a node's own: below one that other hosts have too, its name.
+    """Return a node's own folder: its name, below one that others have too.
 
     Where homes lie on a network file system, all hosts have the same. A lock or a sign of life of
     one must not be taken for another's.

@@ -216,7 +216,7 @@ class Session:
         return {"port": next((port for port in ports if _is_free(port)), None)}
 
     def _group_of(self, order: dict[str, Any]) -> str | None:
-        """Return the control group that holds an attempt to its memory; None if nothing does."""
+        """Return the control group of an attempt; None if nothing holds it."""
         if not self.group or not order["memory_mb"]:
             return None
         cluster = self.root.rpartition("/")[2]
@@ -278,7 +278,7 @@ class Session:
 
 
 def memory_group(group: str, *, prepare: bool) -> tuple[str, str]:
-    """Return the control group below which attempts here get theirs, or why there is none.
+    """Return the control group for those of attempts, or why there is none.
 
     The one of a session is ours to divide only while nobody else is in it.
     """

@@ -18,7 +18,7 @@ SYSFS = "/sys"
 
 
 def links(buses: list[str | None], sysfs: str = SYSFS) -> list[list[str]]:
-    """Return how GPUs are joined, row by row, in the words of nvidia-smi; none if unknown.
+    """Return how GPUs are joined, in the words of nvidia-smi, row by row.
 
     Args:
         buses: their PCI bus ids, in order of index.
@@ -75,7 +75,7 @@ def _links_by_sysfs(buses: list[str | None], sysfs: str) -> list[list[str]]:
 
 def _link(one: list[str], other: list[str], is_near: bool) -> str:
     """Return the word for what joins two devices, given the bridges above each."""
-    apart = (place for place, (a, b) in enumerate(zip(one, other)) if a != b)  # noqa: B905 3.10
+    apart = (place for place, (a, b) in enumerate(zip(one, other)) if a != b)  # noqa: B905  for 3.8
     shared = next(apart, min(len(one), len(other)))
     if shared > 1:  # a bridge, and not only where all of them begin
         return "PIX" if max(len(one), len(other)) - shared <= 1 else "PXB"
@@ -95,6 +95,6 @@ def _chain(bus: str | None, sysfs: str) -> list[str]:
 
 
 def _device(bus: str | None, sysfs: str) -> str:
-    """Return the folder of a device; NVML writes its domain with more digits than the kernel."""
+    """Return the folder of a device; NVML gives its domain more digits."""
     domain, _, rest = (bus or "").lower().partition(":")
     return os.path.join(sysfs, "bus/pci/devices", f"{domain[-4:]}:{rest}")

@@ -10,9 +10,9 @@ from shunter.backends.node.far.ownership import base_of, is_networked
 MOUNTS = """\
 /dev/sda1 / ext4 rw 0 0
 proc /proc proc rw 0 0
-server:/export/home /home nfs4 rw,vers=4.2 0 0
-/dev/sdb1 /home/scratch ext4 rw 0 0
-lustre@tcp:/fs /work lustre rw 0 0
+server:/export /nfs nfs4 rw,vers=4.2 0 0
+/dev/sdb1 /nfs/scratch ext4 rw 0 0
+lustre@tcp:/fs /lustre lustre rw 0 0
 """
 
 
@@ -25,11 +25,11 @@ def mounts(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("path", "networked"),
     [
-        ("/home/ana/.shunter", True),
-        ("/home", True),
-        ("/home/scratch/shunter", False),
-        ("/homely/shunter", False),
-        ("/work/shunter", True),
+        ("/nfs/ana/.shunter", True),
+        ("/nfs", True),
+        ("/nfs/scratch/shunter", False),
+        ("/nfsd/shunter", False),
+        ("/lustre/shunter", True),
         ("/var/lib/shunter", False),
     ],
 )
@@ -42,4 +42,4 @@ def test_folder_of_a_network_is_told_from_a_local_one(
 
 
 def test_machine_that_does_not_tell_its_mounts_has_local_folders(tmp_path: Path) -> None:
-    assert base_of("/home/ana", str(tmp_path / "none")) == "/home/ana"
+    assert base_of("/nfs/ana", str(tmp_path / "none")) == "/nfs/ana"

@@ -1,4 +1,4 @@
-"""Readings of GPUs in the background: taken now and then, by whom they can be had, never waited for."""
+"""Readings of GPUs in the background: taken now and then, and never waited for."""
 
 import json
 import stat

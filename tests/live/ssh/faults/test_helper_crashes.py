@@ -24,8 +24,8 @@ from tests.live.site.sites import NOBODY
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.conftest import HOSTS
 from tests.live.ssh.farm import LACKING, Farm, farm_at
+from tests.live.ssh.faults.test_crash_points import Case, together
 from tests.live.ssh.site import cluster, worker
-from tests.live.ssh.test_crash_points import Case, together
 
 pytestmark = [pytest.mark.live, pytest.mark.ssh]
 
