@@ -269,7 +269,8 @@ async def test_gang_is_lost_as_a_whole_with_one_of_its_hosts(network: Network) -
 
 
 async def test_connection_that_is_cut_off_and_comes_back_at_once_is_not_told(bench: Bench) -> None:
-    async with bench.opened() as backend:
+    # As patient as it gets: on a busy machine, coming back takes longer than the bench's keepalive.
+    async with bench.opened(keepalive_s=10.0) as backend:
         await order(backend, bench.launching("n0"))
         await seen_until(backend, AttemptStarted)
         bench.farm.disconnect("n0")
