@@ -59,6 +59,10 @@ STRANGER = Caller("somebody", None)
 N0 = NodeName("n0")
 
 
+STEPS_TO_DO = 300
+"""Some seconds: a busy machine must find the job at work."""
+
+
 def steps(count: int) -> Submission:
     request = program(STEPS)
     return replace(request, command=(*request.command, str(count)))
@@ -83,7 +87,7 @@ async def test_suspended_job_leaves_its_gpus_and_stays_away_until_it_is_resumed(
     tmp_path: Path,
 ) -> None:
     async with machine(tmp_path) as site:
-        job_id = await runs(site, steps(60))
+        job_id = await runs(site, steps(STEPS_TO_DO))
         await site.suspend(job_id, NOBODY)
         seen = await events_until(site, lambda seen: bool(of(seen, GpusReleased)))
         assert len(of(seen, JobSuspended)) == 1
@@ -92,7 +96,7 @@ async def test_suspended_job_leaves_its_gpus_and_stays_away_until_it_is_resumed(
         await site.resume(job_id, NOBODY)
         assert await outcome(site, job_id) == "finished"
     printed = [(tmp_path / f"attempts/jobs/j1/{n}/stdout.0").read_text() for n in (1, 2)]
-    assert "".join(printed).split() == [str(number) for number in range(1, 61)]
+    assert "".join(printed).split() == [str(number) for number in range(1, STEPS_TO_DO + 1)]
     assert (await verified(tmp_path)).divergence is None
 
 
