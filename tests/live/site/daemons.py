@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 
 import anyio
@@ -61,6 +61,23 @@ class Daemon:
             os.waitpid(self.pid, 0)
             raise AssertionError("the daemon did not come to its end")
         return False
+
+
+def together(cases: Iterable[Iterator[Daemon]], at_once: int) -> None:
+    """Carry cases out, some at a time: each yields one process after another, once it has ended."""
+    waiting, busy = list(cases), list[tuple[Iterator[Daemon], Daemon]]()
+    while waiting or busy:
+        while waiting and len(busy) < at_once:
+            steps = waiting.pop(0)
+            busy.append((steps, next(steps)))
+        for entry in list(busy):
+            steps, daemon = entry
+            if daemon.has_ended():
+                busy.remove(entry)
+                following = next(steps, None)
+                if following is not None:
+                    busy.append((steps, following))
+        time.sleep(0.005)
 
 
 def _serve(loaded: LoadedConfig, deed: Deed) -> int:

@@ -29,7 +29,7 @@ from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import SuspendMode
 from tests.contracts.local_backends import empty
-from tests.live.site.daemons import Daemon
+from tests.live.site.daemons import Daemon, together
 from tests.live.site.sites import NOBODY, config, verified
 from tests.live.site.witnesses import witness, wrongs
 
@@ -200,23 +200,6 @@ class Case:
         return [verdict.state.ended.get(name) for name in names], verdict.divergence
 
 
-def together(cases: Sequence[Case]) -> None:
-    """Carry cases out, some at a time."""
-    waiting, busy = list(cases), list[tuple[Iterator[Daemon], Daemon]]()
-    while waiting or busy:
-        while waiting and len(busy) < TOGETHER:
-            steps = waiting.pop(0).run()
-            busy.append((steps, next(steps)))
-        for entry in list(busy):
-            steps, daemon = entry
-            if daemon.has_ended():
-                busy.remove(entry)
-                following = next(steps, None)
-                if following is not None:
-                    busy.append((steps, following))
-        time.sleep(0.005)
-
-
 def all_points(root: Path) -> list[str]:
     """Return the points that a run comes to which nobody disturbs."""
     traced = root / "points"
@@ -243,7 +226,7 @@ def test_every_crash_point_is_survived(tmp_path: Path) -> None:
     cases = [Case(tmp_path / f"case{number}", each) for number, each in enumerate(lists)]
     begun_s = time.monotonic()
     try:
-        together(cases)
+        together([case.run() for case in cases], TOGETHER)
     finally:
         for case in cases:
             empty(str(case.root / "attempts"))

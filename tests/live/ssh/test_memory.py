@@ -14,7 +14,6 @@ import pytest
 from shunter.backends.ssh.surveying import survey_hosts
 from shunter.core.effects import Launch
 from shunter.core.intake.inputs import AttemptExited
-from shunter.events.facts.execution import AttemptStarted
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import NodeName
 from shunter.events.values.job_spec import JobSpec
@@ -78,7 +77,11 @@ async def test_host_without_a_group_runs_jobs_all_the_same(bench: Bench) -> None
     host = replace(bench.host("n0"), cgroup=str(bench.folder / "nowhere"))
     async with bench.opened(hosts=(host,)) as backend:
         await order(backend, launching("print('ran')", memory_mb=100))
-        await seen_until(backend, AttemptStarted)
+        exited = (await seen_until(backend, AttemptExited))[-1]
+        assert isinstance(exited, AttemptExited)
+        assert exited.exit_code == 0
+        printed, _ = await backend.read_output(J0, 1, 0, "stdout", 0, 100)
+    assert printed == b"ran\n"
 
 
 async def test_survey_says_whether_memory_is_limited_and_why_not(bench: Bench, group: Path) -> None:

@@ -10,8 +10,7 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from shunter.backends.node.crashes import arm_crash
 from shunter.core.state import JobPhase, Outcome
 from shunter.events.values.ids import JobId
 from tests.contracts.local_backends import empty
-from tests.live.site.daemons import Daemon
+from tests.live.site.daemons import Daemon, together
 from tests.live.site.sites import NOBODY, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.conftest import HOSTS
@@ -115,21 +114,22 @@ class Case:
         return faults
 
 
-def together(cases: list[Case]) -> None:
-    """Carry cases out, some at a time."""
-    waiting, busy = list(cases), list[tuple[Iterator[Daemon], Daemon]]()
-    while waiting or busy:
-        while waiting and len(busy) < TOGETHER:
-            steps = waiting.pop(0).run()
-            busy.append((steps, next(steps)))
-        for entry in list(busy):
-            steps, daemon = entry
-            if daemon.has_ended():
-                busy.remove(entry)
-                following = next(steps, None)
-                if following is not None:
-                    busy.append((steps, following))
-        time.sleep(0.01)
+def wrongs(cases: Sequence[Case]) -> dict[str, list[str]]:
+    """Carry cases out, and return by point what is wrong with what came of it."""
+    try:
+        together([case.run() for case in cases], TOGETHER)
+    finally:
+        for case in cases:
+            for name in HOSTS:
+                for place in sorted((case.root / name).glob("clusters/*")):
+                    empty(str(place))
+    faults = {case.point: case.faults() for case in cases}
+    return {point: found for point, found in faults.items() if found}
+
+
+def runs_of(cases: Sequence[Case]) -> int:
+    """Return how often ranks ran in all of them."""
+    return sum(sum(Bench(case.farm, case.root).runs().values()) for case in cases)
 
 
 def all_points(farm: Farm, root: Path) -> list[str]:
@@ -149,16 +149,7 @@ def test_scheduler_killed_anywhere_leaves_three_hosts_in_order() -> None:
     with farm_at(root / "farm", *HOSTS) as farm:
         points = all_points(farm, root)
         cases = [Case(farm, root / f"case{number}", point) for number, point in enumerate(points)]
-        try:
-            together(cases)
-        finally:
-            for case in cases:
-                for name in HOSTS:
-                    for place in sorted((case.root / name).glob("clusters/*")):
-                        empty(str(place))
-        faults = {case.point: case.faults() for case in cases}
-    wrong = {point: found for point, found in faults.items() if found}
-    runs = sum(sum(Bench(farm, case.root).runs().values()) for case in cases)
+        wrong, runs = wrongs(cases), runs_of(cases)
     # Which job goes where depends on what is quicker, so some runs do not come to their point.
     struck = sum(case.marker.exists() for case in cases)
     passed = len(points) - len(wrong)

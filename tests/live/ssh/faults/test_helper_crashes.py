@@ -18,13 +18,11 @@ import pytest
 
 from shunter.app.live import Site
 from shunter.core.state import JobPhase
-from tests.contracts.local_backends import empty
 from tests.live.site.daemons import Daemon
 from tests.live.site.sites import NOBODY
-from tests.live.ssh.bench import Bench
 from tests.live.ssh.conftest import HOSTS
 from tests.live.ssh.farm import LACKING, Farm, farm_at
-from tests.live.ssh.faults.test_crash_points import Case, together
+from tests.live.ssh.faults.test_crash_points import Case, runs_of, wrongs
 from tests.live.ssh.site import cluster, worker
 
 pytestmark = [pytest.mark.live, pytest.mark.ssh]
@@ -119,16 +117,7 @@ def test_helpers_killed_anywhere_leave_three_hosts_in_order() -> None:
     with farm_at(root / "farm", *HOSTS) as farm:
         points = all_points(farm, root)
         cases = [FarCase(farm, root / f"case{number}", name) for number, name in enumerate(points)]
-        try:
-            together(list(cases))
-        finally:
-            for case in cases:
-                for name in HOSTS:
-                    for place in sorted((case.root / name).glob("clusters/*")):
-                        empty(str(place))
-        faults = {case.point: case.faults() for case in cases}
-    wrong = {point: found for point, found in faults.items() if found}
-    runs = sum(sum(Bench(farm, case.root).runs().values()) for case in cases)
+        wrong, runs = wrongs(cases), runs_of(cases)
     struck = [case.point for case in cases if case.marker.exists()]
     print(f"points of helpers: {len(points)}, struck: {len(struck)}, wrong: {len(wrong)}")
     print(f"runs of ranks: {runs}; {', '.join(points)}")

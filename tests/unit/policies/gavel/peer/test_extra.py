@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -10,13 +11,14 @@ from shunter.app.cli import app
 from shunter.app.config import policies
 from shunter.app.config.policies import equipped
 from shunter.core.placement import PLACEMENTS
+from shunter.core.ports import Policy
 from shunter.errors import ConfigError
 from shunter.policies.gavel.peer import GavelPeer
 
 EXAMPLES = Path(__file__).resolve().parents[5] / "examples" / "peers" / "gavel"
 
 
-def peer(**params: str) -> object:
+def peer(**params: str) -> Policy[Any]:
     chosen = GavelPeer.Params.model_validate(params)
     return equipped(GavelPeer.build(chosen, PLACEMENTS["first_fit"]()))
 
@@ -44,7 +46,7 @@ def test_missing_extra_is_named() -> None:
     ids=["without a solver", "with our own"],
 )
 def test_who_does_not_use_it_needs_no_extra(params: dict[str, str]) -> None:
-    peer(**params)
+    assert peer(**params).name == "gavel_peer"
 
 
 def test_solver_is_recorded_only_where_there_is_one() -> None:
