@@ -26,9 +26,11 @@ FORKS_AWAY = """
 import os, time
 if os.fork() == 0:
     os.setsid()
-    if os.fork() == 0:
-        print(os.getpid(), "up", flush=True)
+    stray = os.fork()
+    if stray == 0:
         time.sleep(60)
+    else:
+        print(stray, "up", flush=True)
     os._exit(0)
 os.wait()
 """

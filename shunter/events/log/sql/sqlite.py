@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
@@ -28,7 +28,8 @@ from shunter.events.log.sql.tables import (
 )
 from shunter.events.upcasts import SCHEMA
 
-SIDE_FILES = ("-wal", "-shm")
+_ROLLBACK = "-journal"
+SIDE_FILES = ("-wal", "-shm", _ROLLBACK)
 BUSY_S = 10.0
 """How long a statement waits for another process's transaction before it fails."""
 
@@ -45,6 +46,8 @@ async def connected(
     The last creates the file if need be, and lets others read while it writes (write-ahead log).
     `durable` syncs each commit to the disk, not only each checkpoint.
     """
+    if mode == "ro" and path.with_name(path.name + _ROLLBACK).exists():
+        await _roll_back(path)
     url = URL.create(
         "sqlite+aiosqlite",
         database=f"file:{quote(str(path))}",
@@ -77,6 +80,18 @@ async def connected(
         await engine.dispose()
 
 
+async def _roll_back(path: Path) -> None:
+    """Undo what a writer that was killed left half done in the file itself.
+
+    That is so while a log becomes a write-ahead log, or one plain file again. To open it for a
+    change is enough: SQLite undoes it then, and waits for a writer who is still at it. Who may
+    not change the file is told what is the matter when they read it.
+    """
+    with suppress(DBAPIError, sqlite3.Error):
+        async with connected(path, "rw") as connection, connection.begin():
+            pass
+
+
 @contextmanager
 def failures_named(path: Path) -> Iterator[None]:
     """Turn what the driver raises into a LogError that names the file."""
@@ -84,7 +99,8 @@ def failures_named(path: Path) -> Iterator[None]:
         yield
     except (DBAPIError, sqlite3.Error) as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
-        code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+        precise = getattr(cause, "sqlite_errorcode", 0)
+        code = precise & 0xFF
         if code in _DAMAGE or "malformed" in str(cause):
             raise LogDamagedError(f"the log {path} is damaged: {cause}") from error
         if code == sqlite3.SQLITE_BUSY:
@@ -93,6 +109,11 @@ def failures_named(path: Path) -> Iterator[None]:
             ) from error
         if code == sqlite3.SQLITE_FULL:
             raise LogError(f"the log {path} cannot be written: no space left") from error
+        if precise == sqlite3.SQLITE_READONLY_ROLLBACK:
+            raise LogError(
+                f"the log {path} was left half changed by a process that died, and who may only "
+                "read it cannot undo that; read it once as a user who may write it"
+            ) from error
         if code == sqlite3.SQLITE_CANTOPEN:
             raise LogError(f"the log {path} cannot be opened: {cause}") from error
         raise LogError(f"the log {path} cannot be read or written: {cause}") from error
