@@ -25,6 +25,24 @@ goes_on() { # goes_on STEPS HOST...
     [ "$(steps_on "$@")" -gt "$before" ]
 }
 
+ran_on() { # each job that has printed anything, and each host where it has
+    local host path job
+    for host in "${hosts[@]}"; do
+        for path in "$host"/base/clusters/*/jobs/*/*/stdout.0; do
+            job=${path%/*/stdout.0}
+            [ ! -s "$path" ] || echo "${job##*/} $host"
+        done
+    done
+}
+
+short_ones_train() { # whether one of j4 to j8 does
+    ran_on | grep '^j[4-8] ' >/dev/null
+}
+
+has_moved() { # whether any job has run on two hosts
+    [ -n "$(ran_on | sort -u | cut -d' ' -f1 | uniq -d)" ]
+}
+
 give_up() {
     [ -z "$daemon" ] || kill -9 "$daemon" 2>/dev/null || true
     [ -z "$work" ] || for host in "${hosts[@]}"; do power_off "$host"; done
@@ -43,20 +61,21 @@ play() { # play POLICY
     shunter queue
     for host in "${hosts[@]}"; do until_true 120 "nothing runs on $host" goes_on 60 "$host"; done
 
-    say "Five short jobs arrive"
-    submit_short_jobs
-
     say "The scheduler is killed; what it started runs on"
     strike
     local before
     before=$(steps_on "${hosts[@]}")
     until_true 60 "nothing ran without the scheduler" goes_on "$before" "${hosts[@]}"
 
-    say "It comes back, finds them, and goes on; then pascal loses its power"
+    say "It comes back and finds them; five short jobs arrive"
     serve 2
-    sleep 3
+    submit_short_jobs
+    until_true 120 "no short job trains" short_ones_train
+
+    say "pascal loses its power, and what ran there goes on elsewhere"
     power_off pascal
     until_true 60 "nobody noticed that pascal is gone" is_lost pascal
+    until_true 240 "no job went on elsewhere" has_moved
     shunter nodes
 
     say "pascal comes back, and all jobs end"

@@ -90,7 +90,7 @@ def verify(
     from dataclasses import asdict
 
     from shunter.app.cli.units import number
-    from shunter.app.replaying.folding import collector_off
+    from shunter.app.collector import collector_off
     from shunter.events.log import VerifyReport, read_log
 
     async def verified() -> VerifyReport:

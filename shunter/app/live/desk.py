@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from shunter.app.collector import collector_on
 from shunter.app.live.backends import LiveBackend
 from shunter.app.live.feed import Feed
 from shunter.app.live.requests import Receipt
@@ -86,7 +87,7 @@ class Desk:
         self._answer()
         if self._stopping:
             raise Stopped
-        with anyio.CancelScope() as self._waiting:
+        with anyio.CancelScope() as self._waiting, collector_on():
             self._at_us, inputs = await self._backend.observe(until_us, gather_us)
             return self._at_us, inputs
         raise Stopped

@@ -9,6 +9,7 @@ from functools import partial
 import anyio
 from anyio.abc import TaskGroup
 
+from shunter.app.collector import collector_off
 from shunter.app.config.model import Config
 from shunter.app.live.backends import LiveBackend, root_of
 from shunter.app.live.clock import watch_clock
@@ -291,7 +292,8 @@ class Site:
         self._desk.stop()
 
     async def _loop(self) -> None:
-        with suppress(Stopped):
+        # A collection takes as long as a round; it has its time while the loop waits.
+        with suppress(Stopped), collector_off():
             await run_rounds(self._core, self._desk, self._desk, self._core.state.now_us)
 
     def _start_pruning(self, tasks: TaskGroup) -> None:

@@ -4,12 +4,11 @@ This is the fast way through a log, with no policy in it. The frames come checke
 so what can go wrong here is a snapshot that tells another story than the events do.
 """
 
-import gc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from shunter.app.collector import collector_off
 from shunter.core.fold import RULES
 from shunter.core.state import State
 from shunter.errors import IllegalEventError, LogDamagedError
@@ -130,15 +129,3 @@ def check_state(state: State, snapshot: Snapshot) -> None:
             "to there lead to: one of the two was changed, or made by other rules",
             snapshot.seq,
         )
-
-
-@contextmanager
-def collector_off() -> Iterator[None]:
-    """Keep the cyclic collector off: many objects are made, but no cycles."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

@@ -7,7 +7,8 @@ they run.
 
 from dataclasses import replace
 
-from shunter.app.replaying.folding import Advance, collector_off, fold_events
+from shunter.app.collector import collector_off
+from shunter.app.replaying.folding import Advance, fold_events
 from shunter.core.state import Job, Outcome, State
 from shunter.errors import TraceError
 from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished

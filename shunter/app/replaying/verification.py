@@ -12,8 +12,9 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from shunter.app.collector import collector_off
 from shunter.app.replaying.divergence import Divergence
-from shunter.app.replaying.folding import Advance, check_state, collector_off, cut
+from shunter.app.replaying.folding import Advance, check_state, cut
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.terms import Rebuild, Term, after_change
 from shunter.app.replaying.timing import RoundWatch

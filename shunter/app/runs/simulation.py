@@ -6,13 +6,12 @@ Nothing here reaches the log but facts: no wall time, no host name, no process i
 """
 
 import asyncio
-import gc
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from shunter.app.collector import collector_off
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.runs.recorder import Recorder, Report, snapshot_of
 from shunter.app.runs.setup import Setup, load_jobs, set_up
@@ -96,7 +95,7 @@ def simulate(
     """
     load_store(loaded.config.log.url)
     clock = _Clock(startup_cpu_s=time.process_time())
-    with _without_collector():
+    with collector_off():
         jobs = load_jobs(loaded) if trace is None else trace
         clock.parsed()
         return asyncio.run(_run(set_up(loaded, jobs), clock, overwrite, report))
@@ -166,15 +165,3 @@ def _document(setup: Setup, core: Scheduler, ledger: JobLedger, log: LogWriter) 
         "events": log.events,
         "log": {"url": log.url, "digest": log.digest},
     }
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Switch the cyclic collector off: it costs a sixth of a run, for nothing."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

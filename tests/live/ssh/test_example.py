@@ -9,7 +9,7 @@ from tests.live.training import LACKS_TORCH, plays_through
 
 pytestmark = [pytest.mark.live, pytest.mark.ssh, pytest.mark.xdist_group("training")]
 
-PATIENCE_S = 500
+PATIENCE_S = 800
 
 
 @pytest.mark.skipif(bool(LACKS_TORCH), reason=LACKS_TORCH)

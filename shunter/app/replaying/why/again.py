@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from shunter.app.collector import collector_off
 from shunter.app.replaying.classing import classed, last_start
-from shunter.app.replaying.folding import collector_off, fold_events, state_of
+from shunter.app.replaying.folding import fold_events, state_of
 from shunter.app.replaying.terms import Rebuild, Term
 from shunter.app.replaying.why.story import Story
 from shunter.core.fold import RULES
