@@ -15,7 +15,7 @@ from typing import Any
 from shunter.backends.node import attempts
 from shunter.backends.node.verbs import command
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)

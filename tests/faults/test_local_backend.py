@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.live]
 Seen = TypeVar("Seen", bound=Input)
 ROOT = Path(__file__).resolve().parents[2]
 J0 = job_id(0)
-PATIENCE_US = 20_000_000
+PATIENCE_US = 60_000_000
 TRAINS = f"""
 import sys, time
 sys.path.insert(0, {str(ROOT)!r})

@@ -43,7 +43,7 @@ def order(machine: Machine, steps: int, *, attempt: int, ranks: int) -> dict[str
     }
     for rank in found["ranks"]:
         rank["env"] = {**rank["env"], channel.ATTEMPT: str(attempt), **environment}
-    found["suspend"] = {**found["suspend"], "cooperative_s": 20.0}
+    found["suspend"] = {**found["suspend"], "cooperative_s": 60.0}
     return found
 
 

@@ -16,8 +16,8 @@ from anyio.abc import TaskGroup
 
 from shunter.backends.inbox import Inbox, Stamped
 from shunter.backends.ssh.carrying import Carrier
-from shunter.backends.ssh.gangs import STRENGTH, Gang, Part, merged
-from shunter.backends.ssh.launching import NEVER, Launches
+from shunter.backends.ssh.gangs import STRENGTH, Gang, Part, deliver, merged
+from shunter.backends.ssh.launching import Launches
 from shunter.backends.ssh.link import Link
 from shunter.backends.ssh.places import Places
 from shunter.backends.ssh.samples import Samples
@@ -281,8 +281,9 @@ class SshBackend:
         self._gangs[job_id] = gang
         self._launches.settle(job_id)
         await self._launches.start(gang, orders)
-        self._watch(gang)
-        self._settle(gang)
+        if not watch.is_over:  # by news that came right behind the answers
+            self._watch(gang)
+            self._settle(gang)
 
     async def _fence(self, effect: Fence) -> None:
         """Let nothing up to an attempt run, wherever it may."""
@@ -350,30 +351,7 @@ class SshBackend:
                 del self._gangs[job_id]
         elif gang.due() and not gang.is_delivering:
             gang.is_delivering = True
-            self._tasks.start_soon(self._deliver, gang)
-
-    async def _deliver(self, gang: Gang) -> None:
-        """Give what is due to the parts whose hosts answer; what nobody takes waits."""
-        job_id, attempt = gang.watch.job_id, gang.watch.attempt
-        try:
-            for node, order in gang.due().items():
-                link, part = self._links[node], gang.parts[node]
-                if not link.is_up:
-                    continue
-                if order == "fence":
-                    known = (await link.ask("fence", job=job_id, attempt=attempt))["known"]
-                    mine = [record for record in known if record["attempt"] == attempt]
-                    part.record = link.localised(mine or [NEVER])[0]
-                    part.ordered = order
-                else:
-                    told = {"do": order}
-                    if (await link.ask("send", job=job_id, attempt=attempt, order=told))["taken"]:
-                        part.take(order)
-                link.look()
-        except BackendError:
-            return  # the next look, or the return of the host, gives it again
-        finally:
-            gang.is_delivering = False
+            self._tasks.start_soon(deliver, gang, self._links)
 
     async def _end_strays(self, link: Link) -> None:
         try:

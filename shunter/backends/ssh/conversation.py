@@ -2,6 +2,9 @@
 
 Each question has a deadline. One that is not answered in time, or whose connection ends, is
 unknown, never failed: a lost connection does not raise by itself, it ends the output.
+
+News may come right behind an answer, and whoever asked wakes later than news are told. So what an
+answer tells of attempts is heeded where its line is read: in the order in which the host said it.
 """
 
 import json
@@ -10,6 +13,7 @@ import shlex
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -24,11 +28,22 @@ from shunter.errors import BackendError
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection, SSHClientProcess
 
-__all__ = ["Conversation", "asked_aside", "conversing"]
+__all__ = ["Conversation", "Heed", "asked_aside", "conversing"]
 
 Record = dict[str, Any]
+Heed = Callable[[Record], None]
 READ_BYTES = 1 << 16
 NOISE_BYTES_MAX = 1 << 20
+
+
+@dataclass(slots=True, eq=False)
+class _Question:
+    """A question on its way: our clocks when it was asked, and who heeds its answer."""
+
+    asked: tuple[int, int]
+    heed: Heed | None
+    came: anyio.Event = field(default_factory=anyio.Event)
+    answer: Record | None = None
 
 
 class Conversation:
@@ -41,7 +56,7 @@ class Conversation:
         self.went_silent = False
         self._host = host
         self._process = process
-        self._asked: dict[int, tuple[anyio.Event, list[Record]]] = {}
+        self._asked: dict[int, _Question] = {}
         self._number = 0
         self._left = b""
         self._ended = ""
@@ -67,9 +82,14 @@ class Conversation:
         self.greeting = json.loads(line)
         self._set_clocks(self.greeting, asked)
 
-    async def ask(self, do: str, limit_s: float, **fields: Any) -> Record:
+    async def ask(self, do: str, limit_s: float, heed: Heed | None = None, **fields: Any) -> Record:
         """Ask; return the answer.
 
+        Args:
+            do: the name of the question.
+            limit_s: how long to wait for the answer.
+            heed: called with an answer that tells no error, before any later line is heard.
+            fields: what the question says.
         Raises:
             UnreachedError: there is none in time, so what was asked for is unknown.
             BackendError: it could not be done.
@@ -77,9 +97,8 @@ class Conversation:
         if self._ended:
             raise UnreachedError(self._ended)
         self._number += 1
-        number, came, found = self._number, anyio.Event(), list[Record]()
-        self._asked[number] = (came, found)
-        asked = _clocks()
+        number, question = self._number, _Question(_clocks(), heed)
+        self._asked[number] = question
         try:
             with anyio.fail_after(limit_s):
                 line = json.dumps({"id": number, "do": do, **fields})
@@ -87,7 +106,7 @@ class Conversation:
                 self._process.stdin.write(line.encode() + b"\n")
                 await self._process.stdin.drain()
                 crash_point(f"asked {do}")
-                await came.wait()
+                await question.came.wait()
                 crash_point(f"answered {do}")
         except (TimeoutError, OSError) as error:
             cause = f"host {self._host.name} did not answer '{do}' within {limit_s:g} s"
@@ -96,12 +115,12 @@ class Conversation:
             raise UnreachedError(cause) from error
         finally:
             del self._asked[number]
-        if not found:
+        answer = question.answer
+        if answer is None:
             raise UnreachedError(self._ended)
-        self._set_clocks(found[0], asked)
-        if "error" in found[0]:
-            raise BackendError(f"host {self._host.name}: {found[0]['error']}", retryable=True)
-        return found[0]
+        if "error" in answer:
+            raise BackendError(f"host {self._host.name}: {answer['error']}", retryable=True)
+        return answer
 
     async def listen(self, tell: Callable[[list[Record]], None]) -> str:
         """Hand answers out and news over until the conversation ends; return why it did."""
@@ -136,17 +155,22 @@ class Conversation:
     def _end(self, cause: str) -> None:
         """Give no more answers; who waits for one is told."""
         self._ended = self._ended or cause
-        for came, _ in self._asked.values():
-            came.set()
+        for question in self._asked.values():
+            question.came.set()
 
     def _take(self, line: Record, tell: Callable[[list[Record]], None]) -> None:
-        if "id" in line:
-            asked = self._asked.get(line["id"])
-            if asked is not None:
-                asked[1].append(line)
-                asked[0].set()
-        elif "changed" in line:
-            tell(line["changed"])
+        if "id" not in line:
+            if "changed" in line:
+                tell(line["changed"])
+            return
+        question = self._asked.get(line["id"])
+        if question is None:
+            return  # nobody waits for it any more
+        self._set_clocks(line, question.asked)
+        question.answer = line
+        if question.heed is not None and "error" not in line:
+            question.heed(line)
+        question.came.set()
 
     def _set_clocks(self, told: Record, asked: tuple[int, int]) -> None:
         """Note what an answer tells of the host's clocks."""

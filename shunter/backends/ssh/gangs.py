@@ -4,18 +4,21 @@ It is told of as one: it has started once all parts have, and is over once all p
 whole or not at all: what ends one part ends the others, by the weakest means that fits.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shunter.backends.ssh.link import Link
 from shunter.backends.supervised.watch import Watch
+from shunter.errors import BackendError
 from shunter.events.values.ids import NodeName
 
-__all__ = ["STRENGTH", "Gang", "Part", "merged"]
+__all__ = ["NEVER", "STRENGTH", "Gang", "Part", "deliver", "merged"]
 
 Record = dict[str, Any]
 STRENGTH = ("", "suspend", "terminate", "fence")
-EXIT_SUSPENDED = 75
+NEVER: Record = {"state": "absent", "started": None, "status": None, "notes": []}
+"""What is known of an attempt that never was on a host."""
 
 
 @dataclass(slots=True)
@@ -168,3 +171,39 @@ def _ended(statuses: list[Record]) -> Record:
     if left:
         return {**left[0], "saved": all(one["saved"] for one in left), "ended_ns": last_ns}
     return in_order[-1]
+
+
+async def deliver(gang: Gang, links: Mapping[NodeName, Link]) -> None:
+    """Give what is due to the parts whose hosts answer; what nobody takes waits."""
+    try:
+        for node, order in gang.due().items():
+            link, part = links[node], gang.parts[node]
+            if not link.is_up:
+                continue
+            if order == "fence":
+                await _fence(gang, part, link)
+            else:
+                await _send(gang, part, link, order)
+            link.look()
+    except BackendError:
+        return  # the next look, or the return of the host, gives it again
+    finally:
+        gang.is_delivering = False
+
+
+async def _fence(gang: Gang, part: Part, link: Link) -> None:
+    watch = gang.watch
+
+    def heed(answer: Record) -> None:
+        mine = [record for record in answer["known"] if record["attempt"] == watch.attempt]
+        part.record = link.localised(mine or [NEVER])[0]
+
+    await link.ask("fence", heed=heed, job=watch.job_id, attempt=watch.attempt)
+    part.ordered = "fence"
+
+
+async def _send(gang: Gang, part: Part, link: Link, order: str) -> None:
+    watch = gang.watch
+    answer = await link.ask("send", job=watch.job_id, attempt=watch.attempt, order={"do": order})
+    if answer["taken"]:
+        part.take(order)

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 
 from shunter.backends.ssh.connecting import UnreachedError
-from shunter.backends.ssh.gangs import Gang
+from shunter.backends.ssh.gangs import NEVER, Gang
 from shunter.backends.ssh.link import Link
 from shunter.backends.ssh.orders import orders_for
 from shunter.backends.ssh.settings import SshSettings
@@ -20,12 +20,11 @@ from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["NEVER", "Launches"]
+__all__ = ["Launches"]
 
 Record = dict[str, Any]
 PORTS_ASKED = 64
 REFUSALS = ("refused", "failed", "late")
-NEVER: Record = {"state": "absent", "started": None, "status": None, "notes": []}
 
 
 class Launches:
@@ -77,11 +76,13 @@ class Launches:
             gang.cause = gang.cause or link.cause
             part.record, part.is_refused, part.is_starting = NEVER, True, False
             return
+
+        def heed(answer: Record) -> None:
+            part.record = link.localised([answer.get("known", NEVER)])[0]
+
         try:
-            answer = await link.start(order)
-            known = answer.get("known", NEVER)
-            part.record = link.localised([known])[0]
-            if known["started"] is None:
+            answer = await link.start(order, heed)
+            if answer.get("known", NEVER)["started"] is None:
                 gang.cause = gang.cause or answer.get("cause", "its supervisor did not start")
                 part.is_refused = answer["answer"] in REFUSALS
         except UnreachedError as error:

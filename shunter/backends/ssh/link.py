@@ -16,7 +16,7 @@ import anyio
 
 from shunter.backends.node.records import boot_id
 from shunter.backends.ssh.connecting import UnreachedError, connected
-from shunter.backends.ssh.conversation import Conversation, asked_aside, conversing
+from shunter.backends.ssh.conversation import Conversation, Heed, asked_aside, conversing
 from shunter.backends.ssh.pushing import pushed
 from shunter.backends.ssh.settings import SshHost, SshSettings
 from shunter.errors import BackendError
@@ -123,8 +123,10 @@ class Link:
                     await anyio.sleep(self._pause_s())
                 await self._knock()
 
-    async def ask(self, do: str, limit_s: float | None = None, **fields: Any) -> Record:
-        """Ask the host; return its answer.
+    async def ask(
+        self, do: str, limit_s: float | None = None, heed: Heed | None = None, **fields: Any
+    ) -> Record:
+        """Ask the host; return its answer, which `heed` got before later news were told.
 
         Raises:
             UnreachedError: there is no answer, so what was asked for is unknown.
@@ -134,14 +136,14 @@ class Link:
         if talk is None:
             raise UnreachedError(self.cause)
         try:
-            return await talk.ask(do, limit_s or self._settings.call_s, **fields)
+            return await talk.ask(do, limit_s or self._settings.call_s, heed, **fields)
         except UnreachedError as error:
             if talk is self._talk:
                 self.cause = str(error)
                 self._scope.cancel()
             raise
 
-    async def start(self, order: Record) -> Record:
+    async def start(self, order: Record, heed: Heed) -> Record:
         """Have an attempt started; one that comes late is not started at all."""
         talk = self._talk
         if talk is None:
@@ -149,7 +151,7 @@ class Link:
         limit_s = self._settings.launch_s
         self._alive_s = max(self._alive_s, time.monotonic() + limit_s)
         before_ns = talk.far_uptime_ns() + int(limit_s * 1e9)
-        return await self.ask("start", limit_s, order=order, before_ns=before_ns)
+        return await self.ask("start", limit_s, heed, order=order, before_ns=before_ns)
 
     def watch(self, job: str, attempt: int) -> None:
         """Look at an attempt from now on; it is told of whether or not anything changes."""
@@ -262,13 +264,21 @@ class Link:
         raise errors[0] if errors else UnreachedError(self.cause)
 
     async def _listen(self, talk: Conversation, errors: list[BackendError]) -> None:
-        cause = await talk.listen(lambda known: self._listener.changed(self, self.localised(known)))
+        cause = await talk.listen(self._hear)
         errors.append(UnreachedError(cause))
         self._scope.cancel()
 
+    def _hear(self, known: list[Record]) -> None:
+        if self._talk is not None:  # else the first look tells it anew, once we know its clocks
+            self._listener.changed(self, self.localised(known))
+
     async def _claim(self, talk: Conversation) -> None:
         settings, before_s = self._settings, self._alive_s
-        mine = {"cluster": settings.cluster_id, "term": settings.term, "holder": settings.holder}
+        mine: Record = {
+            "cluster": settings.cluster_id,
+            "term": settings.term,
+            "holder": settings.holder,
+        }
         mine.update(node=self.name, cgroup=self.host.cgroup)
         self._count_from(time.monotonic())
         asked_ns = talk.far_uptime_ns()
@@ -292,6 +302,7 @@ class Link:
     async def _came_up(self) -> None:
         if self._gone.is_set():
             self._gone = anyio.Event()
+        self._anew |= self._watched
         await self._listener.came_up(self)
         self.is_lost = False
         self._back.set()
@@ -303,10 +314,15 @@ class Link:
             self._look_now = anyio.Event()
             self._count_from(time.monotonic())
             asked_ns = talk.far_uptime_ns()
-            asked = {"watched": sorted(self._watched), "anew": sorted(self._anew)}
-            answer = await talk.ask("look", self._settings.call_s, asked_ns=asked_ns, **asked)
+            asked: Record = {"watched": sorted(self._watched), "anew": sorted(self._anew)}
+            answer = await talk.ask(
+                "look",
+                self._settings.call_s,
+                lambda answer: self._hear(answer["changed"]),
+                asked_ns=asked_ns,
+                **asked,
+            )
             self._anew.difference_update(asked["anew"])
-            self._listener.changed(self, self.localised(answer["changed"]))
             self._listener.looked(self, answer["samples"], answer["gpus"])
             with anyio.move_on_after(self._settings.patrol_s):
                 await self._look_now.wait()

@@ -17,7 +17,7 @@ import httpx
 from shunter.client import Client, JobHandle
 from tests.contracts.local_backends import empty
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 CONFIG = """\
 [[cluster.nodes]]
 name = "{nodes}"

@@ -21,7 +21,7 @@ from tests.live.site.sites import at_work
 
 Deed = Callable[[Site], Awaitable[None]]
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 
 class Daemon:

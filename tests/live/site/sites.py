@@ -20,7 +20,7 @@ from tests.contracts.local_backends import empty
 
 Seen = TypeVar("Seen", bound=Event)
 
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 NOBODY = Caller("", None)
 """Who submits in tests: jobs without a user run as whoever runs the tests."""
 

@@ -23,7 +23,7 @@ from tests.contracts.local_backends import empty
 from tests.live.ssh.farm import Farm
 
 Seen = TypeVar("Seen", bound=Input)
-PATIENCE_US = 30_000_000
+PATIENCE_US = 90_000_000
 GPUS = 4
 # argv: the ledger's folder, seconds of work, the exit code; below 0 it works until it has saved
 # once, and then ends well. It saves what it has done when asked to.

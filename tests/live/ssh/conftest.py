@@ -49,9 +49,9 @@ def small_disk(bench: Bench) -> Iterator[Path]:
         pytest.skip("needs root to mount a small disk")
     root = bench.farm["n0"].root
     mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "small", str(root)]
-    if subprocess.run(mount, check=False, capture_output=True, timeout=10).returncode:
+    if subprocess.run(mount, check=False, capture_output=True, timeout=60).returncode:
         pytest.skip("needs a machine that lets us mount a small disk")
     yield root
     (root / "filler").unlink(missing_ok=True)
     bench.clean()
-    subprocess.run(["umount", "-l", str(root)], check=True, timeout=10)
+    subprocess.run(["umount", "-l", str(root)], check=True, timeout=60)

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
 LACKING = "" if SSHD and shutil.which("ssh-keygen") else "needs openssh-server"
 CONFIGURATION = """

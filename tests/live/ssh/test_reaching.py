@@ -92,7 +92,7 @@ def agent(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     try:
         wait_for(socket.exists, "an agent")
         monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
-        subprocess.run(["ssh-add", "-q", str(bench.farm.key)], check=True, timeout=10)
+        subprocess.run(["ssh-add", "-q", str(bench.farm.key)], check=True, timeout=60)
         yield str(socket)
     finally:
         running.kill()

@@ -25,7 +25,7 @@ from tests.live.ssh.site import cluster, worker
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "live" / "local"
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 TRAINED = {"narrow": (1, 4, 40), "wide": (2, 6, 60)}  # GPUs, seed and steps, as in the example
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 

@@ -46,7 +46,7 @@ def strange(folder: Path) -> Iterator[Network]:
     if lacking():
         pytest.skip(lacking())
     tried = ["unshare", "--time", "--monotonic", "1", "--boottime", "1", "--fork", "true"]
-    if subprocess.run(tried, check=False, capture_output=True, timeout=10).returncode:
+    if subprocess.run(tried, check=False, capture_output=True, timeout=60).returncode:
         pytest.skip("needs a kernel with time namespaces")
     farm = Namespaces(folder / "farm", HOSTS)
     try:
