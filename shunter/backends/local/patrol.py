@@ -115,8 +115,9 @@ def _look_at(root: str, watches: Sequence[Watch], named: Collection[JobId]) -> l
 
 
 def _look(root: str, watch: Watch) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    if watch.order is not None and attempts.send(watch.folder, watch.order):
-        watch.order = None
+    order = watch.order
+    if order is not None and attempts.send(watch.folder, order) and watch.order is order:
+        watch.order = None  # unless a newer one has come that nobody took yet
     known, notes = watch.look()
     if known["state"] == "absent":  # it never began, and never will once it is fenced
         attempts.raise_fence(root, watch.job_id, watch.attempt)
