@@ -44,17 +44,18 @@ power_off() { # power_off NAME: its sshd, whom it serves, and all that runs ther
     local pid listener
     listener=$(cat "$1/pid")
     kill -STOP "$listener" 2>/dev/null || return 0  # nobody gets in any more
-    for pid in $(below "$listener") $(supervisors "$1") "$listener"; do
+    for pid in $(freeze "$listener") $(supervisors "$1") "$listener"; do
         kill -9 "$pid" 2>/dev/null || true
     done
     wait "$listener" 2>/dev/null || true
 }
 
-below() { # below PID: all processes that it started, and those that they did
+freeze() { # freeze PID: stop all below it, so that nobody sees another die; print them
     local child
     for child in $(cat "/proc/$1/task/$1/children" 2>/dev/null); do
-        below "$child"
+        kill -STOP "$child" 2>/dev/null || true
         echo "$child"
+        freeze "$child"
     done
 }
 
