@@ -66,16 +66,19 @@ class Told:
         if partner is not None:
             known = self.ledger.received_s
             gang = (job_id, partner) if (job_id, partner) in known else (partner, job_id)
-        target = self.ledger.target(gang, gpu_type)
-        received = self.ledger.share(gang, gpu_type) if gang in self.ledger.received_s else 0.0
-        return round(target, 6), round(received, 6)
+        ledger = self.ledger
+        return round(ledger.target(gang, gpu_type), 6), round(ledger.share(gang, gpu_type), 6)
 
     def best_of(self, job_id: JobId) -> tuple[GpuType, JobId | None] | None:
         """Return where a job is to have most time, and beside whom; None: nowhere."""
         fractions, pairs = self.ledger.fractions, self.pairs.get(job_id)
         if not pairs:
             row = fractions.get((job_id,))
-            return (max(row, key=lambda name: (row[name], name)), None) if row else None
+            if not row:
+                return None
+            if len(row) == 1:
+                return next(iter(row)), None
+            return max(row, key=lambda name: (row[name], name)), None
         found = [
             (part, len(gang) == 1, gpu_type, gang)
             for gang in ((job_id,), *pairs)

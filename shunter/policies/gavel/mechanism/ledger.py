@@ -145,9 +145,12 @@ class Ledger:
         return self.fractions.get(gang, _NO_ROW).get(gpu_type, 0.0)
 
     def share(self, gang: Gang, gpu_type: GpuType) -> float:
-        """Return the fraction a gang has received of the time all gangs were on a type."""
-        whole_s = self.whole_s[gpu_type]
-        return max(0.0, self.received_s[gang][gpu_type]) / whole_s if whole_s else 0.0
+        """Return the fraction a gang has received of the time all gangs were on a type.
+
+        One that is not known has received nothing.
+        """
+        row, whole_s = self.received_s.get(gang), self.whole_s[gpu_type]
+        return max(0.0, row[gpu_type]) / whole_s if row and whole_s else 0.0
 
     def rank(self, gang: Gang, gpu_type: GpuType) -> tuple[float, float, float]:
         """Return what gangs that can run on a type are ordered by, the highest first.
