@@ -23,11 +23,11 @@ time.sleep(0.5 if os.environ["RANK"] == "0" else 2.5)
 """
 
 
-async def held_up(until_s: float) -> None:
+async def held_up(for_s: float) -> None:
     """Let what was begun be sent; then hear nothing, and all at once after a while."""
     for _ in range(5):
         await checkpoint()
-    time.sleep(until_s)  # noqa: ASYNC251  so that an answer and the news behind it are one piece
+    time.sleep(for_s)  # noqa: ASYNC251  so that an answer and the news behind it are one piece
 
 
 async def test_end_right_behind_a_look_is_not_forgotten(bench: Bench) -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from shunter.backends.node import attempts
 from shunter.backends.node.records import folder_of
+from shunter.backends.ssh import SshBackend
 from shunter.core.effects import Suspend, Terminate
-from shunter.core.intake.inputs import AttemptExited
+from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import (
     AttemptLost,
@@ -37,6 +38,16 @@ WAYS = [
     pytest.param((Namespaces.drop, Namespaces.undrop), id="dropped"),
 ]
 KEEPALIVE_S = 0.5
+
+
+async def assert_settled(bench: Bench, backend: SshBackend, told: list[Input]) -> None:
+    """Wait until a launch has ended or failed; hold its runs to what was told of it."""
+    until_s = time.monotonic() + 60
+    while not any(is_of(seen, AttemptExited) or is_of(seen, LaunchFailed) for seen in told):
+        assert time.monotonic() < until_s, told
+        told += await rest(backend, 0.5)
+    began = any(is_of(seen, AttemptStarted) for seen in told)
+    assert sum(bench.runs().values()) == int(began)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -69,12 +80,7 @@ async def test_launch_before_a_cut_was_noticed_runs_once_or_never(
         assert not any(is_of(seen, AttemptStarted) for seen in told)
         heal(farm, "n0")
         told += await seen_until(backend, NodeReachable)
-        until_s = time.monotonic() + 60
-        while not any(is_of(seen, AttemptExited) or is_of(seen, LaunchFailed) for seen in told):
-            assert time.monotonic() < until_s, told
-            told += await rest(backend, 0.5)
-        began = any(is_of(seen, AttemptStarted) for seen in told)
-        assert sum(bench.runs().values()) == int(began)
+        await assert_settled(bench, backend, told)
     bench.assert_nothing_twice()
 
 
@@ -91,12 +97,7 @@ async def test_cut_in_the_middle_of_a_launch_is_settled_by_the_host(
         cut(farm, "n0")
         told = await seen_until(backend, NodeUnreachable)
         heal(farm, "n0")
-        until_s = time.monotonic() + 60
-        while not any(is_of(seen, AttemptExited) or is_of(seen, LaunchFailed) for seen in told):
-            assert time.monotonic() < until_s, told
-            told += await rest(backend, 0.5)
-        began = any(is_of(seen, AttemptStarted) for seen in told)
-        assert sum(bench.runs().values()) == int(began)
+        await assert_settled(bench, backend, told)
     bench.assert_nothing_twice()
 
 
