@@ -147,9 +147,9 @@ class Ledger:
     def share(self, gang: Gang, gpu_type: GpuType) -> float:
         """Return the fraction a gang has received of the time all gangs were on a type.
 
-        One that is not known has received nothing.
+        One that is not known has received nothing; nor has anybody of a type that is gone.
         """
-        row, whole_s = self.received_s.get(gang), self.whole_s[gpu_type]
+        row, whole_s = self.received_s.get(gang), self.whole_s.get(gpu_type)
         return max(0.0, row[gpu_type]) / whole_s if row and whole_s else 0.0
 
     def rank(self, gang: Gang, gpu_type: GpuType) -> tuple[float, float, float]:

@@ -11,7 +11,8 @@ from shunter.core.rounds import run_rounds
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError
-from shunter.events.facts.decisions import TargetsSet, WaitReasonChanged
+from shunter.events.facts.cluster import NodeLost
+from shunter.events.facts.decisions import AllocationChanged, TargetsSet, WaitReasonChanged
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Reason, Wait
 from shunter.policies.gavel.corrected import Gavel, GavelPolicy
@@ -19,7 +20,7 @@ from shunter.policies.gavel.corrected.named import MinCost
 from shunter.policies.gavel.corrected.policy import Timing
 from shunter.policies.gavel.mechanism import Fractions, Wanted
 from shunter.policies.gavel.objectives import Isolated, ThroughputSum
-from tests.factories import Tape, World, drive, job_spec, node_added, run, trace_job
+from tests.factories import Tape, World, drive, job_spec, node_added, node_name, run, trace_job
 
 TURN_US = 60_000_000
 PLACEMENT = PLACEMENTS["consolidated"]()
@@ -68,6 +69,22 @@ def test_state_remembers_the_problem_until_there_is_an_answer() -> None:
     drive(run_rounds(core, backend, Tape(events)))
 
     assert told == ["", "no target shares: the problem is infeasible", ""]
+
+
+def test_old_targets_on_a_type_that_is_lost_are_no_fault() -> None:
+    """Goal: until targets are computed again, those of a lost type stop nobody elsewhere."""
+    servers = (node_added(0, gpus=1, gpu_type="k80"), node_added(1, gpus=1, gpu_type="v100"))
+    timing = Timing(TURN_US, 10 * TURN_US, least_us=100 * TURN_US)
+    policy = GavelPolicy(Isolated(), PLACEMENT, timing)
+    core, _ = World(servers=servers, jobs=(), round_us=TURN_US).scheduler(policy, instant=False)
+    core.step(0, [SubmitJob(0, JobId(f"j{at}"), job_spec(), TURN_US) for at in range(4)])
+    core.step(TURN_US, [NodeLost(TURN_US, node_name(1), "no power")])
+
+    events, _ = core.step(2 * TURN_US, [])
+
+    moved = [event for event in events if isinstance(event, AllocationChanged)]
+    assert {share.node for event in moved for share in event.allocation.shares} == {node_name(0)}
+    assert core.state.policy_fault == ""
 
 
 def test_objective_of_costs_needs_prices() -> None:
