@@ -141,7 +141,7 @@ class Supervision:
             self.stages.pop(0)
         self.due_s = time.monotonic() + limit_s
         if self.why == "suspend":
-            if before not in STRONGER:
+            if not before:  # the kill, entered again, asks for nothing new
                 self.note("requested", mode=self.asked)
             if self.stage in STRONGER and self.stage != (before or self.asked):
                 self.note("escalated", mode=self.stage)
