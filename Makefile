@@ -11,6 +11,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 WORKERS ?= auto
 # Tests with real processes wait more than they work.
 LIVE_WORKERS ?= 4
+# Which seeds `make chaos` runs, and how many at a time.
+SEEDS ?= 1-10
+CHAOS_WORKERS ?= 4
 # xdist would start one worker a core even on a large server; past eight they only wait.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8
 UV := build/lock/bin/uv
@@ -22,8 +25,8 @@ MUST_RUN ?=
 # pytest uses the cores already; and the package is installed after its build backend.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo native setup setup-dev test check format format-check lint types imports docs examples \
-        bench fidelity live requirements clean
+.PHONY: help demo setup setup-dev test check format format-check lint types imports docs examples \
+        bench fidelity live chaos requirements clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,7 +61,7 @@ docs: setup-dev ## build the docs into build/docs; a warning is an error
 examples: setup-dev ## run every example against its expected output
 	$(PYTEST) tests/examples
 
-bench: setup ## measure speed against the budgets
+bench: setup-dev ## measure speed against the budgets
 	$(BIN)/python benchmarks/run.py
 
 fidelity: setup-dev ## compare with the public simulators
@@ -67,9 +70,12 @@ fidelity: setup-dev ## compare with the public simulators
 live: setup-dev $(VENV)/.torch ## tests with real processes, some of which train with PyTorch
 	$(BIN)/python -m tests.marked live $(MUST_RUN) -n $(LIVE_WORKERS) --dist loadgroup
 
-setup: $(VENV)/.run $(VENV)/.package native ## create .venv and install what a run needs
+chaos: setup-dev ## ill-use a cluster over SSH, by seeds: make chaos SEEDS=1-10
+	$(BIN)/python -m tests.chaos $(SEEDS) -j $(CHAOS_WORKERS)
 
-setup-dev: $(VENV)/.dev $(VENV)/.package native ## create .venv and install the tools as well
+setup: $(VENV)/.run $(VENV)/.package ## create .venv and install what a run needs
+
+setup-dev: $(VENV)/.dev $(VENV)/.package ## create .venv and install the tools as well
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer found (looked for $(PYTHON_CANDIDATES));" \
@@ -78,27 +84,34 @@ $(BIN)/python:
 	    "error: $(PYTHON) is not a Python 3.11 or newer; name another: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "error: $(PYTHON) cannot create" \
 	    "environments with pip; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+	@echo "creating an environment in $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/.run: requirements/run.txt | $(BIN)/python
-	$(PIP) install --quiet --require-hashes -r $<
+	@echo "installing what a run of Shunter needs, $$(grep -c '^[a-z].*==' $<) packages;" \
+	    "the first time they are downloaded, which takes a minute or so"
+	@$(PIP) install --quiet --require-hashes -r $<
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt | $(BIN)/python
-	$(PIP) install --quiet --require-hashes -r $<
+	@echo "installing the tools of development and tests, $$(grep -c '^[a-z].*==' $<) packages;" \
+	    "the first time they are downloaded, which takes some minutes"
+	@$(PIP) install --quiet --require-hashes -r $<
 	@touch $@
 
 # Only live tests train with it. It is large, and which build fits depends on the machine: another
 # one by `make live TORCH=...`, and pip's own settings say where from.
 $(VENV)/.torch: | $(VENV)/.dev
-	$(PIP) install --quiet $(TORCH) || { echo "error: pip could not install $(TORCH), with which the" \
+	@echo "installing $(TORCH), with which live tests train: the largest package"
+	@$(PIP) install --quiet $(TORCH) || { echo "error: pip could not install $(TORCH), with which the" \
 	    "live tests train; name a build that pip finds: make live TORCH=torch==VERSION" >&2; exit 1; }
 	@touch $@
 
 # The build backend comes from the hashed file, so this step reaches no network.
 $(VENV)/.package: pyproject.toml shunter/__init__.py | $(BIN)/python
 	@test -e $(VENV)/.run -o -e $(VENV)/.dev
-	$(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable .
+	@echo "installing Shunter itself from this folder"
+	@$(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable .
 	@touch $@
 
 # Resolved for all supported Pythons and platforms at once, from the ordinary public index, whatever
@@ -110,10 +123,6 @@ $(UV): requirements/lock.txt | $(BIN)/python
 	$(BIN)/python -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --require-hashes -r $<
 
-# Only what changed is compiled; without a C compiler Shunter runs from its sources.
-native: $(VENV)/.package ## compile the modules simulations spend their time in
-	@$(BIN)/python native/compile.py
-
 clean: ## remove .venv and everything built
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	find . \( -name __pycache__ -o -name __compiled__ \) -type d -prune -exec rm -rf {} +
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
