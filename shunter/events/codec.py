@@ -91,7 +91,11 @@ def decode_payload(payload: bytes) -> list[Event]:
 def encode_record(record: Any) -> bytes:
     """Return a state or a policy's memory as canonical bytes."""
     cls: Any = type(record)
-    row = row_encoder(cls)(record)
+    return encode_row(row_encoder(cls)(record))
+
+
+def encode_row(row: Row) -> bytes:
+    """Return a row of a state or a policy's memory as canonical bytes."""
     try:
         return orjson.dumps(row)
     except TypeError:

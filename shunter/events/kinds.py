@@ -20,6 +20,7 @@ from shunter.events.facts.decisions import (
     GangProposed,
     GangRejected,
     PlanRejected,
+    PolicySetAside,
     ReservationSet,
     RoundPlanned,
     TargetsSet,
@@ -31,16 +32,20 @@ from shunter.events.facts.decisions import (
 from shunter.events.facts.execution import (
     AttemptEnded,
     AttemptLost,
+    AttemptSetAside,
     AttemptStarted,
+    CheckpointDiscarded,
     CheckpointSaved,
     GpusReleased,
     JobContinued,
     JobStopped,
     JobSuspended,
     LaunchFailed,
+    MessagesDropped,
     SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
+    TrainingStarted,
 )
 from shunter.events.facts.jobs import (
     JobCancelled,
@@ -100,6 +105,7 @@ DecisionEvent: TypeAlias = (
     | AllocationChanged
     | WaitReasonChanged
     | PlanRejected
+    | PolicySetAside
     | GangProposed
     | GangApproved
     | GangRejected
@@ -113,14 +119,18 @@ ExecutionEvent: TypeAlias = (
     | AttemptStarted
     | SuspendAcknowledged
     | SuspendEscalated
+    | TrainingStarted
     | JobStopped
     | JobContinued
     | CheckpointSaved
+    | CheckpointDiscarded
     | JobSuspended
     | AttemptEnded
     | AttemptLost
     | GpusReleased
     | SpeedChanged
+    | MessagesDropped
+    | AttemptSetAside
 )
 ProfileEvent: TypeAlias = ProfileSampled | ProfileMeasured
 Event: TypeAlias = (

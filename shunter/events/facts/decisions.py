@@ -7,6 +7,9 @@ from shunter.events.values.fact import fact
 from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.reasons import Because, ClassWait, Reason, Wait
 
+NO_SUCH_JOB = "there is no such job"
+"""Why a change is refused to a job that has ended, or never was."""
+
 
 class Trigger(StrEnum):
     """What made the scheduler plan."""
@@ -32,6 +35,20 @@ class RoundPlanned:
     trigger: Trigger = Trigger.round
     waits: tuple[ClassWait, ...] = ()
     fault: str = ""
+
+
+@fact
+class PolicySetAside:
+    """The policy did not answer in time, or its process ended: it is not asked again.
+
+    `cause` says at what it was and what happened; `told` is the sequence number of the last event
+    it was told of. Jobs run on, and none is started until a scheduler is started anew.
+    """
+
+    at_us: int
+    policy: str
+    cause: str
+    told: int
 
 
 @fact
@@ -79,7 +96,10 @@ class WaitReasonChanged:
 
 @fact
 class PlanRejected:
-    """The approver refused one change of a plan; the rest of the plan went ahead."""
+    """The approver refused one change of a plan; the rest of the plan went ahead.
+
+    What a plan wants for a job that does not exist is refused with the detail of that name.
+    """
 
     at_us: int
     job_id: JobId

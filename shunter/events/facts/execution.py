@@ -7,13 +7,18 @@ from shunter.events.values.job_spec import SuspendMode
 
 @fact
 class LaunchFailed:
-    """An attempt never started; its GPUs are free again."""
+    """An attempt never started; its GPUs are free again.
+
+    `checkpoint_on` names the servers its checkpoint could not be brought from or to. Such a failure
+    is not the job's own, and does not count among those of which it fails.
+    """
 
     at_us: int
     job_id: JobId
     attempt: int
     cause: str
     retryable: bool = True
+    checkpoint_on: tuple[NodeName, ...] = ()
 
 
 @fact
@@ -21,6 +26,10 @@ class AttemptStarted:
     """A job's processes run: from which checkpoint, moved from which servers.
 
     `speed` is relative to base speed, where the performance model foresees it (a simulation).
+    `keeps_split` says that later attempts must have as many GPUs on each server as this one, since
+    its checkpoints depend on it. `checkpoints_stay` says that these lie on its own servers, and
+    must be copied from there to wherever the job goes on. `may_tell_training`: its first mini-batch
+    follows as `TrainingStarted`, if the job tells it.
     """
 
     at_us: int
@@ -29,6 +38,18 @@ class AttemptStarted:
     resumed_from: str = ""
     migrated_from: tuple[NodeName, ...] = ()
     speed: float = 1.0
+    keeps_split: bool = False
+    checkpoints_stay: bool = False
+    may_tell_training: bool = False
+
+
+@fact
+class TrainingStarted:
+    """An attempt has told its first mini-batch: it has started up, and trains."""
+
+    at_us: int
+    job_id: JobId
+    attempt: int
 
 
 @fact
@@ -94,6 +115,24 @@ class CheckpointSaved:
 
 
 @fact
+class CheckpointDiscarded:
+    """A job goes on without what an attempt saved on some servers.
+
+    `attempt` is the one that saved there, and `step` the last step that it told of. The cause is
+    that a server of them was `lost` or left the cluster, or that somebody gave the checkpoint up
+    (`given_up`).
+    """
+
+    at_us: int
+    job_id: JobId
+    attempt: int
+    nodes: tuple[NodeName, ...]
+    step: int | None = None
+    cause: str = ""
+    by: str = ""
+
+
+@fact
 class JobSuspended:
     """An attempt ended to go on later; `lost_us` of its work must be redone."""
 
@@ -135,3 +174,30 @@ class GpusReleased:
     at_us: int
     job_id: JobId
     attempt: int
+
+
+@fact
+class MessagesDropped:
+    """Messages of an attempt were not taken: wrong ones, or too many of them.
+
+    `count` is how many so far, `cause` what was wrong with the last one.
+    """
+
+    at_us: int
+    job_id: JobId
+    attempt: int
+    count: int
+    cause: str
+
+
+@fact
+class AttemptSetAside:
+    """Somebody ordered that nothing an attempt tells is believed any more.
+
+    It is ended, and counts as lost once nothing of it runs.
+    """
+
+    at_us: int
+    job_id: JobId
+    attempt: int
+    by: str = ""

@@ -1,10 +1,11 @@
 """The event log: frames of events in a hash chain, in memory, in SQLite, or as a chain alone."""
 
-from shunter.events.log.frames import Frame, Head, Snapshot, snapshot_digest
+from shunter.events.log.frames import Frame, Head, Outcomes, Snapshot
 from shunter.events.log.jsonl import ImportReport, export_jsonl, import_jsonl
 from shunter.events.log.opening import load_store, open_log, read_log, seal, upgrade_log
-from shunter.events.log.reader import LogReader, VerifyReport
+from shunter.events.log.reader import LogReader
 from shunter.events.log.stores import Segment
+from shunter.events.log.verifying import VerifyReport
 from shunter.events.log.writer import LogWriter
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "ImportReport",
     "LogReader",
     "LogWriter",
+    "Outcomes",
     "Segment",
     "Snapshot",
     "VerifyReport",
@@ -22,6 +24,5 @@ __all__ = [
     "open_log",
     "read_log",
     "seal",
-    "snapshot_digest",
     "upgrade_log",
 ]

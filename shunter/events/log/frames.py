@@ -1,4 +1,4 @@
-"""What a log consists of, whatever keeps it: frames in a chain, their head, and snapshots.
+"""What a log consists of, whatever keeps it: frames in a chain, their head, snapshots, outcomes.
 
     frame 1..1000 ──chain──▶ frame 1001..2000 ──chain──▶ … ──▶ head(seq, chain, term)
 
@@ -6,12 +6,16 @@ A frame is a run of events encoded once. Its chain value is a hash over the valu
 its own payload, so the last value stands for every byte of the log, in order.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Any
+
+import orjson
 
 from shunter.errors import IllegalEventError, LogDamagedError
-from shunter.events.codec import decode_payload
+from shunter.events.codec import decode_event, decode_payload
 from shunter.events.kinds import Event
 
 CHAIN_BYTES = 32
@@ -58,6 +62,52 @@ class Frame:
         end = self.count if to is None else min(self.count, to + 1 - self.first_seq)
         return events if end - start == self.count else events[start:end]
 
+    def rows(self) -> list[list[Any]]:
+        """Return the rows of its events, not decoded.
+
+        Raises:
+            LogDamagedError: the payload holds no rows, or another number of them.
+        """
+        try:
+            rows: list[list[Any]] = orjson.loads(self.payload)
+            sound = len(rows) == self.count and all(
+                type(row) is list and len(row) >= 3 and type(row[0]) is str for row in rows
+            )
+        except (ValueError, TypeError) as error:
+            raise LogDamagedError(f"{self.named} is not JSON: {error}", self.first_seq) from error
+        if not sound:
+            raise LogDamagedError(f"{self.named} does not hold {self.count} events", self.first_seq)
+        return rows
+
+    def about(self, job_id: str) -> list[tuple[int, Event]]:
+        """Return the events about a job with their numbers; only those are decoded.
+
+        Raises:
+            LogDamagedError: the payload does not hold what the frame says it does.
+        """
+        if orjson.dumps(job_id) not in self.payload:
+            return []
+        return self._decoded([(seq, row) for seq, row in self._numbered() if row[2] == job_id])
+
+    def of_kinds(self, kinds: frozenset[str]) -> list[tuple[int, Event]]:
+        """Return the events of some kinds with their numbers; only those are decoded.
+
+        Raises:
+            LogDamagedError: the payload does not hold what the frame says it does.
+        """
+        if not any(orjson.dumps(kind) in self.payload for kind in kinds):
+            return []
+        return self._decoded([(seq, row) for seq, row in self._numbered() if row[0] in kinds])
+
+    def _numbered(self) -> "enumerate[list[Any]]":
+        return enumerate(self.rows(), self.first_seq)
+
+    def _decoded(self, rows: Sequence[tuple[int, list[Any]]]) -> list[tuple[int, Event]]:
+        try:
+            return [(seq, decode_event(row)) for seq, row in rows]
+        except IllegalEventError as error:
+            raise LogDamagedError(f"{self.named}: {error}", self.first_seq) from error
+
     @property
     def named(self) -> str:
         """The frame in words, for messages."""
@@ -74,26 +124,80 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
+class Outcomes:
+    """How jobs ended, in the order of their ends, from number `first` on.
+
+    `pairs` is a JSON array of ids and outcomes, `seq` the snapshot with which they were kept.
+    """
+
+    seq: int
+    first: int
+    count: int
+    pairs: bytes
+    digest: str
+
+    @classmethod
+    def of(cls, seq: int, first: int, pairs: Sequence[tuple[str, str]]) -> "Outcomes":
+        """Return the outcomes of these jobs, with their digest."""
+        encoded = orjson.dumps(pairs)
+        return cls(
+            seq, first, len(pairs), encoded, _outcomes_digest(seq, first, len(pairs), encoded)
+        )
+
+    def items(self) -> list[tuple[str, str]]:
+        """Return ids and outcomes.
+
+        Raises:
+            LogDamagedError: they are not what was written.
+        """
+        if _outcomes_digest(self.seq, self.first, self.count, self.pairs) != self.digest:
+            raise LogDamagedError(
+                f"the outcomes of jobs at sequence number {self.seq} do not match their digest",
+                self.seq,
+            )
+        pairs: list[tuple[str, str]] = orjson.loads(self.pairs)
+        return pairs
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
-    """State and policy memory right after the event `seq`, encoded, under one digest."""
+    """State and policy memory right after the event `seq`, encoded, under one digest.
+
+    `ended` is how many jobs had ended, whose outcomes are kept apart from the state, once and for
+    ever; None in old logs, where the state names them.
+    """
 
     seq: int
     at_us: int
     state: bytes
     memory: bytes
     digest: str
+    ended: int | None = None
 
     @classmethod
-    def of(cls, seq: int, at_us: int, state: bytes, memory: bytes) -> "Snapshot":
+    def of(
+        cls, seq: int, at_us: int, state: bytes, memory: bytes, ended: int | None = None
+    ) -> "Snapshot":
         """Return the snapshot of these bytes, with its digest."""
-        return cls(seq, at_us, state, memory, snapshot_digest(state, memory))
+        return cls(seq, at_us, state, memory, _digest(seq, at_us, state, memory, ended), ended)
 
     def check(self) -> None:
-        """Raise LogDamagedError unless the digest is that of the bytes."""
-        if snapshot_digest(self.state, self.memory) != self.digest:
+        """Raise LogDamagedError unless the digest is that of the snapshot."""
+        if self.digest.startswith(_FORM):
+            expected = _digest(self.seq, self.at_us, self.state, self.memory, self.ended)
+            is_sound = expected == self.digest
+        else:
+            is_sound = self._is_at_its_place and self.digest == _old_digest(self.state, self.memory)
+        if not is_sound:
             raise LogDamagedError(
                 f"the snapshot at sequence number {self.seq} does not match its digest", self.seq
             )
+
+    @property
+    def _is_at_its_place(self) -> bool:
+        """Whether the state says it is of this event; an old digest does not."""
+        begins = _STATE_BEGINS.match(self.state)
+        return begins is None or tuple(map(int, begins.groups())) == (self.seq, self.at_us)
 
 
 def next_chain(previous: bytes, payload: bytes) -> bytes:
@@ -101,9 +205,24 @@ def next_chain(previous: bytes, payload: bytes) -> bytes:
     return blake2b(previous + payload, digest_size=CHAIN_BYTES).digest()
 
 
-def snapshot_digest(state: bytes, memory: bytes) -> str:
-    """Return the digest over both parts; the length keeps them apart."""
+_FORM = "2:"
+_STATE_BEGINS = re.compile(rb"\[(\d+),(\d+),")
+
+
+def _digest(seq: int, at_us: int, state: bytes, memory: bytes, ended: int | None) -> str:
+    """Return the digest over all parts; the length keeps the two that are long apart."""
+    place = orjson.dumps([seq, at_us, ended, len(state)])
+    return _FORM + blake2b(place + state + memory, digest_size=CHAIN_BYTES).hexdigest()
+
+
+def _old_digest(state: bytes, memory: bytes) -> str:
+    """Return the digest as it was before it covered sequence number and instant."""
     together = blake2b(len(state).to_bytes(8, "big"), digest_size=CHAIN_BYTES)
     together.update(state)
     together.update(memory)
     return together.hexdigest()
+
+
+def _outcomes_digest(seq: int, first: int, count: int, pairs: bytes) -> str:
+    place = orjson.dumps([seq, first, count])
+    return blake2b(place + pairs, digest_size=CHAIN_BYTES).hexdigest()

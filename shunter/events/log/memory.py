@@ -1,10 +1,11 @@
 """Stores without a file: one keeps frames for its process's life, one keeps only the chain."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from shunter.errors import LogError, NotFoundError
-from shunter.events.log.frames import GENESIS, Frame, Head, Snapshot
+from shunter.events.log.frames import GENESIS, Frame, Head, Outcomes, Snapshot
+from shunter.events.log.job_index import Span
 from shunter.events.log.stores import Batch, Segment, Source
 
 
@@ -12,11 +13,14 @@ class MemoryStore:
     """Keeps frames and snapshots in lists; `read_log(log)` reads them."""
 
     url = "memory:"
+    lacks_anchor = False
 
     def __init__(self) -> None:
         self._frames: list[Frame] = []
         self._snapshots: list[Snapshot] = []
+        self._outcomes: list[Outcomes] = []
         self._head = Head(0, GENESIS, 1)
+        self._sources: dict[int, Mapping[str, str]] = {}
 
     async def write(self, batch: Batch, old: Head, new: Head) -> None:
         """Keep the batch."""
@@ -24,6 +28,7 @@ class MemoryStore:
         self._frames += batch.frames
         kept = {snapshot.seq: snapshot for snapshot in (*self._snapshots, *batch.snapshots)}
         self._snapshots = [kept[seq] for seq in sorted(kept)]
+        self._outcomes += batch.outcomes
         self._head = new
 
     async def seal(self, head: Head, upto_seq: int) -> Segment | None:
@@ -33,6 +38,10 @@ class MemoryStore:
             raise LogError(f"frames up to {upto_seq} cannot be sealed: no snapshot is as new")
         return None
 
+    async def outcomes_kept(self) -> int:
+        """Return of how many jobs that ended the outcomes are kept."""
+        return sum(each.count for each in self._outcomes)
+
     async def thin_snapshots(
         self, head: Head, superseded: Callable[[Sequence[int]], Sequence[int]]
     ) -> None:
@@ -41,6 +50,14 @@ class MemoryStore:
         gone = superseded([snapshot.seq for snapshot in self._snapshots])
         self._snapshots = [kept for kept in self._snapshots if kept.seq not in gone]
 
+    async def note_sources(self, head: Head, sources: Mapping[str, str]) -> None:
+        """Keep from which sources the head's term decides."""
+        self._sources[head.term] = dict(sources)
+
+    async def sources(self) -> Mapping[int, Mapping[str, str]]:
+        """Return from which sources each term decided."""
+        return dict(self._sources)
+
     @asynccontextmanager
     async def source(self) -> AsyncIterator[Source]:
         """Read what is here, now or after the writer has closed."""
@@ -48,6 +65,10 @@ class MemoryStore:
 
     async def close(self) -> None:
         """Keep everything: a closed memory log can still be read."""
+
+    async def anchor(self) -> Head | None:
+        """Return None: memory is lost as a whole."""
+        return None
 
     async def head(self) -> Head:
         """Return where the log ends now."""
@@ -72,18 +93,33 @@ class MemoryStore:
         older = [snapshot for snapshot in self._snapshots if snapshot.seq <= seq]
         return older[-1] if older else None
 
+    async def outcomes(self, count: int) -> Sequence[Outcomes]:
+        """Return how the first so many jobs ended, in order of their ends."""
+        return [each for each in self._outcomes if each.first < count]
+
     async def segments(self) -> Sequence[Segment]:
         """Return nothing: see `seal`."""
         return ()
+
+    async def terms(self) -> Sequence[tuple[int, int]]:
+        """Return nothing: a memory log has one term."""
+        return ()
+
+    async def refuse_changed(self) -> None:
+        """Do nothing: nobody else can write to this memory."""
 
     async def gap(self) -> int | None:
         """Return None: lists have no holes."""
         return None
 
-    async def frames_of_job(self, job_id: str) -> Sequence[int] | None:
-        """Return None: a memory log is short enough to look through."""
-        assert job_id, "a job has an id"
-        return None
+    async def spans(self) -> Sequence[Span]:
+        """Return nothing: a memory log is short enough to look through."""
+        return ()
+
+    async def keep_spans(self, after: int, spans: Sequence[Span]) -> bool:
+        """Keep nothing."""
+        assert after == 0 or spans, "an index that is empty has nothing to lose"
+        return False
 
     def _index(self, seq: int) -> int:
         return next(i for i, frame in enumerate(self._frames) if frame.last_seq >= seq)
@@ -103,11 +139,19 @@ class NullStore:
         assert upto_seq <= head.seq, "only what is written can be sealed"
         return None
 
+    async def outcomes_kept(self) -> int:
+        """Return 0: what is not kept needs none."""
+        return 0
+
     async def thin_snapshots(
         self, head: Head, superseded: Callable[[Sequence[int]], Sequence[int]]
     ) -> None:
         """Do nothing: there are none."""
         assert not superseded([]), "of nothing, nothing can be picked"
+
+    async def note_sources(self, head: Head, sources: Mapping[str, str]) -> None:
+        """Keep nothing of it either."""
+        assert all(sources.values()), "a source has a digest"
 
     @asynccontextmanager
     async def source(self) -> AsyncIterator[Source]:

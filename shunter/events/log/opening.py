@@ -31,7 +31,6 @@ async def open_log(
     durable: bool = False,
     frame_events: int | None = 1000,
     frames_per_transaction: int = 10,
-    index_jobs: bool = False,
     resume: bool = False,
     mode: int | None = None,
 ) -> AsyncIterator[LogWriter]:
@@ -42,10 +41,10 @@ async def open_log(
     Args:
         url: where it is to be.
         overwrite: replace a log that is there.
-        durable: sync every commit to the disk (`synchronous=FULL`), not only checkpoints.
+        durable: sync every commit to the disk (`synchronous=FULL`), not only checkpoints, and say
+            so in an anchor beside the log.
         frame_events: events a frame, exactly; None makes a frame of each commit (live).
         frames_per_transaction: how many frames a simulation writes at once.
-        index_jobs: keep `job_frames` up with the frames, for quick stories of single jobs.
         resume: go on with a log that is there (or start one), in the next term.
         mode: permissions of the file, as of chmod; None leaves them to the umask.
     Raises:
@@ -56,18 +55,14 @@ async def open_log(
         UsageError: the address is not one of those above.
     """
     store: Store
+    warning = ""
     if url in (MEMORY, NONE):
         store, head = (MemoryStore() if url == MEMORY else NullStore()), Head(0, GENESIS, 1)
     else:
         from shunter.events.log.sql.opening import open_store
 
-        store, head = await open_store(
-            path_of(url),
-            overwrite=overwrite,
-            durable=durable,
-            index_jobs=index_jobs,
-            resume=resume,
-            mode=mode,
+        store, head, warning = await open_store(
+            path_of(url), overwrite=overwrite, durable=durable, resume=resume, mode=mode
         )
     log = LogWriter(
         url,
@@ -75,6 +70,8 @@ async def open_log(
         head,
         frame_events=frame_events,
         frames_per_transaction=frames_per_transaction,
+        outcomes_kept=await store.outcomes_kept(),
+        warning=warning,
     )
     try:
         yield log

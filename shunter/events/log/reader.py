@@ -1,31 +1,17 @@
 """The one log reader: whatever it returns has been checked against its neighbours and the head."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-import orjson
-
-from shunter.errors import IllegalEventError, LogDamagedError
-from shunter.events.codec import decode_event
+from shunter.errors import LogDamagedError
 from shunter.events.kinds import Event
-from shunter.events.log.frames import GENESIS, Frame, Head, Snapshot, next_chain
+from shunter.events.log.checks import checked_frame, refuse_lost, without_anchor
+from shunter.events.log.frames import GENESIS, Frame, Head, Outcomes, Snapshot
+from shunter.events.log.job_index import SPAN_EVENTS, Span, SpanMaker, runs, sound_spans
 from shunter.events.log.stores import Segment, Source
+from shunter.events.log.verifying import VerifyReport, check_tail, verify
 
-NEAR_EVENTS = 20_000
-"""Frames that are nearer to each other are read in one go, with what lies between: a source reads
-about so many events at a time anyway."""
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyReport:
-    """What a log was found to hold, all of it sound."""
-
-    frames: int
-    events: int
-    digest: str
-    snapshots: int
-    segments: int
-    term: int
+SPANS_AT_ONCE = 20
+STEP_BACK, LONGEST_STEP = 1_000, 20_000
 
 
 class LogReader:
@@ -33,17 +19,30 @@ class LogReader:
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self._spans: list[Span] | None = None
 
     @property
     def url(self) -> str:
         """The address of the log."""
         return self._source.url
 
+    @property
+    def warning(self) -> str:
+        """What whoever reads the log should know of it; empty: nothing."""
+        return without_anchor(self.url) if self._source.lacks_anchor else ""
+
     async def head(self) -> Head:
-        """Return where the log ends now."""
+        """Return where the log ends now.
+
+        Raises:
+            LogDamagedError: the head does not fit itself, or what was synced beyond it is lost.
+        """
+        anchor = await self._source.anchor()  # first: whoever writes moves the head first
         head = await self._source.head()
         if head.seq < 0 or (head.seq == 0) != (head.chain == GENESIS):
             raise LogDamagedError(f"the head of {self.url} does not fit itself: {head}", head.seq)
+        if anchor is not None:
+            refuse_lost(self.url, anchor, head)
         return head
 
     async def frames(self, after: int = 0, to: int | None = None) -> AsyncIterator[Frame]:
@@ -62,7 +61,7 @@ class LogReader:
             if before is None and chunk:
                 before = await self._frame_before(chunk[0])
             for frame in chunk:
-                before = _checked(frame, seq, before, head)
+                before = checked_frame(frame, seq, before, head)
                 yield frame
                 seq = before.last_seq + 1
                 if seq > last:
@@ -80,6 +79,20 @@ class LogReader:
             for event in frame.events(after, to):
                 yield event
 
+    async def frames_before(self, seq: int) -> AsyncIterator[Frame]:
+        """Read the frames that hold `seq` and what is before it, the newest first.
+
+        Raises:
+            LogDamagedError: a frame is missing, or is not what was written; names where.
+        """
+        step = STEP_BACK
+        while seq > 0:
+            run = [frame async for frame in self.frames(max(0, seq - step), seq)]
+            for frame in reversed(run):
+                yield frame
+            seq = run[0].first_seq - 1
+            step = min(4 * step, LONGEST_STEP)
+
     async def snapshots(self) -> Sequence[Snapshot]:
         """Return all snapshots, oldest first, with their digests checked."""
         snapshots = await self._source.snapshots()
@@ -94,32 +107,51 @@ class LogReader:
             snapshot.check()
         return snapshot
 
+    async def outcomes(self, count: int) -> Sequence[Outcomes]:
+        """Return how the first so many jobs ended, in order of their ends.
+
+        Raises:
+            LogDamagedError: some are missing; that each is what was written, it checks itself.
+        """
+        found = await self._source.outcomes(count)
+        expected = 0
+        for each in found:
+            expected = expected + each.count if each.first == expected else -1
+        if expected != count:
+            raise LogDamagedError(
+                f"the outcomes of jobs in {self.url} are not whole: those of {count} jobs, one "
+                "after the other, are expected"
+            )
+        return found
+
     async def segments(self) -> Sequence[Segment]:
         """Return the sealed segments, oldest first; they are checked when read."""
         return await self._source.segments()
 
+    async def sources(self) -> Mapping[int, Mapping[str, str]]:
+        """Return from which sources each term decided: digests by package, by term."""
+        return await self._source.sources()
+
     async def job_events(self, job_id: str) -> Sequence[tuple[int, Event]]:
         """Return the events about one job with their sequence numbers, in order."""
-        firsts = await self._source.frames_of_job(job_id)
         found: list[tuple[int, Event]] = []
-        if firsts is None:
-            async for frame in self.frames():
-                found += _about(frame, job_id)
-        else:
-            wanted = frozenset(firsts)
-            for first, last in _runs(firsts):
-                async for frame in self.frames(first - 1, last):
-                    if frame.first_seq in wanted:
-                        found += _about(frame, job_id)
+        async for frame in self._indexed(lambda span: span.has_job(job_id)):
+            found += frame.about(job_id)
         return found
 
-    async def first_about(self, job_id: str) -> int | None:
-        """Return the number of the first event about a job; None where no index tells it."""
-        firsts = await self._source.frames_of_job(job_id)
-        for first in (firsts or ())[:1]:
-            async for frame in self.frames(first - 1, first):
-                return next((seq for seq, _ in _about(frame, job_id)), None)
+    async def first_about(self, job_id: str) -> tuple[int, Event] | None:
+        """Return the first event about a job with its number; None: there is none."""
+        async for frame in self._indexed(lambda span: span.has_job(job_id)):
+            for found in frame.about(job_id):
+                return found
         return None
+
+    async def events_of(self, kinds: frozenset[str], to: int) -> Sequence[tuple[int, Event]]:
+        """Return the events of some kinds up to `to` with their numbers."""
+        found: list[tuple[int, Event]] = []
+        async for frame in self._indexed(lambda span: span.has_kind(kinds), to):
+            found += [(seq, event) for seq, event in frame.of_kinds(kinds) if seq <= to]
+        return found
 
     async def frame_with(self, seq: int) -> Frame:
         """Return the frame that holds an event."""
@@ -128,19 +160,13 @@ class LogReader:
     async def check_tail(self) -> Head:
         """Prove what a start relies on, and return the head.
 
-        That is the newest snapshot, the frames after it, and that none is missing before; the
-        rest is for `verify`, which takes longer.
+        That is the newest snapshot, the frames after it, that none is missing before, and that
+        nothing is missing after; the rest is for `verify`, which takes longer.
 
         Raises:
             LogDamagedError: something is not what was written; names its sequence number.
         """
-        head = await self.head()
-        await self._refuse_gaps()
-        snapshot = await self.snapshot_at(head.seq)
-        after = min(snapshot.seq if snapshot else 0, head.seq - 1)
-        async for frame in self.frames(max(0, after), head.seq):
-            frame.events()
-        return head
+        return await check_tail(self, self._source)
 
     async def verify(self, schema: bool = False) -> VerifyReport:
         """Read and decode everything; `schema` holds events to the published one too.
@@ -148,99 +174,51 @@ class LogReader:
         Raises:
             LogDamagedError: something is not what was written; names its sequence number.
         """
-        check = _checker(schema=schema)
-        head = await self.head()
-        frames = events = 0
-        chain = None
-        async for frame in self.frames(0, head.seq):
-            check(frame)
-            frames += 1
-            events += frame.count
-            chain = frame.chain
-        assert events == head.seq, "the reader has seen every event up to the head"
-        await self._refuse_gaps()
-        snapshots = await self.snapshots()
-        if snapshots and snapshots[-1].seq > (await self.head()).seq:
-            raise LogDamagedError(
-                f"the snapshot at sequence number {snapshots[-1].seq} lies after the head",
-                snapshots[-1].seq,
-            )
-        segments = await self.segments()
-        digest = (chain or head.chain).hex()
-        return VerifyReport(frames, events, digest, len(snapshots), len(segments), head.term)
+        return await verify(self, self._source, schema=schema)
 
-    async def _refuse_gaps(self) -> None:
-        seq = await self._source.gap()
-        if seq is not None:
-            raise LogDamagedError(
-                f"the frames of {self.url} are not whole at sequence number {seq}", seq
-            )
+    async def _indexed(
+        self, has: Callable[[Span], bool], to: int | None = None
+    ) -> AsyncIterator[Frame]:
+        """Read the frames of some spans, and those that no span covers."""
+        spans = await self._index()
+        covered = spans[-1].last_seq if spans else 0
+        for first, last in runs([span for span in spans if has(span)]):
+            if to is None or first <= to:
+                async for frame in self.frames(first - 1, last if to is None else min(last, to)):
+                    yield frame
+        async for frame in self.frames(covered, to):
+            yield frame
+
+    async def _index(self) -> Sequence[Span]:
+        """Return the index of jobs, which is brought up to the head where it can be kept."""
+        if self._spans is None:
+            head = await self.head()
+            self._spans, wrong = sound_spans(await self._source.spans(), head.seq)
+            if wrong is not None:
+                await self._source.keep_spans(wrong - 1, ())
+            await self._extend(self._spans, head.seq)
+        return self._spans
+
+    async def _extend(self, spans: list[Span], head_seq: int) -> None:
+        """Make the spans that are missing, as long as they can be kept."""
+        after = spans[-1].last_seq if spans else 0
+        if head_seq - after < SPAN_EVENTS:
+            return
+        maker, made, at_once = SpanMaker(), list[Span](), 1
+        async for frame in self.frames(after, head_seq):
+            span = maker.take(frame)
+            if span is None:
+                continue
+            made.append(span)
+            spans.append(span)
+            if len(made) == at_once:
+                if not await self._source.keep_spans(made[0].first_seq - 1, made):
+                    return
+                made, at_once = [], SPANS_AT_ONCE
+        if made:
+            await self._source.keep_spans(made[0].first_seq - 1, made)
 
     async def _frame_before(self, frame: Frame) -> Frame:
         """Return a stand-in for the frame before, with what checking needs of it."""
         chain = await self._source.chain_before(frame.first_seq)
         return Frame(frame.first_seq - 1, 1, 0, 0, chain, b"")
-
-
-def _checked(frame: Frame, seq: int, before: Frame | None, head: Head) -> Frame:
-    """Return the frame if it holds `seq` and fits the one before and the head."""
-    assert before is not None, "the chain value before the first frame is fetched with it"
-    if frame.first_seq != before.last_seq + 1 or not frame.first_seq <= seq <= frame.last_seq:
-        raise LogDamagedError(
-            f"sequence number {seq} is missing: {frame.named} has {frame.count} events", seq
-        )
-    if next_chain(before.chain, frame.payload) != frame.chain:
-        raise LogDamagedError(
-            f"{frame.named} does not match its chain value: its bytes, or those before it, "
-            "are not what was written",
-            frame.first_seq,
-        )
-    if not before.term <= frame.term <= head.term:
-        raise LogDamagedError(
-            f"{frame.named} has term {frame.term}, between {before.term} and {head.term} expected",
-            frame.first_seq,
-        )
-    if frame.last_seq >= head.seq and (frame.last_seq, frame.chain) != (head.seq, head.chain):
-        raise LogDamagedError(
-            f"{frame.named} and the head disagree: the head is at {head.seq}, the frame ends at "
-            f"{frame.last_seq}",
-            frame.first_seq,
-        )
-    return frame
-
-
-def _runs(firsts: Sequence[int]) -> list[tuple[int, int]]:
-    """Return first and last of the frames that lie near each other, run by run."""
-    found: list[tuple[int, int]] = []
-    for first in firsts:
-        if found and first - found[-1][1] < NEAR_EVENTS:
-            found[-1] = (found[-1][0], first)
-        else:
-            found.append((first, first))
-    return found
-
-
-def _about(frame: Frame, job_id: str) -> list[tuple[int, Event]]:
-    """Return the frame's events about a job; only those are decoded whole."""
-    rows = orjson.loads(frame.payload)
-    return [
-        (seq, decode_event(row))
-        for seq, row in enumerate(rows, frame.first_seq)
-        if row[2] == job_id
-    ]
-
-
-def _checker(*, schema: bool) -> Callable[[Frame], object]:
-    """Return what proves a payload: decoding it, or the published schema too."""
-    if not schema:
-        return Frame.events
-    from shunter.events.schema import check_event
-
-    def check(frame: Frame) -> None:
-        for seq, event in enumerate(frame.events(), frame.first_seq):
-            try:
-                check_event(event)
-            except IllegalEventError as error:
-                raise LogDamagedError(f"the event {seq}: {error}", seq) from error
-
-    return check

@@ -4,20 +4,22 @@
 `LogReader` checks; a source only fetches. So every store obeys the same rules by construction.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from shunter.events.log.frames import Frame, Head, Snapshot
+from shunter.events.log.frames import Frame, Head, Outcomes, Snapshot
+from shunter.events.log.job_index import Span
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one transaction adds: frames in order, and snapshots not beyond their end."""
+    """What one transaction adds; snapshots are not beyond its frames."""
 
     frames: Sequence[Frame]
     snapshots: Sequence[Snapshot]
+    outcomes: Sequence[Outcomes] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,18 @@ class Source(Protocol):
     @property
     def url(self) -> str:
         """The address of the log, for messages."""
+        ...
+
+    @property
+    def lacks_anchor(self) -> bool:
+        """Whether the log was kept with an anchor, and has none now."""
+        ...
+
+    async def anchor(self) -> Head | None:
+        """Return up to where the log was synced, as its anchor says; None: it has none.
+
+        What is written while this is read moves the head first, so the head is asked for after it.
+        """
         ...
 
     async def head(self) -> Head:
@@ -57,16 +71,36 @@ class Source(Protocol):
         """Return the newest snapshot not after `seq`; None if there is none."""
         ...
 
+    async def outcomes(self, count: int) -> Sequence[Outcomes]:
+        """Return how the first so many jobs ended, in order of their ends."""
+        ...
+
     async def segments(self) -> Sequence[Segment]:
         """Return the sealed segments, oldest first; they are checked when read."""
+        ...
+
+    async def terms(self) -> Sequence[tuple[int, int]]:
+        """Return the first numbers of terms with theirs, as far as known."""
+        ...
+
+    async def refuse_changed(self) -> None:
+        """Raise LogDamagedError if something beside frames and snapshots was changed."""
         ...
 
     async def gap(self) -> int | None:
         """Return a sequence number at which frames do not follow; None: they do."""
         ...
 
-    async def frames_of_job(self, job_id: str) -> Sequence[int] | None:
-        """Return the first sequence numbers of frames about a job; None: no index here."""
+    async def sources(self) -> Mapping[int, Mapping[str, str]]:
+        """Return from which sources each term decided, where that was noted."""
+        ...
+
+    async def spans(self) -> Sequence[Span]:
+        """Return what the index of jobs has, oldest first."""
+        ...
+
+    async def keep_spans(self, after: int, spans: Sequence[Span]) -> bool:
+        """Have the index go on like this after an event; False: it cannot."""
         ...
 
 
@@ -86,6 +120,10 @@ class Store(Protocol):
         """Move the oldest frames up to `upto_seq` into one segment; None: none left."""
         ...
 
+    async def outcomes_kept(self) -> int:
+        """Return of how many jobs that ended the outcomes are kept."""
+        ...
+
     async def thin_snapshots(
         self, head: Head, superseded: Callable[[Sequence[int]], Sequence[int]]
     ) -> None:
@@ -94,6 +132,10 @@ class Store(Protocol):
 
     def source(self) -> AbstractAsyncContextManager[Source]:
         """Open what was written for reading."""
+        ...
+
+    async def note_sources(self, head: Head, sources: Mapping[str, str]) -> None:
+        """Keep from which sources the head's term decides: digests by package."""
         ...
 
     async def close(self) -> None:

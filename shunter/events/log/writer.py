@@ -9,7 +9,7 @@ transaction.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 
 import anyio
@@ -18,12 +18,15 @@ import orjson
 from shunter.errors import LogError
 from shunter.events.codec import encode_payload
 from shunter.events.kinds import Event
-from shunter.events.log.frames import Frame, Head, Snapshot, next_chain
+from shunter.events.log.frames import Frame, Head, Outcomes, Snapshot, next_chain
 from shunter.events.log.stores import Batch, Segment, Source, Store
 
 
 class LogWriter:
-    """Appends events to one log; made by `open_log`, used by one task group."""
+    """Appends events to one log; made by `open_log`, used by one task group.
+
+    `warning` is what whoever writes the log should know of it; empty: nothing.
+    """
 
     __slots__ = (
         "_chain",
@@ -32,6 +35,7 @@ class LogWriter:
         "_frames",
         "_frames_per_transaction",
         "_live",
+        "_outcomes_kept",
         "_pending",
         "_seq",
         "_snapshots",
@@ -40,6 +44,7 @@ class LogWriter:
         "_turn",
         "_url",
         "_written",
+        "warning",
     )
 
     def __init__(
@@ -50,6 +55,8 @@ class LogWriter:
         *,
         frame_events: int | None,
         frames_per_transaction: int,
+        outcomes_kept: int = 0,
+        warning: str = "",
     ) -> None:
         assert frame_events is None or frame_events > 0
         assert frames_per_transaction > 0
@@ -65,7 +72,9 @@ class LogWriter:
         self._frames_per_transaction = frames_per_transaction
         self._pending: list[Event] = []
         self._frames: list[Frame] = []
-        self._snapshots: list[Snapshot] = []
+        self._snapshots: list[tuple[Snapshot, Outcomes | None]] = []
+        self._outcomes_kept = outcomes_kept
+        self.warning = warning
         self._turn = anyio.Lock(fast_acquire=True)
         self._stopped: LogError | None = None
 
@@ -83,6 +92,11 @@ class LogWriter:
     def events(self) -> int:
         """How many events the log has, with those of earlier terms."""
         return self._seq
+
+    @property
+    def outcomes_kept(self) -> int:
+        """Of how many jobs the outcomes are kept, or will be when committed."""
+        return self._outcomes_kept
 
     @property
     def term(self) -> int:
@@ -129,15 +143,36 @@ class LogWriter:
         async with self._turn:
             await self._write(len(self._frames))
 
-    async def save_snapshot(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot, in one transaction with the frame that holds its last event."""
+    async def save_snapshot(self, snapshot: Snapshot, ended: Outcomes | None = None) -> None:
+        """Keep a snapshot, in one transaction with the frame that holds its last event.
+
+        Args:
+            snapshot: what is true after one of the events appended.
+            ended: the jobs that ended since `outcomes_kept`, where the state does not name them.
+        """
         assert 0 < snapshot.seq <= self._seq, "a snapshot lies within the log"
         snapshot.check()
-        self._snapshots.append(snapshot)
+        self._snapshots.append((snapshot, ended))
+        if ended is not None:
+            assert ended.first == self._outcomes_kept, "outcomes follow those that are kept"
+            assert ended.seq == snapshot.seq, "outcomes are kept with the snapshot they belong to"
+            assert ended.first + ended.count == snapshot.ended, "the snapshot rests on them"
+            self._outcomes_kept += ended.count
         if self._live:
             async with self._turn:
                 self._cut_rest()
                 await self._write(len(self._frames))
+
+    async def note_sources(self, sources: Mapping[str, str]) -> None:
+        """Note from which sources this term decides: digests by package.
+
+        They lie beside the events, and the log's digest does not cover them: equal runs have equal
+        digests, whatever else was changed in the code.
+        """
+        async with self._turn:
+            self._refuse_if_stopped()
+            with anyio.CancelScope(shield=True):
+                await self._store.note_sources(self._written, sources)
 
     async def seal(self, upto_seq: int) -> Segment | None:
         """Move the oldest frames up to `upto_seq` into one segment; None if none is left."""
@@ -197,13 +232,15 @@ class LogWriter:
         old = self._written
         cut = self._frames[:frames]
         new = Head(cut[-1].last_seq, cut[-1].chain, old.term) if cut else old
-        snapshots = [snapshot for snapshot in self._snapshots if snapshot.seq <= new.seq]
-        if not cut and not snapshots:
+        complete = [pair for pair in self._snapshots if pair[0].seq <= new.seq]
+        if not cut and not complete:
             return
+        snapshots = [snapshot for snapshot, _ in complete]
+        outcomes = [ended for _, ended in complete if ended is not None]
         try:
             # A transaction that was begun is ended, also when its caller is cancelled.
             with anyio.CancelScope(shield=True):
-                await self._store.write(Batch(cut, snapshots), old, new)
+                await self._store.write(Batch(cut, snapshots, outcomes), old, new)
         except LogError as error:
             self._stop(error)
             raise
@@ -213,7 +250,7 @@ class LogWriter:
         self._snapshots = [
             waiting
             for waiting in self._snapshots
-            if not any(waiting is written for written in snapshots)
+            if not any(waiting is written for written in complete)
         ]
 
     def _cut_full_frames(self) -> None:

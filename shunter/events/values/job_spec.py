@@ -67,6 +67,7 @@ class Demand:
     `queue` is named only where the queue has a quota that bounds the class. `shapes` lists
     acceptable GPU counts per server, each summing to `gpus`; empty means any. `tight` asks for the
     fewest servers that could hold the gang; a placement says so, never the job itself.
+    `keeps_split` says that the one shape is that of the job's checkpoints, not its owner's wish.
     """
 
     gpus: int
@@ -77,6 +78,7 @@ class Demand:
     max_level: Level | None = None
     shapes: tuple[tuple[int, ...], ...] = ()
     tight: bool = False
+    keeps_split: bool = False
 
     def __hash__(self) -> int:
         """Return a hash of the numbers only: cheap, and it tells most apart."""
@@ -89,7 +91,8 @@ class JobSpec:
 
     The fields used most come first, and trailing defaults are left out on disk. `skew` is the size
     of the model's largest tensor over that of all of them, from 0 to 1. `array` is the first task
-    of the array it belongs to, of which `at_once` may run at the same time.
+    of the array it belongs to, of which `at_once` may run at the same time. `split_may_change` says
+    that its checkpoints can be loaded by another number of processes, with other GPUs each.
     """
 
     gpus: int = 1
@@ -122,6 +125,7 @@ class JobSpec:
     skew: float | None = None
     array: JobId = JobId("")
     at_once: int | None = None
+    split_may_change: bool = False
 
     def demand(self, bounding_queue: QueueName = UNBOUNDED) -> Demand:
         """Return the part that decides when and where the job can run."""

@@ -28,6 +28,10 @@ class Reason(StrEnum):
     backing_off = "backing_off"
     infeasible = "infeasible"
     refused = "refused"
+    checkpoint_unreachable = "checkpoint_unreachable"
+    split_kept = "split_kept"
+    array_limit = "array_limit"
+    node_drained = "node_drained"
 
 
 @fact

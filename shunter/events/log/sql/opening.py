@@ -5,77 +5,83 @@ import stat
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from sqlalchemy import delete, insert, update
+from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shunter.errors import LogError, LogExistsError
-from shunter.events.log.frames import Head
+from shunter.events.log.frames import GENESIS, Head
 from shunter.events.log.reader import LogReader
-from shunter.events.log.sql.job_index import fresh_index
+from shunter.events.log.sql.anchor import Anchor, anchor_path, refuse_lost_whole
 from shunter.events.log.sql.lock import WriterLock
-from shunter.events.log.sql.source import open_source, refuse_foreign
-from shunter.events.log.sql.sqlite import (
-    SIDE_FILES,
+from shunter.events.log.sql.meta import (
+    BESIDE,
+    Meta,
+    begin_term,
     check_version,
-    connected,
     create_tables,
-    failures_named,
-    is_empty,
+    write_meta,
 )
+from shunter.events.log.sql.source import open_source, refuse_foreign
+from shunter.events.log.sql.sqlite import SIDE_FILES, connected, failures_named, is_empty
 from shunter.events.log.sql.store import SqlStore
-from shunter.events.log.sql.tables import EVENT_FIELDS, HEAD, event_field_rows
+from shunter.events.log.sql.tables import ANCHOR_NAME, HEAD
 
 
 async def open_store(
-    path: Path,
-    *,
-    overwrite: bool,
-    durable: bool,
-    index_jobs: bool,
-    resume: bool,
-    mode: int | None = None,
-) -> tuple[SqlStore, Head]:
-    """Open a log file for writing; return its store and where it ends.
+    path: Path, *, overwrite: bool, durable: bool, resume: bool, mode: int | None = None
+) -> tuple[SqlStore, Head, str]:
+    """Open a log file for writing; return store, head, and what to know.
 
     Raises:
         LogExistsError: there is a log, and neither `overwrite` nor `resume`; nothing is touched.
         LogVersionError: there is something else, or a log of a newer Shunter.
-        LogDamagedError: the log to resume is not what was written.
+        LogDamagedError: the log to resume is not what was written, or its end is lost.
         LogError: the place cannot be written, or another process writes there.
     """
     await _what_is_there(path, overwrite=overwrite, resume=resume)
     async with AsyncExitStack() as owned:
         owned.enter_context(WriterLock(path))
         # Asked again, now that nobody else can make one.
-        there = await _what_is_there(path, overwrite=overwrite, resume=resume)
-        head = await _checked_head(path) if there and resume and not overwrite else None
+        meta = await _what_is_there(path, overwrite=overwrite, resume=resume)
+        head, warning = None, ""
+        if meta is not None and resume and not overwrite:
+            head, warning = await _checked_head(path)
+        elif not overwrite:
+            refuse_lost_whole(path)
         if head is None:
             _remove(path)
         if mode is not None:
             _permit(path, mode)
+        anchor = None
+        durable = durable or (head is not None and meta is not None and meta.anchor is not None)
+        if durable:
+            # Before the log: one that was made, and nothing more, has its anchor.
+            anchor = Anchor.at(path, Head(0, GENESIS, 0) if head is None else head, mode)
+            owned.callback(anchor.close)
         with failures_named(path):
+            if head is not None:
+                await _bring_up_to_date(path, is_anchored=durable)
             connection = await owned.enter_async_context(connected(path, "rwc", durable=durable))
             async with connection.begin():
                 if head is None:
-                    head = await create_tables(connection, term=1)
+                    head = await create_tables(connection, is_anchored=durable)
                 else:
                     head = await _take_term(connection, path, head)
-        if index_jobs:
-            async with open_source(path) as source:
-                await fresh_index(path, source)
-        return SqlStore(path, connection, owned.pop_all(), index_jobs=index_jobs), head
+        if anchor is not None:
+            anchor.move(head)
+        return SqlStore(path, connection, owned.pop_all(), head.term, anchor), head, warning
 
 
-async def _what_is_there(path: Path, *, overwrite: bool, resume: bool) -> bool:
-    """Say whether a log is there; refuse what must stay untouched.
+async def _what_is_there(path: Path, *, overwrite: bool, resume: bool) -> Meta | None:
+    """Return what a log says of itself; refuse what must stay untouched.
 
     A file without tables counts as absent: a process died before it wrote anything.
     """
     if not _holds_bytes(path):
-        return False
+        return None
     if not overwrite and not resume:
         if await _has_no_tables(path):
-            return False
+            return None
         raise LogExistsError(
             f"{path} is there already; choose another file, or say that it may be overwritten"
         )
@@ -83,9 +89,8 @@ async def _what_is_there(path: Path, *, overwrite: bool, resume: bool) -> bool:
     with failures_named(path):
         async with connected(path, "ro") as connection, connection.begin():
             if await is_empty(connection):
-                return False
-            await check_version(connection, path)
-    return True
+                return None
+            return await check_version(connection, path)
 
 
 def _holds_bytes(path: Path) -> bool:
@@ -114,10 +119,25 @@ async def _has_no_tables(path: Path) -> bool:
         return False
 
 
-async def _checked_head(path: Path) -> Head:
-    """Return the head of the log to resume, once its tail is proven."""
+async def _checked_head(path: Path) -> tuple[Head, str]:
+    """Return the head of the log to resume, proven, and what to know."""
     async with open_source(path) as source:
-        return await LogReader(source).check_tail()
+        reader = LogReader(source)
+        return await reader.check_tail(), reader.warning
+
+
+async def _bring_up_to_date(path: Path, *, is_anchored: bool) -> None:
+    """Bring the tables up to this version; note that there is an anchor.
+
+    In the file itself, before it has a write-ahead log: a copy without that, and without the
+    anchor, may be an old one, and must be known for it.
+    """
+    async with connected(path, "rw", durable=True) as connection, connection.begin():
+        if not (await check_version(connection, path)).is_current:
+            from shunter.events.log.sql.upgrading import upgrade_tables
+
+            await connection.run_sync(upgrade_tables)
+        await write_meta(connection, {ANCHOR_NAME: BESIDE} if is_anchored else {})
 
 
 async def _take_term(connection: AsyncConnection, path: Path, head: Head) -> Head:
@@ -129,8 +149,7 @@ async def _take_term(connection: AsyncConnection, path: Path, head: Head) -> Hea
     )
     if taken.rowcount != 1:
         raise LogError(f"the log {path} changed while it was opened: another scheduler starts")
-    await connection.execute(delete(EVENT_FIELDS))
-    await connection.execute(insert(EVENT_FIELDS), event_field_rows())
+    await begin_term(connection)
     return Head(head.seq, head.chain, head.term + 1)
 
 
@@ -160,3 +179,4 @@ def _remove(path: Path) -> None:
     """Remove a log; first its write-ahead log, lest it is played into the next."""
     for name in (*(path.name + side for side in SIDE_FILES), path.name):
         path.with_name(name).unlink(missing_ok=True)
+    anchor_path(path).unlink(missing_ok=True)

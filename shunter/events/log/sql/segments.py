@@ -40,7 +40,7 @@ def unpack(segment: Segment, blob: bytes) -> list[Frame]:
     """
     try:
         text = zlib.decompress(blob)
-    except zlib.error:
+    except (zlib.error, TypeError):
         text = b""
     if _digest(text) != segment.digest:
         raise LogDamagedError(

@@ -7,26 +7,12 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
-from sqlalchemy import URL, event, insert, inspect, select
+from sqlalchemy import URL, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from shunter.errors import LogDamagedError, LogError, LogVersionError
-from shunter.events.log.frames import GENESIS, Head
-from shunter.events.log.sql.tables import (
-    ALEMBIC_VERSION,
-    EVENT_FIELDS,
-    HEAD,
-    INDEXED_NAME,
-    META,
-    METADATA,
-    REVISION,
-    SCHEMA_NAME,
-    VIEW,
-    event_field_rows,
-)
-from shunter.events.upcasts import SCHEMA
+from shunter.errors import LogDamagedError, LogError
 
 _ROLLBACK = "-journal"
 SIDE_FILES = ("-wal", "-shm", _ROLLBACK)
@@ -136,46 +122,3 @@ async def leave_write_ahead(connection: AsyncConnection) -> None:
 async def is_empty(connection: AsyncConnection) -> bool:
     """Say whether the database has no tables at all."""
     return (await connection.exec_driver_sql("SELECT 1 FROM sqlite_master LIMIT 1")).first() is None
-
-
-async def create_tables(connection: AsyncConnection, term: int) -> Head:
-    """Make an empty log, in the transaction that is open; return its head."""
-    await connection.run_sync(METADATA.create_all, checkfirst=False)
-    await connection.exec_driver_sql(VIEW)
-    head = Head(0, GENESIS, term)
-    await connection.execute(insert(ALEMBIC_VERSION), {"version_num": REVISION})
-    await connection.execute(
-        insert(HEAD), {"seq": head.seq, "chain": head.chain, "term": head.term}
-    )
-    await connection.execute(
-        insert(META),
-        [{"name": SCHEMA_NAME, "value": str(SCHEMA)}, {"name": INDEXED_NAME, "value": "0"}],
-    )
-    await connection.execute(insert(EVENT_FIELDS), event_field_rows())
-    return head
-
-
-async def check_version(connection: AsyncConnection, path: Path, oldest: str = REVISION) -> None:
-    """Refuse a database that is no log, or one of a version that cannot be read.
-
-    Raises:
-        LogVersionError: it is something else, or of a newer Shunter, or needs an upgrade.
-    """
-    names = await connection.run_sync(lambda sync: set(inspect(sync).get_table_names()))
-    if not {"meta", "head", "frames", "alembic_version"} <= names:
-        raise LogVersionError(f"{path} is not a Shunter log")
-    value = select(META.c.value).where(META.c.name == SCHEMA_NAME)
-    schema = (await connection.execute(value)).scalar_one_or_none()
-    revision = (await connection.execute(select(ALEMBIC_VERSION))).scalar_one_or_none()
-    if schema is None or not schema.isdecimal() or revision is None:
-        raise LogDamagedError(f"the log {path} does not say which version wrote it")
-    if int(schema) > SCHEMA or revision > REVISION:
-        raise LogVersionError(
-            f"the log {path} was written by a newer Shunter (schema {schema}, tables {revision}; "
-            f"this one knows {SCHEMA} and {REVISION}); upgrade to read it"
-        )
-    if revision < oldest:
-        raise LogVersionError(
-            f"the log {path} has tables of an older Shunter ({revision}); upgrade it first, "
-            "with `shunter.events.log.upgrade_log`"
-        )

@@ -1,20 +1,27 @@
-"""The SQL store: frames and the head they end at change in one fenced transaction."""
+"""The SQL store: frames and the head they end at change in one fenced transaction.
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+What was committed is then said in the anchor, if there is one, before anybody is told of it.
+"""
+
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio.to_thread
 from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shunter.errors import LogDamagedError, LogError, StaleTermError
-from shunter.events.log.frames import GENESIS, Frame, Head, next_chain
-from shunter.events.log.sql.job_index import index_frames
+from shunter.events.log.frames import GENESIS, Frame, Head, Outcomes, Snapshot, next_chain
+from shunter.events.log.sql.anchor import Anchor
+from shunter.events.log.sql.meta import note_sources, write_meta
+from shunter.events.log.sql.packing import pack_bytes
 from shunter.events.log.sql.segments import SEGMENT_EVENTS, pack
 from shunter.events.log.sql.source import FRAME_COLUMNS, frame_of, open_source
 from shunter.events.log.sql.sqlite import failures_named, leave_write_ahead
-from shunter.events.log.sql.tables import FRAMES, HEAD, SEGMENTS, SNAPSHOTS
+from shunter.events.log.sql.tables import ANCHOR_NAME, FRAMES, HEAD, OUTCOMES, SEGMENTS, SNAPSHOTS
 from shunter.events.log.stores import Batch, Segment, Source
 
 _MOVE_HEAD = (
@@ -24,44 +31,51 @@ _MOVE_HEAD = (
 )
 _ADD_FRAMES = insert(FRAMES)
 _ADD_SNAPSHOTS = insert(SNAPSHOTS).prefix_with("OR REPLACE")
+_ADD_OUTCOMES = insert(OUTCOMES).prefix_with("OR IGNORE")  # of a second snapshot there: none
 
 
 class SqlStore:
     """Writes one log through one connection; made by `open_store`."""
 
     def __init__(
-        self, path: Path, connection: AsyncConnection, owned: AsyncExitStack, *, index_jobs: bool
+        self,
+        path: Path,
+        connection: AsyncConnection,
+        owned: AsyncExitStack,
+        term: int,
+        anchor: Anchor | None,
     ) -> None:
         self._path = path
         self._connection = connection
         self._owned = owned
-        self._index_jobs = index_jobs
+        self._term = term
+        self._anchor = anchor
         self._closed = False
 
     async def write(self, batch: Batch, old: Head, new: Head) -> None:
         """Keep the batch and move the head, in one transaction."""
-        rows = [_frame_row(frame) for frame in batch.frames]
+        frames = [_frame_row(frame) for frame in batch.frames]
         with failures_named(self._path):
             async with self._connection.begin():
                 await self._move_head(old, new)
-                if rows:
-                    await self._connection.execute(_ADD_FRAMES, rows)
+                if frames:
+                    await self._connection.execute(_ADD_FRAMES, frames)
                 if batch.snapshots:
-                    await self._connection.execute(
-                        _ADD_SNAPSHOTS,
-                        [
-                            {
-                                "seq": snapshot.seq,
-                                "at_us": snapshot.at_us,
-                                "digest": snapshot.digest,
-                                "state": snapshot.state,
-                                "memory": snapshot.memory,
-                            }
-                            for snapshot in batch.snapshots
-                        ],
-                    )
-                if self._index_jobs:
-                    await index_frames(self._connection, old.seq, batch.frames)
+                    rows = [_snapshot_row(snapshot) for snapshot in batch.snapshots]
+                    await self._connection.execute(_ADD_SNAPSHOTS, rows)
+                if batch.outcomes:
+                    rows = [_outcomes_row(outcomes) for outcomes in batch.outcomes]
+                    await self._connection.execute(_ADD_OUTCOMES, rows)
+        if self._anchor is not None and new != old:
+            self._anchor.move(new)
+
+    async def outcomes_kept(self) -> int:
+        """Return of how many jobs that ended the outcomes are kept."""
+        count = select(func.coalesce(func.max(OUTCOMES.c.first + OUTCOMES.c.count), 0))
+        with failures_named(self._path):
+            async with self._connection.begin():
+                kept: int = (await self._connection.execute(count)).scalar_one()
+        return kept
 
     async def seal(self, head: Head, upto_seq: int) -> Segment | None:
         """Move the oldest frames up to `upto_seq` into one segment; None if none is left."""
@@ -110,6 +124,13 @@ class SqlStore:
                         delete(SNAPSHOTS).where(SNAPSHOTS.c.seq.in_(gone))
                     )
 
+    async def note_sources(self, head: Head, sources: Mapping[str, str]) -> None:
+        """Keep from which sources the head's term decides, in a row of `meta`."""
+        with failures_named(self._path):
+            async with self._connection.begin():
+                await self._move_head(head, head)
+                await note_sources(self._connection, head.term, sources)
+
     @asynccontextmanager
     async def source(self) -> AsyncIterator[Source]:
         """Open the file for reading, through a connection of its own."""
@@ -122,8 +143,21 @@ class SqlStore:
             return
         self._closed = True
         with failures_named(self._path):
+            if self._anchor is not None:
+                await self._say_closed()
             await leave_write_ahead(self._connection)
             await self._owned.aclose()
+
+    async def _say_closed(self) -> None:
+        """Note where the log ends: the file it becomes needs no anchor.
+
+        Where that cannot be written, or another writer took over, it does without the note.
+        """
+        with suppress(DBAPIError, sqlite3.Error):
+            async with self._connection.begin():
+                heads = (await self._connection.execute(select(HEAD.c.seq, HEAD.c.term))).all()
+                if [term for _, term in heads] == [self._term]:
+                    await write_meta(self._connection, {ANCHOR_NAME: str(heads[0][0])})
 
     async def _move_head(self, old: Head, new: Head) -> None:
         moved = await self._connection.execute(
@@ -179,4 +213,24 @@ def _frame_row(frame: Frame) -> dict[str, object]:
         "term": frame.term,
         "chain": frame.chain,
         "payload": frame.payload.decode(),
+    }
+
+
+def _snapshot_row(snapshot: Snapshot) -> dict[str, object]:
+    return {
+        "seq": snapshot.seq,
+        "at_us": snapshot.at_us,
+        "digest": snapshot.digest,
+        "state": pack_bytes(snapshot.state),
+        "memory": pack_bytes(snapshot.memory),
+    }
+
+
+def _outcomes_row(outcomes: Outcomes) -> dict[str, object]:
+    return {
+        "seq": outcomes.seq,
+        "first": outcomes.first,
+        "count": outcomes.count,
+        "digest": outcomes.digest,
+        "pairs": pack_bytes(outcomes.pairs),
     }

@@ -3,9 +3,13 @@
     frames       the log itself, a run of events a row
     head         one row: where the log ends, and whose it is
     segments     runs of frames, sealed: compressed and read-only (not in the view)
-    snapshots    state and policy memory at a sequence number
-    meta         what kind of file this is: the version of the vocabulary, how far `job_frames` goes
-    job_frames   derived: which frames hold events about a job
+    snapshots    state and policy memory at a sequence number, without the jobs that have ended
+    outcomes     how jobs ended, in the order of their ends, a run of them a row
+    meta         what kind of file this is: the version of the vocabulary, where terms begin,
+                 from which code they decided,
+                 whether an anchor lies beside it, and digests, over `event_fields` and over these
+                 rows, the term of the head and the revision
+    job_index    derived: which kinds of events, about which jobs, are in a run of frames
     event_fields derived: the names of the fields of each kind, for the view
 
 A change here needs a revision in `migrations/versions` that makes it in files that are there.
@@ -26,8 +30,11 @@ from sqlalchemy import (
 from shunter.events.codec import row_fields
 from shunter.events.kinds import KINDS
 
-REVISION = "0001"
+REVISION = "0002"
 """The newest revision of the tables; a new log is stamped with it."""
+
+OLDEST = "0001"
+"""The oldest revision that is read as it is; a writer brings the tables up to date."""
 
 # SQLite takes only INTEGER for its row id, which makes a key as cheap as it gets.
 _Number = BigInteger().with_variant(Integer, "sqlite")
@@ -76,12 +83,22 @@ META = Table(
     Column("name", String, primary_key=True),
     Column("value", String, nullable=False),
 )
-JOB_FRAMES = Table(
-    "job_frames",
+OUTCOMES = Table(
+    "outcomes",
     METADATA,
-    Column("job_id", String, primary_key=True),
+    Column("seq", _Number, primary_key=True, autoincrement=False),
+    Column("first", _Number, nullable=False),
+    Column("count", _Number, nullable=False),
+    Column("digest", String, nullable=False),
+    Column("pairs", LargeBinary, nullable=False),
+)
+JOB_INDEX = Table(
+    "job_index",
+    METADATA,
     Column("first_seq", _Number, primary_key=True, autoincrement=False),
-    sqlite_with_rowid=False,
+    Column("last_seq", _Number, nullable=False),
+    Column("digest", String, nullable=False),
+    Column("names", LargeBinary, nullable=False),
 )
 EVENT_FIELDS = Table(
     "event_fields",
@@ -115,7 +132,11 @@ SELECT frames.first_seq + event."key",
 default at the end of a row is left out, and so are the events of sealed segments."""
 
 SCHEMA_NAME = "schema"
-INDEXED_NAME = "job_frames_seq"
+ANCHOR_NAME = "anchor"
+TERMS_NAME = "terms"
+SOURCES_NAME = "sources"
+FIELDS_NAME = "event_fields"
+DIGEST_NAME = "digest"
 
 
 def event_field_rows() -> list[dict[str, object]]:

@@ -7,8 +7,9 @@ from alembic.config import Config
 from sqlalchemy import Connection
 
 from shunter.events.log.sql.lock import WriterLock
+from shunter.events.log.sql.meta import check_version, write_meta
 from shunter.events.log.sql.source import refuse_foreign
-from shunter.events.log.sql.sqlite import check_version, connected, failures_named
+from shunter.events.log.sql.sqlite import connected, failures_named
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 
@@ -20,6 +21,7 @@ async def upgrade(path: Path) -> None:
         async with connected(path, "rw", durable=True) as connection, connection.begin():
             await check_version(connection, path, oldest="0000")
             await connection.run_sync(upgrade_tables)
+            await write_meta(connection, {})
             await check_version(connection, path)
 
 

@@ -1,0 +1,181 @@
+"""What `log verify` and a start prove of a log, each as much as it relies on."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from shunter.errors import IllegalEventError, LogDamagedError
+from shunter.events.kinds import Event
+from shunter.events.log.checks import refuse_other_chain, refuse_other_term
+from shunter.events.log.frames import GENESIS, Frame, Head, Outcomes, Snapshot
+from shunter.events.log.job_index import sound_spans
+from shunter.events.log.stores import Segment, Source
+from shunter.events.typed_rows import fault_in
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What a log was found to hold, all of it sound.
+
+    `anchor_seq` is up to where its anchor says that it was synced; None: it has no anchor, and if
+    it `lacks_anchor`, whether its end is missing is not known.
+    """
+
+    frames: int
+    events: int
+    digest: str
+    snapshots: int
+    segments: int
+    term: int
+    anchor_seq: int | None = None
+    lacks_anchor: bool = False
+
+
+class Checked(Protocol):
+    """The reader whose log is proven."""
+
+    @property
+    def url(self) -> str:
+        """The address of the log."""
+        ...
+
+    async def head(self) -> Head:
+        """Return where the log ends now."""
+        ...
+
+    def frames(self, after: int = 0, to: int | None = None) -> AsyncIterator[Frame]:
+        """Read frames."""
+        ...
+
+    async def snapshots(self) -> Sequence[Snapshot]:
+        """Return all snapshots, checked."""
+        ...
+
+    async def snapshot_at(self, seq: int) -> Snapshot | None:
+        """Return the newest snapshot not after `seq`, checked."""
+        ...
+
+    async def outcomes(self, count: int) -> Sequence[Outcomes]:
+        """Return how the first so many jobs ended."""
+        ...
+
+    async def segments(self) -> Sequence[Segment]:
+        """Return the sealed segments."""
+        ...
+
+
+async def check_tail(reader: Checked, source: Source) -> Head:
+    """Prove what a start relies on, and return the head."""
+    anchor = await source.anchor()
+    head = await reader.head()
+    await _refuse_gaps(reader, source)
+    if anchor is not None and 0 < anchor.seq < head.seq:
+        refuse_other_chain(reader.url, anchor, await _chain_at(source, anchor.seq))
+    snapshot = await reader.snapshot_at(head.seq)
+    after = min(snapshot.seq if snapshot else 0, head.seq - 1)
+    async for frame in reader.frames(max(0, after), head.seq):
+        frame.events()
+    return head
+
+
+async def verify(reader: Checked, source: Source, *, schema: bool) -> VerifyReport:
+    """Read and decode everything; `schema` holds events to the published one too."""
+    check = _checker(schema=schema)
+    anchor = await source.anchor()
+    head = await reader.head()
+    terms = await source.terms()
+    frames = events = 0
+    chain, at_anchor = None, GENESIS if anchor is not None and not anchor.seq else None
+    async for frame in reader.frames(0, head.seq):
+        check(frame)
+        refuse_other_term(frame, terms)
+        frames += 1
+        events += frame.count
+        chain = frame.chain
+        if anchor is not None and frame.last_seq == anchor.seq:
+            at_anchor = frame.chain
+    assert events == head.seq, "the reader has seen every event up to the head"
+    if anchor is not None:
+        refuse_other_chain(reader.url, anchor, at_anchor)
+    await _refuse_gaps(reader, source)
+    snapshots = await _check_snapshots(reader, source)
+    await _check_index(reader, source)
+    await source.refuse_changed()
+    segments = await reader.segments()
+    return VerifyReport(
+        frames,
+        events,
+        (chain or head.chain).hex(),
+        snapshots,
+        len(segments),
+        head.term,
+        None if anchor is None else anchor.seq,
+        source.lacks_anchor,
+    )
+
+
+async def _chain_at(source: Source, seq: int) -> bytes | None:
+    """Return the chain value of the frame that ends there; None: none does."""
+    try:
+        return await source.chain_before(seq + 1)
+    except LogDamagedError:
+        return None
+
+
+async def _refuse_gaps(reader: Checked, source: Source) -> None:
+    seq = await source.gap()
+    if seq is not None:
+        raise LogDamagedError(
+            f"the frames of {reader.url} are not whole at sequence number {seq}", seq
+        )
+
+
+async def _check_snapshots(reader: Checked, source: Source) -> int:
+    """Check snapshots and outcomes; return how many snapshots there are."""
+    snapshots = await reader.snapshots()
+    outcomes = await source.outcomes(MANY)
+    last = snapshots[-1].seq if snapshots else 0
+    for seq in (last, *(each.seq for each in outcomes)):
+        if seq > (await reader.head()).seq:
+            raise LogDamagedError(f"the snapshot at sequence number {seq} lies after the head", seq)
+    for each in await reader.outcomes(sum(each.count for each in outcomes)):
+        each.items()
+    return len(snapshots)
+
+
+async def _check_index(reader: Checked, source: Source) -> None:
+    _, wrong = sound_spans(await source.spans(), (await reader.head()).seq)
+    if wrong is not None:
+        raise LogDamagedError(
+            f"the index of jobs of {reader.url} is damaged at sequence number {wrong}; it is made "
+            "anew when a job's events are asked for",
+            wrong,
+        )
+
+
+def _checker(*, schema: bool) -> Callable[[Frame], object]:
+    """Return what proves a payload: types, decoding, or the schema too."""
+
+    def check(frame: Frame) -> list[Event]:
+        fault = fault_in(frame.payload)
+        if fault is not None:
+            seq = frame.first_seq + fault.number
+            raise LogDamagedError(f"the event {seq} violates its schema: {fault.what}", seq)
+        return [*frame.events()]
+
+    if not schema:
+        return check
+    from shunter.events.schema import check_event
+
+    def check_published(frame: Frame) -> None:
+        for seq, event in enumerate(check(frame), frame.first_seq):
+            try:
+                check_event(event)
+            except IllegalEventError as error:
+                raise LogDamagedError(f"the event {seq}: {error}", seq) from error
+
+    return check_published
+
+
+MANY = 1 << 62
+"""More jobs than ever end."""
