@@ -1,14 +1,15 @@
 """What goes out: the orders every backend understands, keyed by (job, attempt).
 
 Resume is a launch from a checkpoint; migrate is a suspend and, once its end is observed, a launch
-elsewhere. Every order is idempotent on its key. Stop and Continue go to live backends only.
+elsewhere. Every order is idempotent on its key. Stop, Continue and SetAside go to live
+backends only.
 """
 
 from typing import TypeAlias
 
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.fact import fact
-from shunter.events.values.ids import JobId
+from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
 
 
@@ -24,13 +25,18 @@ class Launch:
 
 @fact
 class Resume:
-    """Start a later attempt, from the last checkpoint."""
+    """Start a later attempt, from the last checkpoint.
+
+    `checkpoints` are the servers of earlier attempts, by rank, the newest attempt first; None: of
+    where its checkpoints lie nothing is known here, or all servers share them.
+    """
 
     job_id: JobId
     attempt: int
     allocation: Allocation
     spec: JobSpec
     migrates: bool = False
+    checkpoints: tuple[tuple[NodeName, ...], ...] | None = None
 
 
 @fact
@@ -75,6 +81,14 @@ class Terminate:
 
 
 @fact
+class SetAside:
+    """End an attempt, and believe nothing that it tells; then it is lost."""
+
+    job_id: JobId
+    attempt: int
+
+
+@fact
 class Fence:
     """Ensure that nothing of this or an earlier attempt runs or can write any more."""
 
@@ -85,4 +99,6 @@ class Fence:
 Stance: TypeAlias = Stop | Continue
 """What leaves an attempt where it is."""
 
-Effect: TypeAlias = Launch | Resume | Suspend | Migrate | Stop | Continue | Terminate | Fence
+Effect: TypeAlias = (
+    Launch | Resume | Suspend | Migrate | Stop | Continue | Terminate | SetAside | Fence
+)

@@ -1,8 +1,9 @@
 """What a run did to its jobs, gathered from the facts as they are folded.
 
 Definitions: JCT = end - submission; wait = JCT - time holding resources; makespan = last end -
-origin; utilisation = held GPU-seconds / (GPUs up x makespan), where a GPU that jobs share counts
-once, though each of them attains service on all of its GPUs. Percentiles interpolate linearly.
+origin; migration = an attempt on other GPUs than the one before; utilisation = held GPU-seconds /
+(GPUs up x makespan), where a GPU that jobs share counts once, though each of them attains service
+on all of its GPUs. Percentiles interpolate linearly.
 A job ends when its processes do, also where the scheduler sees that later; a rejected job never
 ran, and its rejection is no end.
 """
@@ -18,12 +19,17 @@ from shunter.core.view import View
 from shunter.events.facts.cluster import (
     CLUSTER_CHANGES,
 )
+from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
 from shunter.events.facts.jobs import JOB_ENDS, JobFinished
 from shunter.events.kinds import Event
+from shunter.events.values.allocation import Share
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId
 
 _REJECTED = Outcome.rejected
+# The facts with which attempts begin, but for the ends of jobs: GPUs are given on with all of them.
+_LAUNCHES = (AllocationChanged, GpusReleased, AttemptLost, LaunchFailed)
 SIZE_CLASSES = ((0, "cpu"), (1, "1"), (2, "2-4"), (5, "5-8"), (9, "9-16"), (17, "17+"))
 
 
@@ -73,7 +79,11 @@ class Distribution:
 
 @dataclass(slots=True)
 class JobLedger:
-    """Columns of finished stories; arrays, so that a million jobs fit in memory."""
+    """Columns of finished stories; arrays, so that a million jobs fit in memory.
+
+    Of jobs that have not ended, `places` are the GPUs of the last attempt, and `moves` how often
+    an attempt began on other GPUs than the one before.
+    """
 
     ids: list[JobId] = field(default_factory=list)
     users: list[str] = field(default_factory=list)
@@ -84,6 +94,8 @@ class JobLedger:
     changed_us: int = 0
     last_end_us: int = 0
     held_gpu_us: int = 0
+    places: dict[JobId, tuple[Share, ...]] = field(default_factory=dict)
+    moves: dict[JobId, int] = field(default_factory=dict)
 
     _WIDTH = 9
 
@@ -91,6 +103,7 @@ class JobLedger:
         """Return what the ledger observes."""
         told: dict[type[Event], object] = dict.fromkeys(JOB_ENDS, self._ended)
         told.update(dict.fromkeys(CLUSTER_CHANGES, self._cluster_changed))
+        told.update(dict.fromkeys(_LAUNCHES, self._launched))
         return told  # type: ignore[return-value]  # each observer takes the kinds it is listed for
 
     def results(self) -> list[JobResult]:
@@ -104,7 +117,36 @@ class JobLedger:
             numbers = self.numbers[i * width : (i + 1) * width]
             yield _result(self.ids[i], self.users[i], str(self.statuses[i]), numbers)
 
+    def unfinished(self, state: State) -> list[JobResult]:
+        """Return the stories so far of the jobs that have not ended."""
+        return [
+            JobResult(
+                job.job_id,
+                job.spec.user,
+                job.spec.gpus,
+                job.submitted_us,
+                job.first_start_us,
+                None,
+                job.occupied_us(state.now_us),
+                job.service_us(state.now_us),
+                job.preemptions,
+                self.moves.get(job.job_id, 0),
+                "unfinished",
+                job.ordinal,
+            )
+            for job in state.jobs.values()
+        ]
+
+    def _launched(self, event: Event, view: View) -> None:
+        """Note where attempts begin, and whether the job was on other GPUs before."""
+        for job in view.launched:
+            job_id, shares = job.job_id, job.held.shares
+            if job.attempt > 1 and self.places.get(job_id, shares) != shares:
+                self.moves[job_id] = self.moves.get(job_id, 0) + 1
+            self.places[job_id] = shares
+
     def _ended(self, event: Event, view: View) -> None:
+        self._launched(event, view)
         job = view.departed
         assert job is not None, "an end without a job"
         ended_us = event.ended_us if type(event) is JobFinished else None
@@ -128,10 +170,11 @@ class JobLedger:
                 job.held_us - (seen_us - end_us),
                 job.service_gpu_us,
                 job.preemptions,
-                job.migrations,
+                self.moves.pop(job.job_id, 0),
                 job.ordinal,
             )
         )
+        self.places.pop(job.job_id, None)
         self.held_gpu_us += job.service_gpu_us
 
     def _cluster_changed(self, event: Event, view: View) -> None:
@@ -151,27 +194,6 @@ class JobLedger:
         )
         held_us -= state.surplus_us(end_us)
         return held_us / capacity_us if capacity_us > 0 else None
-
-
-def unfinished_results(state: State) -> list[JobResult]:
-    """Return the stories so far of the jobs that have not ended."""
-    return [
-        JobResult(
-            job.job_id,
-            job.spec.user,
-            job.spec.gpus,
-            job.submitted_us,
-            job.first_start_us,
-            None,
-            job.occupied_us(state.now_us),
-            job.service_us(state.now_us),
-            job.preemptions,
-            job.migrations,
-            "unfinished",
-            job.ordinal,
-        )
-        for job in state.jobs.values()
-    ]
 
 
 def distribution(values_us: Sequence[int]) -> Distribution:

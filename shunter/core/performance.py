@@ -40,9 +40,38 @@ class SpeedModel:
         speed = self._device_speed(spec, gpu_type)
         for partner in partners:
             speed *= self._left_beside(spec, gpu_type, partner)
-        if spec.tolerance:
-            speed *= dict(spec.tolerance).get(level_of(allocation, self.nodes), 1.0)
-        return speed
+        return speed * self._tolerated(spec, allocation)
+
+    def rate(
+        self, spec: JobSpec, allocation: Allocation, partners: Sequence[JobSpec] = ()
+    ) -> float | None:
+        """Return the steps per second of a job there; None if no table has them.
+
+        It is the table's own number, not a speed times the base rate: policies that count steps by
+        the table count the same whole steps.
+        """
+        table = self.throughput
+        kind = None if table is None else table.kind_of(spec)
+        if table is None or kind is None:
+            return None
+        gpu_type = self.nodes[allocation.shares[0].node].gpu_type
+        rate = table.rate(gpu_type, kind)
+        if len(partners) == 1:
+            other = table.kind_of(partners[0])
+            rates = None if other is None else table.pair_rates(gpu_type, kind, other)
+            rate = rate if rates is None else rates[0]
+            partners = partners if rates is None else ()
+        if rate is None:
+            return None
+        for partner in partners:
+            rate *= self._left_beside(spec, gpu_type, partner)
+        return rate * self._tolerated(spec, allocation)
+
+    def _tolerated(self, spec: JobSpec, allocation: Allocation) -> float:
+        """Return which part of its speed a job keeps where its GPUs are so far apart."""
+        if not spec.tolerance:
+            return 1.0
+        return dict(spec.tolerance).get(level_of(allocation, self.nodes), 1.0)
 
     def _device_speed(self, spec: JobSpec, gpu_type: GpuType) -> float:
         if self.throughput is not None:

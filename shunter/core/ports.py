@@ -85,7 +85,8 @@ class Backend(Protocol):
         """Wait for inputs and return them with the instant they bring us to.
 
         Returns the inputs of the next instant, and those that follow up to the next multiple of
-        `gather_us`, never past `until_us`; on a timeout exactly `until_us` and nothing.
+        `gather_us`, never past `until_us`; on a timeout exactly `until_us` and nothing, but that
+        `NothingComes` where a simulation knows it.
         """
 
 

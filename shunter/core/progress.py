@@ -1,4 +1,4 @@
-"""How work turns into time and back; simulator and state use these same two lines."""
+"""How work turns into time and back; whoever counts work or steps uses these same lines."""
 
 
 def worked_us(elapsed_us: int, speed: float) -> int:
@@ -14,3 +14,8 @@ def time_for_us(work_us: int, speed: float) -> int:
     while worked_us(needed, speed) < work_us:
         needed += 1
     return needed
+
+
+def steps_in(elapsed_us: int, rate: float) -> int:
+    """Return the whole steps that fit into a time, at a rate in steps per second."""
+    return int(rate * (elapsed_us / 1_000_000))

@@ -4,16 +4,38 @@ It has no clock: time is what `observe` returns. A live log commits every step; 
 when a batch is full. A failed commit ends the loop, and nobody outside has seen past it.
 """
 
+from collections.abc import Awaitable, Callable, Sequence
+
+from shunter.core.effects import Effect
+from shunter.core.intake.inputs import Input
 from shunter.core.ports import Backend, EventLog
 from shunter.core.scheduler import Scheduler
+from shunter.events.kinds import Event
+
+Step = Callable[[int, Sequence[Input]], Awaitable[tuple[list[Event], list[Effect]]]]
+"""One step of a scheduler whose policy is not at hand and must be waited for."""
 
 
 async def run_rounds(
-    core: Scheduler, backend: Backend, log: EventLog, now_us: int = 0, until_us: int | None = None
+    core: Scheduler,
+    backend: Backend,
+    log: EventLog,
+    now_us: int = 0,
+    until_us: int | None = None,
+    *,
+    step: Step | None = None,
 ) -> int:
     """Run until nothing can happen any more or until an instant; return the last one.
 
+    Args:
+        core: what decides.
+        backend: where jobs run.
+        log: where facts go.
+        now_us: the instant at which it begins.
+        until_us: the instant at which it ends at the latest.
+        step: takes the place of the scheduler's own step.
     Raises:
+        PlanError: the policy failed, and that is to end the run.
         LogError: the log could not make a step durable; its effects were not carried out.
         BackendError: the backend failed for good.
     """
@@ -25,7 +47,10 @@ async def run_rounds(
         if until_us is not None and (deadline_us is None or deadline_us > until_us):
             deadline_us = until_us
         now_us, inputs = await backend.observe(deadline_us, gather_us)
-        events, effects = core.step(now_us, inputs)
+        if step is None:
+            events, effects = core.step(now_us, inputs)
+        else:
+            events, effects = await step(now_us, inputs)
         if events:
             log.append(events)
             await log.commit()

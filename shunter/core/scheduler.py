@@ -7,45 +7,67 @@ over), then time limits, then ranks that change by themselves, then the round.
 
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, Protocol
 
-from shunter.core.effects import Continue, Effect, Launch, Migrate, Resume, Stop, Suspend, Terminate
+from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.fold import RULES
+from shunter.core.fold.checkpoints import within_reach
 from shunter.core.intake.admission import Admission
 from shunter.core.intake.arrays import ARRAY, Arrays
+from shunter.core.intake.checkpoints import CHECKPOINT, checkpoint_waits
 from shunter.core.intake.handlers import HANDLERS
-from shunter.core.intake.inputs import Input
-from shunter.core.planning.careful import Careful
+from shunter.core.intake.inputs import Input, NothingComes
+from shunter.core.planning.barrier import Barrier
 from shunter.core.planning.planner import Planner, RoundRules
 from shunter.core.ports import Observer, Observers, Policy
 from shunter.core.retries import BACKING_OFF, Losses, Returns
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.core.view import View
-from shunter.errors import IllegalEventError
+from shunter.errors import IllegalEventError, PlanError
 from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned, Trigger
-from shunter.events.facts.jobs import JobReleased, JobSubmitted, TimeLimitReached
+from shunter.events.facts.jobs import JobHeld, JobReleased, JobSubmitted, TimeLimitReached
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
 
 _ROUND, _EVENT, _WAKE = Trigger  # members are slow to look up
+
+ROUNDS_IN_VAIN = 1_000
+"""So many rounds that change nothing may follow the end of the last job."""
+
+WAITS_IN_VAIN = 100_000
+"""So many rounds that change nothing may be planned while jobs wait and nothing else happens."""
+
+
+class Asked(Policy[Any], Protocol):
+    """A policy behind the barrier that checks it, here or in another process."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its memory cannot be relied on, so that it must begin anew."""
+
+    @property
+    def aside(self) -> str:
+        """Why it is not asked any more; empty: it is."""
 
 
 class Scheduler:
     """One policy on one state."""
 
     __slots__ = (
-        "_asked",
         "_effects",
         "_events",
         "_limits",
         "_listeners",
         "_observers",
+        "_often",
         "admission",
         "arrays",
-        "careful",
+        "asked",
         "dirty",
+        "fruitless",
         "losses",
         "memory",
+        "nothing_comes",
         "planner",
         "policy",
         "returns",
@@ -62,6 +84,7 @@ class Scheduler:
         rules: RoundRules,
         state: State | None = None,
         listeners: Iterable[Observers] = (),
+        asked: Asked | None = None,
     ) -> None:
         self.state = State() if state is None else state
         self.rules = rules
@@ -69,16 +92,20 @@ class Scheduler:
         self.view = View(
             self.state, rules.guards, oracle=policy.oracle, all_reasons=rules.all_reasons
         )
-        self.careful = Careful(policy) if rules.is_live else None
-        self._asked: Policy[Any] = self.careful or policy
+        barrier = Barrier(policy, rules.on_fault)
+        self.asked: Asked = barrier if asked is None else asked
+        is_direct = asked is None and barrier.is_direct
+        self._often: Policy[Any] = policy if is_direct else self.asked
         self.view.open()
         self.view.now_us = self.state.now_us
-        self.memory = self._asked.start(self.view)
+        self.memory = self.asked.start(self.view)
         self.view.close()
-        self.planner = Planner(self._asked, self.memory, self.state, self.view, rules)
+        self.planner = Planner(self.asked, self.memory, self.state, self.view, rules)
         self.admission = Admission(self.state.cluster)
         self.world_ended = False
         self.round_ended = False
+        self.nothing_comes = False
+        self.fruitless = 0
         self.dirty = True
         self._listeners = tuple(listeners)
         self._observers = self._merged_observers()
@@ -99,12 +126,23 @@ class Scheduler:
         Raises:
             IllegalEventError: an input contradicts the state.
         """
+        self.take_in(now_us, inputs)
+        if self.is_due(now_us):
+            self.decide(now_us)
+        return self.hand_on()
+
+    def take_in(self, now_us: int, inputs: Sequence[Input]) -> None:
+        """Take in what happened up to now, and what follows from it and the time.
+
+        Raises:
+            IllegalEventError: an input contradicts the state.
+        """
         self.view.open()
         handlers = HANDLERS
         for item in inputs:
             handlers[type(item)](self, item)
-        if inputs:
-            self.dirty = True
+        if inputs and type(inputs[-1]) is not NothingComes:
+            self.dirty, self.nothing_comes, self.fruitless = True, False, 0
         if self._limits:
             self._end_overdue(now_us)
         for job_id in self.returns.due(self.state.jobs, now_us):
@@ -113,22 +151,54 @@ class Scheduler:
         for job_id in self.arrays.due(self.state.jobs, self._events):
             self.emit(JobReleased(now_us, job_id, ARRAY))
             self.dirty = True
-        if not (self._effects and self._ends_somebody()) and self._is_due(now_us):
-            self._plan(now_us)
+        if self.state.resumable:
+            self._settle_checkpoints(now_us)
         self.view.close()
+
+    def is_due(self, now_us: int) -> bool:
+        """Say whether a decision is due after what was taken in."""
+        if self._effects and not self.rules.is_live and self._ends_somebody():
+            return False  # it may be gone at this very instant; processes never are
+        if self.rules.backend_rounds:
+            ended, self.round_ended = self.round_ended, False
+            return ended
+        if self.rules.round_us and not self._is_on_grid(now_us):
+            return False
+        if self.dirty and not self._often.settled(self.memory):
+            return True
+        wake_us = self._often.wake_at(self.memory)
+        return wake_us is not None and wake_us <= now_us
+
+    def decide(self, now_us: int) -> None:
+        """Ask the policy for a plan, and make facts of it.
+
+        Raises:
+            PlanError: the policy failed, or asks for plans for ever.
+        """
+        self.view.open()
+        self._plan(now_us)
+        self.view.close()
+
+    def hand_on(self) -> tuple[list[Event], list[Effect]]:
+        """Return the facts and effects since the last call, to be carried out."""
         events, effects = self._events, self._effects
         self._events, self._effects = [], []
         if effects:
             self.world_ended = False  # what they do is still to come
         return events, effects
 
+    @property
+    def pending(self) -> Sequence[Event]:
+        """The facts that have not been handed on."""
+        return self._events
+
     def deadline_us(self, now_us: int) -> int | None:
         """Return the next instant at which the core must be asked though nothing happens."""
         rules, timed_us = self.rules, self._next_timer()
         if rules.backend_rounds:
             return timed_us
-        wake_us = self._asked.wake_at(self.memory)
-        if self.dirty and not self._asked.settled(self.memory):
+        wake_us = self._often.wake_at(self.memory)
+        if self.dirty and not self._often.settled(self.memory):
             wake_us = now_us + 1 if wake_us is None else min(wake_us, now_us + 1)
         if wake_us is not None:
             wake_us = rules.grid_at(max(wake_us, now_us + 1))
@@ -152,28 +222,23 @@ class Scheduler:
         if state.launched:
             self._launch_all()
 
-    def stop(self, job: Job) -> None:
-        """Ask a job's attempt to stand still on its GPUs."""
-        self._effects.append(Stop(job.job_id, job.attempt))
-
-    def go_on(self, job: Job) -> None:
-        """Ask a job's stopped attempt to go on."""
-        self._effects.append(Continue(job.job_id, job.attempt))
+    def order(self, effect: Effect) -> None:
+        """Have something done to a job's attempt, once this step is durable."""
+        self._effects.append(effect)
 
     def terminate(self, job: Job) -> None:
         """Ask for the end of a job's attempt."""
         self._effects.append(Terminate(job.job_id, job.attempt))
 
-    def _is_due(self, now_us: int) -> bool:
-        if self.rules.backend_rounds:
-            ended, self.round_ended = self.round_ended, False
-            return ended
-        if self.rules.round_us and not self._is_on_grid(now_us):
-            return False
-        if self.dirty and not self._asked.settled(self.memory):
-            return True
-        wake_us = self._asked.wake_at(self.memory)
-        return wake_us is not None and wake_us <= now_us
+    def _settle_checkpoints(self, now_us: int) -> None:
+        """Hold jobs whose checkpoints are out of reach; release the others."""
+        stay = self.rules.checkpoints_stay
+        for job, waits in checkpoint_waits(self.state, self._events, stay=stay):
+            if waits:
+                self.emit(JobHeld(now_us, job.job_id, CHECKPOINT))
+            else:
+                self.emit(JobReleased(now_us, job.job_id, CHECKPOINT))
+                self.dirty = True
 
     def _is_on_grid(self, now_us: int) -> bool:
         """Say whether a round begins now that has not been planned yet."""
@@ -182,28 +247,50 @@ class Scheduler:
 
     def _plan(self, now_us: int) -> None:
         trigger = (_ROUND if self.rules.round_us else _EVENT) if self.dirty else _WAKE
-        if self.careful is not None and self.careful.is_lost:
+        if self.asked.is_lost:
             self._begin_anew(now_us)
         targets = self.planner.targets(now_us)
         if targets is not None:
             self.emit(targets)
         self.dirty = False
-        for event in self.planner.decisions(now_us, trigger):
+        self.fruitless += 1
+        decisions = self.planner.decisions(now_us, trigger)
+        if self.asked.aside:
+            return  # it was set aside meanwhile, and decides nothing
+        for event in decisions:
             if type(event) is AllocationChanged:
+                self.fruitless = 0
                 self.carry_out(event)
             else:
                 self.emit(event)
                 if self.rules.round_us and leaves_work(event):
                     self.dirty = True  # without rounds, the next event is soon enough
+        if self.fruitless >= ROUNDS_IN_VAIN and self.nothing_comes:
+            self._refuse_rounds_for_ever()
+
+    def _refuse_rounds_for_ever(self) -> None:
+        """End a run in which nothing will happen, and the policy is asked on and on."""
+        jobs, name = self.state.jobs, self.policy.name
+        if not jobs:
+            raise PlanError(
+                f"policy {name} failed in wake_at: {self.fruitless:,} rounds were planned after "
+                "the last job ended, and it asks for more; expected None once nobody waits"
+            )
+        if self.fruitless >= WAITS_IN_VAIN:
+            raise PlanError(
+                f"policy {name} failed in plan: in {self.fruitless:,} rounds it started nothing "
+                f"and nothing else will happen; {len(jobs):,} jobs wait, the first of them "
+                f"{next(iter(jobs))}"
+            )
 
     def _begin_anew(self, now_us: int) -> None:
         """Give a policy that lost its memory a new one, as if it had just begun."""
         self.view.now_us = now_us
-        self.memory = self.planner.memory = self._asked.start(self.view)
+        self.memory = self.planner.memory = self.asked.start(self.view)
         self._observers = self._merged_observers()
 
     def _merged_observers(self) -> dict[type[Event], tuple[Observer, ...]]:
-        return merged([policy_observers(self._asked, self.memory), *self._listeners])
+        return merged([policy_observers(self.asked, self.memory), *self._listeners])
 
     def carry_out(self, event: AllocationChanged) -> None:
         """Make a decision about a job's GPUs, with the order that follows from it."""
@@ -222,7 +309,7 @@ class Scheduler:
             if job.attempt == 1:
                 order: Effect = Launch(job.job_id, 1, job.held, job.spec)
             else:
-                order = Resume(job.job_id, job.attempt, job.held, job.spec)
+                order = resume_of(job)
             self._effects.append(order)
             if job.spec.time_limit_us is not None:
                 self._time(job)
@@ -252,7 +339,7 @@ class Scheduler:
         return None
 
     def _ends_somebody(self) -> bool:
-        """Say whether this step has asked a job to end: it may be gone at once."""
+        """Say whether this step has asked a job to end."""
         return any(
             isinstance(effect, Terminate) and effect.job_id in self.state.jobs
             for effect in self._effects
@@ -266,6 +353,12 @@ class Scheduler:
                 assert job.spec.time_limit_us is not None, "only jobs with a limit are timed"
                 self.emit(TimeLimitReached(now_us, job_id, job.spec.time_limit_us))
                 self.terminate(job)
+
+
+def resume_of(job: Job) -> Resume:
+    """Return the order to go on with a job, from the checkpoints that can be had."""
+    places = within_reach(job)
+    return Resume(job.job_id, job.attempt, job.held, job.spec, checkpoints=places)
 
 
 def leaves_work(event: Event) -> bool:

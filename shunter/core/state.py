@@ -15,7 +15,7 @@ from shunter.events.facts.decisions import Target
 from shunter.events.rows import DERIVED
 from shunter.events.values.allocation import NOTHING, Allocation, Sharing
 from shunter.events.values.fact import fact, record
-from shunter.events.values.ids import JobId, QueueName
+from shunter.events.values.ids import JobId, NodeName, QueueName
 from shunter.events.values.job_spec import Demand, JobSpec
 from shunter.events.values.reasons import Wait
 
@@ -67,6 +67,15 @@ class Pace:
     at_us: int
 
 
+@fact
+class Place:
+    """The servers with an attempt's checkpoints, by rank, and the last step it told."""
+
+    attempt: int
+    nodes: tuple[NodeName, ...]
+    step: int | None = None
+
+
 @record
 class Job:
     """A job that has not ended.
@@ -77,7 +86,17 @@ class Job:
     microseconds at base speed.
 
     `launches_failed` counts those in a row. `held_by` is who put the job on hold; if it only backs
-    off, until `back_at_us`. `notes` counts facts of its attempt's suspension and checkpoints.
+    off, until `back_at_us`. `notes` counts facts of its attempt's suspension and checkpoints;
+    `set_aside` is the attempt of which nothing is believed any more.
+
+    `checkpoints` is where they lie, the newest first; None: anywhere, or in a folder of all
+    servers. The first `out_of_reach` of them were on servers that are lost when its last attempt
+    was launched. `split` is how many GPUs each rank had (there is one on each server) when its
+    checkpoints were saved; empty: any number will do.
+
+    `counts_from_us` is the instant from which guards and turns count what its attempt has run,
+    where that is not `since_us`: its first mini-batch, at the latest the end of its start-up time.
+    `tells_training` says that an attempt has told its first mini-batch.
     """
 
     job_id: JobId
@@ -112,6 +131,12 @@ class Job:
     back_at_us: int | None = None
     notes: int = 0
     pace: Pace | None = None
+    checkpoints: tuple[Place, ...] | None = None
+    out_of_reach: int = 0
+    split: tuple[int, ...] = ()
+    set_aside: int = 0
+    counts_from_us: int | None = None
+    tells_training: bool = False
 
     def service_us(self, now_us: int) -> int:
         """Return attained service in GPU-microseconds (Tiresias, NSDI 2019: GPUs x time)."""
@@ -164,7 +189,8 @@ class State:
     the last end was about, `unblocked` are the jobs that waited for that end, `stranded` those that
     wanted another one. `keys` are the newest keys of submissions, with their jobs.
     `targets_status` says why target shares could not be computed last; empty: they were.
-    `policy_fault` says how the policy failed in the last round; empty: it did not.
+    `policy_fault` says how the policy failed in the last round; empty: it did not. `resumable` are
+    the jobs whose checkpoints bind them to servers or to a split.
     """
 
     seq: int = 0
@@ -198,10 +224,13 @@ class State:
     departed: Job | None = field(default=None, metadata=DERIVED)
     unblocked: list[JobId] = field(default_factory=list, metadata=DERIVED)
     stranded: list[JobId] = field(default_factory=list, metadata=DERIVED)
+    resumable: dict[JobId, None] = field(default_factory=dict, metadata=DERIVED)
 
     def restored(self) -> None:
         """Rebuild what is derived: who holds which GPUs, and what each queue uses."""
         for job in self.jobs.values():
+            if job.checkpoints is not None or job.split:
+                self.resumable[job.job_id] = None
             job.demand = self.interned(job.demand)
             self._occupy(job)
             self.queue_of(job).gpus += job.allocation.gpus

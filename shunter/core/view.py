@@ -79,6 +79,12 @@ class View:
         return self._state.jobs
 
     @property
+    def resumable(self) -> tuple[Job, ...]:
+        """The jobs whose checkpoints bind them to servers or to a split."""
+        state = self._state
+        return tuple(state.jobs[job_id] for job_id in state.resumable)
+
+    @property
     def queues(self) -> Mapping[QueueName, Queue]:
         """The queues that were configured or used."""
         return self._state.queues

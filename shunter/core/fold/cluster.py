@@ -1,6 +1,7 @@
 """Rules for the facts about servers, GPUs and quotas."""
 
 from shunter.core.cluster import Health, Server
+from shunter.core.fold.checkpoints import settle_demand, settle_demands
 from shunter.core.state import Queue, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.cluster import (
@@ -21,6 +22,8 @@ from shunter.events.values.ids import NodeName
 def node_added(state: State, event: NodeAdded) -> None:
     """Add a server."""
     state.cluster.add(event.node, event.configuration)
+    if state.resumable:
+        settle_demands(state)
 
 
 def node_drained(state: State, event: NodeDrained) -> None:
@@ -60,6 +63,8 @@ def node_lost(state: State, event: NodeLost) -> None:
 def node_removed(state: State, event: NodeRemoved) -> None:
     """Forget a server on which nothing runs."""
     state.cluster.remove(event.node)
+    if state.resumable:
+        settle_demands(state)
 
 
 def gpu_quarantined(state: State, event: GpuQuarantined) -> None:
@@ -87,12 +92,14 @@ def quota_changed(state: State, event: QuotaChanged) -> None:
     state.last_spec = None  # the quota is a part of what classes a job
     for job in state.jobs.values():
         if job.spec.queue == event.queue:
-            job.demand = state.demand_of(job.spec)
+            settle_demand(state, job)
 
 
 def _set_health(state: State, server: Server, health: Health) -> None:
     server.health = health
     state.cluster.changed(server)
+    if state.resumable:
+        settle_demands(state)
 
 
 def _server_with(state: State, node: NodeName, gpu: int) -> Server:

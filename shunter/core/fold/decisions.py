@@ -13,11 +13,13 @@ from shunter.core.fold.tenure import (
 from shunter.core.state import GRANTED, LAUNCHING, RUNNING, SUSPENDING, WAITING, Job, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.decisions import (
+    NO_SUCH_JOB,
     AllocationChanged,
     GangApproved,
     GangProposed,
     GangRejected,
     PlanRejected,
+    PolicySetAside,
     ReservationSet,
     RoundPlanned,
     TargetsSet,
@@ -29,6 +31,9 @@ from shunter.events.facts.decisions import (
 from shunter.events.values.allocation import Allocation, Sharing
 
 _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
+SET_ASIDE = "set aside: "
+"""How a policy's fault begins that lasts until the scheduler is started anew."""
+
 _RECENT_PREEMPTIONS = 16  # remembered a job; more than any sensible guard counts in an hour
 
 
@@ -44,6 +49,13 @@ def round_planned(state: State, event: RoundPlanned) -> None:
             state.class_waits.pop(entry.demand, None)
         else:
             state.class_waits[entry.demand] = entry.wait
+
+
+def policy_set_aside(state: State, event: PolicySetAside) -> None:
+    """Note why nothing is decided until the end of the term."""
+    if event.told > state.seq:
+        raise IllegalEventError(f"a policy was set aside that knew event {event.told} before all")
+    state.policy_fault = f"{SET_ASIDE}{event.cause}"
 
 
 def targets_set(state: State, event: TargetsSet) -> None:
@@ -84,7 +96,8 @@ def wait_reason_changed(state: State, event: WaitReasonChanged) -> None:
 
 def plan_rejected(state: State, event: PlanRejected) -> None:
     """Only a note: the change that was refused did not happen."""
-    job_of(state, event.job_id, "PlanRejected")
+    if event.detail != NO_SUCH_JOB:
+        job_of(state, event.job_id, "PlanRejected")
 
 
 def reservation_set(state: State, event: ReservationSet) -> None:

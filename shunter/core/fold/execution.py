@@ -1,9 +1,11 @@
 """Rules for the facts that backends observe."""
 
+from shunter.core.fold import checkpoints
 from shunter.core.fold.occupancy import may_launch
 from shunter.core.fold.tenure import (
     attempt_of,
     back_to_queue,
+    job_of,
     launch,
     let_go,
     start_work,
@@ -15,23 +17,37 @@ from shunter.errors import IllegalEventError
 from shunter.events.facts.execution import (
     AttemptEnded,
     AttemptLost,
+    AttemptSetAside,
     AttemptStarted,
+    CheckpointDiscarded,
     CheckpointSaved,
     GpusReleased,
     JobContinued,
     JobStopped,
     JobSuspended,
     LaunchFailed,
+    MessagesDropped,
     SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
+    TrainingStarted,
 )
+
+START_UP_US = 60_000_000
+"""How long the first attempt may prepare of a job that has told no mini-batch yet."""
+
+START_UP_MOST_US = 600_000_000
+"""How long an attempt may prepare of a job of which a mini-batch was told before."""
+
+UNTOLD_MOST = 4
+"""So many attempts without a mini-batch that is told; after them none is waited for."""
 
 
 def launch_failed(state: State, event: LaunchFailed) -> None:
     """Put a job back that never started."""
     job = attempt_of(state, event.job_id, event.attempt, "LaunchFailed")
-    job.launches_failed += 1
+    if not event.checkpoint_on:
+        job.launches_failed += 1
     _fall_back(state, job, event.at_us)
 
 
@@ -45,6 +61,21 @@ def attempt_started(state: State, event: AttemptStarted) -> None:
     start_work(job, event.at_us, event.speed)
     if phase is not LAUNCHING:
         job.phase = phase
+    counts_from_us = event.at_us + (_start_up_us(job) if event.may_tell_training else 0)
+    if counts_from_us != job.since_us:
+        job.counts_from_us = counts_from_us
+    if event.checkpoints_stay or event.keeps_split or job.checkpoints is not None:
+        checkpoints.started(state, job, event)
+
+
+def training_started(state: State, event: TrainingStarted) -> None:
+    """Count what the attempt runs from its first mini-batch on."""
+    job = attempt_of(state, event.job_id, event.attempt, "TrainingStarted")
+    if job.working_since_us is None and job.phase is LAUNCHING:
+        raise IllegalEventError(f"TrainingStarted of job {event.job_id}, which is {job.phase}")
+    job.notes += 1
+    job.counts_from_us = event.at_us
+    job.tells_training = True
 
 
 def speed_changed(state: State, event: SpeedChanged) -> None:
@@ -79,8 +110,29 @@ def job_continued(state: State, event: JobContinued) -> None:
 
 
 def checkpoint_saved(state: State, event: CheckpointSaved) -> None:
-    """Only a note: where the job can go on from is known by the job's own directory."""
-    attempt_of(state, event.job_id, event.attempt, "CheckpointSaved").notes += 1
+    """Only a note: where in it the job can go on from is known by its own folder."""
+    job = attempt_of(state, event.job_id, event.attempt, "CheckpointSaved")
+    job.notes += 1
+    checkpoints.saved_step(job, event)
+
+
+def checkpoint_discarded(state: State, event: CheckpointDiscarded) -> None:
+    """Count no more on what an attempt has saved."""
+    job = job_of(state, event.job_id, "CheckpointDiscarded")
+    checkpoints.discarded(state, job, event)
+
+
+def messages_dropped(state: State, event: MessagesDropped) -> None:
+    """Only a note: something that the job or its host said was not taken."""
+    attempt_of(state, event.job_id, event.attempt, "MessagesDropped").notes += 1
+
+
+def attempt_set_aside(state: State, event: AttemptSetAside) -> None:
+    """Note that nothing an attempt tells is believed any more."""
+    job = attempt_of(state, event.job_id, event.attempt, "AttemptSetAside")
+    if job.set_aside == event.attempt:
+        raise IllegalEventError(f"attempt {event.attempt} of job {job.job_id} was set aside twice")
+    job.set_aside = event.attempt
 
 
 def job_suspended(state: State, event: JobSuspended) -> None:
@@ -125,6 +177,18 @@ def gpus_released(state: State, event: GpusReleased) -> None:
         back_to_queue(job, event.at_us)
         job.phase = GRANTED
         state.granted[job.job_id] = None
+
+
+def _start_up_us(job: Job) -> int:
+    """Return how long an attempt may prepare before what it runs counts in any case.
+
+    A job that has never told its first mini-batch may have none; that is tried a few times.
+    """
+    if job.tells_training:
+        return START_UP_MOST_US
+    if job.attempt > UNTOLD_MOST:
+        return 0
+    return START_UP_US << (job.attempt - 1)
 
 
 def _go_at(state: State, event: JobStopped | JobContinued, kind: str, speed: float) -> None:

@@ -1,5 +1,6 @@
 """Rules for the facts about the scheduler itself."""
 
+from shunter.core.fold.decisions import SET_ASIDE
 from shunter.core.state import State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.run import (
@@ -17,11 +18,19 @@ def scheduler_started(state: State, event: SchedulerStarted) -> None:
         raise IllegalEventError(f"term {event.term} was started after term {state.term}")
     state.term = event.term
     state.policy = event.policy
+    _take_up(state)
 
 
 def config_changed(state: State, event: ConfigChanged) -> None:
     """Go on under another configuration."""
     state.policy = event.policy
+    _take_up(state)
+
+
+def _take_up(state: State) -> None:
+    """Forget that the policy was set aside: it is asked again from now on."""
+    if state.policy_fault.startswith(SET_ASIDE):
+        state.policy_fault = ""
 
 
 def clock_stepped(state: State, event: ClockStepped) -> None:

@@ -1,5 +1,6 @@
 """The moments at which a job gets and loses its GPUs, shared by the rules of all groups."""
 
+from shunter.core.fold.checkpoints import out_of_reach
 from shunter.core.fold.occupancy import hold, may_launch, release, undecide
 from shunter.core.progress import worked_us
 from shunter.core.state import LAUNCHING, RUNNING, WAITING, Job, Outcome, State
@@ -53,6 +54,8 @@ def begin(state: State, job: Job, at_us: int, gpus: int) -> None:
     job.since_us = at_us
     job.waiting_since_us = None
     job.phase = LAUNCHING
+    if job.checkpoints:
+        job.out_of_reach = out_of_reach(job, state.cluster)
     if job.first_start_us is None:
         job.first_start_us = at_us
     state.launched.append(job)
@@ -106,6 +109,7 @@ def _settle(job: Job, since_us: int, at_us: int) -> None:
     job.gpus = 0
     job.since_us = None
     job.working_since_us = None
+    job.counts_from_us = None
 
 
 def launch_granted(state: State, at_us: int) -> None:
@@ -144,6 +148,8 @@ def depart(state: State, job: Job, at_us: int, outcome: Outcome) -> None:
         withdraw(state, job)
         let_go(state, job, at_us)
     del state.jobs[job_id]
+    if state.resumable:
+        state.resumable.pop(job_id, None)
     state.ended[job_id] = outcome
     state.durations_us.pop(job_id, None)
     if state.reservations:

@@ -8,6 +8,9 @@ from shunter.events.values.ids import UserName
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
 
+EVEN_WHEN_EMPTY = "even when empty: "
+"""With this begins the detail of a refusal that is not for too few GPUs; the reason follows."""
+
 
 @fact
 class Refusal:
@@ -62,7 +65,7 @@ class Admission:
         whys = [place(Consolidated(), pool, demand) for pool in pools]
         if any(not isinstance(why, Reason) for why in whys):
             return None
-        return Refusal(Reason.infeasible, demand.gpus, most, f"even when empty: {whys[0]}")
+        return Refusal(Reason.infeasible, demand.gpus, most, f"{EVEN_WHEN_EMPTY}{whys[0]}")
 
     def _empty_pools(self) -> list[Pool]:
         pools: dict[str, Pool] = {}

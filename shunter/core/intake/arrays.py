@@ -9,6 +9,7 @@ lets another one pass, and gets a turn anew once it is resumed.
 
 from collections.abc import Mapping, Sequence
 
+from shunter.core.intake.checkpoints import CHECKPOINT
 from shunter.core.retries import BACKING_OFF
 from shunter.core.state import Job
 from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
@@ -18,7 +19,7 @@ from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.reasons import Reason, Wait
 
-__all__ = ["ARRAY", "Arrays", "has_no_turn", "turn_of"]
+__all__ = ["ARRAY", "Arrays", "has_no_turn", "turn_of", "under_way"]
 
 ARRAY = "array"
 """Who holds a task that has no turn yet."""
@@ -34,9 +35,15 @@ def has_no_turn(job: Job) -> bool:
     return job.is_on_hold and job.held_by == ARRAY
 
 
+def under_way(jobs: Mapping[JobId, Job], spec: JobSpec) -> tuple[JobId, ...]:
+    """Return the tasks of an array that have their turn."""
+    tasks = [job for job in jobs.values() if job.spec.array == spec.array]
+    return tuple(job.job_id for job in tasks if _is_under_way(job))
+
+
 def turn_of(spec: JobSpec) -> Wait:
     """Return why a task without a turn waits: for others, of which so many may run."""
-    return Wait(Reason.dependency, detail=f"{ARRAY}:{spec.at_once}")
+    return Wait(Reason.array_limit, detail=f"{ARRAY}:{spec.at_once}")
 
 
 class Arrays:
@@ -96,5 +103,5 @@ class Arrays:
 
 
 def _is_under_way(job: Job) -> bool:
-    is_held = job.is_on_hold and job.held_by != BACKING_OFF
+    is_held = job.is_on_hold and job.held_by not in (BACKING_OFF, CHECKPOINT)
     return not is_held or job.since_us is not None or bool(job.allocation.shares)

@@ -3,25 +3,31 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from shunter.core.cluster import Health
+from shunter.core.effects import Continue, SetAside, Stop
 from shunter.core.fold.jobs import TIMEOUT, key_of
 from shunter.core.fold.tenure import job_of
 from shunter.core.intake import answers
 from shunter.core.intake.arrays import ARRAY
+from shunter.core.intake.checkpoints import attempt_started, discard_checkpoint
 from shunter.core.intake.inputs import (
     AttemptExited,
     CancelJob,
     ChangePriority,
+    DiscardCheckpoint,
     DrainNode,
     HoldJob,
     Input,
+    NothingComes,
     ReleaseJob,
     RestoreNode,
     RoundEnded,
+    SetAttemptAside,
     SubmitJob,
     SuspendJob,
     WorldEnded,
 )
-from shunter.core.retries import BACKING_OFF, LAUNCHES_MOST
+from shunter.core.retries import BACKING_OFF, LAUNCHES_MOST, backoff_us
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job
 from shunter.events.facts.cluster import (
     NodeDrained,
@@ -34,6 +40,7 @@ from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (
     AttemptEnded,
     AttemptLost,
+    AttemptSetAside,
     AttemptStarted,
     CheckpointSaved,
     GpusReleased,
@@ -41,9 +48,11 @@ from shunter.events.facts.execution import (
     JobStopped,
     JobSuspended,
     LaunchFailed,
+    MessagesDropped,
     SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
+    TrainingStarted,
 )
 from shunter.events.facts.jobs import (
     JobCancelled,
@@ -116,7 +125,7 @@ def suspend_job(core: "Scheduler", order: SuspendJob) -> None:
         return
     core.emit(JobHeld(order.at_us, order.job_id, order.by))
     if core.rules.is_live and stays_in_place(job):
-        core.stop(job)
+        core.order(Stop(job.job_id, job.attempt))
         return
     stays = job.since_us is not None and job.spec.suspend_mode is SuspendMode.never
     if job.allocation.shares and not stays:
@@ -141,13 +150,24 @@ def release_job(core: "Scheduler", order: ReleaseJob) -> None:
         if job.since_us is None:
             _await_turn(core, job, order.at_us)
         elif core.rules.is_live and stays_in_place(job):
-            core.go_on(job)
+            core.order(Continue(job.job_id, job.attempt))
 
 
 def change_priority(core: "Scheduler", order: ChangePriority) -> None:
     """Give a job another priority."""
     if order.job_id in core.state.jobs:
         core.emit(JobPriorityChanged(order.at_us, order.job_id, order.priority, order.by))
+
+
+def set_attempt_aside(core: "Scheduler", order: SetAttemptAside) -> None:
+    """Believe nothing more of a job's attempt, and hold the job until it is released."""
+    job = core.state.jobs.get(order.job_id)
+    if job is None or job.since_us is None or job.set_aside == job.attempt:
+        return
+    if job.phase is not ENDING:
+        core.emit(JobHeld(order.at_us, order.job_id, order.by))
+    core.emit(AttemptSetAside(order.at_us, order.job_id, job.attempt, order.by))
+    core.order(SetAside(job.job_id, job.attempt))
 
 
 def drain_node(core: "Scheduler", order: DrainNode) -> None:
@@ -204,12 +224,20 @@ def attempt_failed(core: "Scheduler", seen: AttemptLost | LaunchFailed) -> None:
     elif isinstance(seen, AttemptLost):
         _back_off(core, job, seen.at_us, lived_us)
     elif was_launching:
-        if seen.retryable and job.launches_failed < LAUNCHES_MOST:
+        if seen.retryable and seen.checkpoint_on:
+            _try_again(core, job, seen.at_us, lived_us)
+        elif seen.retryable and job.launches_failed < LAUNCHES_MOST:
             core.emit(JobHeld(seen.at_us, job.job_id, BACKING_OFF))
             core.returns.add(job)
         else:
             core.emit(JobFailed(seen.at_us, job.job_id, f"launch: {seen.cause}"))
             _cancel_stranded(core, seen.at_us)
+
+
+def node_unreachable(core: "Scheduler", seen: NodeUnreachable) -> None:
+    """Note that a server does not answer; of a lost one that is nothing new."""
+    if core.state.cluster.server(seen.node).health is not Health.lost:
+        core.emit(seen)
 
 
 def node_lost(core: "Scheduler", seen: NodeLost) -> None:
@@ -224,6 +252,11 @@ def world_ended(core: "Scheduler", seen: WorldEnded) -> None:
     core.world_ended = True
     if core.rules.backend_rounds and core.state.jobs:
         core.round_ended = True
+
+
+def nothing_comes(core: "Scheduler", seen: NothingComes) -> None:
+    """Note that only the policy and its timers can still do something."""
+    core.nothing_comes = True
 
 
 def round_ended(core: "Scheduler", seen: RoundEnded) -> None:
@@ -269,6 +302,13 @@ def _back_off(core: "Scheduler", job: Job, at_us: int, lived_us: int) -> None:
         core.returns.add(job)
 
 
+def _try_again(core: "Scheduler", job: Job, at_us: int, lived_us: int) -> None:
+    """Let a job wait whose checkpoint could not be brought, however often."""
+    waits_us = core.losses.wait_us(job.job_id, lived_us, core.state.jobs)
+    core.emit(JobHeld(at_us, job.job_id, BACKING_OFF, at_us + max(backoff_us(1), waits_us)))
+    core.returns.add(job)
+
+
 def _await_turn(core: "Scheduler", job: Job, at_us: int) -> None:
     """Hold a task of an array of which enough are under way."""
     if core.arrays.is_full(job, core.state.jobs):
@@ -291,26 +331,31 @@ HANDLERS: dict[type[Input], Callable[["Scheduler", Any], None]] = {
     CancelJob: cancel_job,
     HoldJob: hold_job,
     SuspendJob: suspend_job,
+    DiscardCheckpoint: discard_checkpoint,
     ReleaseJob: release_job,
     ChangePriority: change_priority,
+    SetAttemptAside: set_attempt_aside,
     DrainNode: drain_node,
     RestoreNode: restore_node,
     AttemptExited: attempt_exited,
     GpusReleased: gpus_released,
     NodeLost: node_lost,
+    NothingComes: nothing_comes,
     WorldEnded: world_ended,
     RoundEnded: round_ended,
     LaunchFailed: attempt_failed,
-    AttemptStarted: as_is,
+    AttemptStarted: attempt_started,
     SpeedChanged: as_is,
     SuspendAcknowledged: as_is,
     SuspendEscalated: as_is,
+    TrainingStarted: as_is,
     JobStopped: as_is,
     JobContinued: as_is,
     CheckpointSaved: as_is,
+    MessagesDropped: as_is,
     JobSuspended: job_suspended,
     AttemptLost: attempt_failed,
-    NodeUnreachable: as_is,
+    NodeUnreachable: node_unreachable,
     NodeReachable: as_is,
     ProfileSampled: profile_sampled,
     ClockStepped: as_is,

@@ -16,9 +16,11 @@ from shunter.events.facts.execution import (
     JobStopped,
     JobSuspended,
     LaunchFailed,
+    MessagesDropped,
     SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
+    TrainingStarted,
 )
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.facts.run import ClockStepped, SegmentSealed
@@ -70,6 +72,15 @@ class SuspendJob:
 
 
 @fact
+class DiscardCheckpoint:
+    """Somebody gives up what a job saved on servers that do not answer."""
+
+    at_us: int
+    job_id: JobId
+    by: str = ""
+
+
+@fact
 class ReleaseJob:
     """Somebody lets a held job start again."""
 
@@ -85,6 +96,15 @@ class ChangePriority:
     at_us: int
     job_id: JobId
     priority: int
+    by: str = ""
+
+
+@fact
+class SetAttemptAside:
+    """Somebody wants nothing that a job's attempt tells to be believed any more."""
+
+    at_us: int
+    job_id: JobId
     by: str = ""
 
 
@@ -129,6 +149,13 @@ class RoundEnded:
 
 
 @fact
+class NothingComes:
+    """Nothing happens any more in a simulation unless it is ordered."""
+
+    at_us: int
+
+
+@fact
 class WorldEnded:
     """Nothing will happen again unless the scheduler acts (only a simulation knows)."""
 
@@ -140,23 +167,28 @@ Command: TypeAlias = (
     | CancelJob
     | HoldJob
     | SuspendJob
+    | DiscardCheckpoint
     | ReleaseJob
     | ChangePriority
+    | SetAttemptAside
     | DrainNode
     | RestoreNode
 )
 Observation: TypeAlias = (
     AttemptExited
     | RoundEnded
+    | NothingComes
     | WorldEnded
     | LaunchFailed
     | AttemptStarted
     | SpeedChanged
     | SuspendAcknowledged
     | SuspendEscalated
+    | TrainingStarted
     | JobStopped
     | JobContinued
     | CheckpointSaved
+    | MessagesDropped
     | JobSuspended
     | AttemptLost
     | GpusReleased

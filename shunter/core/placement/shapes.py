@@ -11,8 +11,19 @@ def shaped_spots(pool: Pool, demand: Demand) -> list[Spot] | None:
         for area in regions(pool, demand):
             spots = _fit(pool, demand, shape, area)
             if spots is not None:
-                return spots
+                return _by_rank(spots, shape) if demand.keeps_split else spots
     return None
+
+
+def _by_rank(spots: list[Spot], shape: tuple[int, ...]) -> list[Spot]:
+    """Return spots in the order of a shape: each rank gets as many GPUs as it had."""
+    left = [*spots]
+    found: list[Spot] = []
+    for piece in shape:
+        spot = next(spot for spot in left if spot[1] == piece)
+        left.remove(spot)
+        found.append(spot)
+    return found
 
 
 def _fit(pool: Pool, demand: Demand, shape: tuple[int, ...], area: int) -> list[Spot] | None:

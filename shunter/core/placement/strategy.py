@@ -155,6 +155,8 @@ def _why_not(pool: Pool, demand: Demand) -> Reason:
         apart = demand.max_level is None and not demand.tight
         if bare.gpus == 0 or (apart and not demand.shapes):
             return Reason.cpu_or_memory_short
+    if demand.keeps_split:
+        return Reason.split_kept
     if demand.max_level is not None or demand.tight:
         return Reason.locality_not_met
     return Reason.fragmented

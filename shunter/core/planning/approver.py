@@ -11,8 +11,8 @@ from shunter.core.performance import level_of
 from shunter.core.planning.company import Company
 from shunter.core.planning.guards import Guards
 from shunter.core.planning.plan import Change, Move, Pack, Plan, Start, Suspend
-from shunter.core.state import ENDING, Job, State
-from shunter.events.facts.decisions import PlanRejected
+from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
+from shunter.events.facts.decisions import NO_SUCH_JOB, PlanRejected
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.fact import record
 from shunter.events.values.ids import JobId, NodeName, QueueName
@@ -25,6 +25,8 @@ _LEVELS = list(Level)  # the nearest first
 
 _UP, _EXCLUSIVE, _NEVER = Health.up, Sharing.exclusive, SuspendMode.never
 _PACKED = Sharing.packed
+
+_ID_MOST = 200
 
 
 @record
@@ -54,6 +56,12 @@ def approve(plan: Plan, state: State, guards: Guards, now_us: int) -> Approval:
     # What a job was refused for at first, and not that nobody makes room for it since.
     approval.refused = [first[refusal.job_id] for refusal in approval.refused]
     return approval
+
+
+def no_such_job(job_id: JobId, rule: str, now_us: int) -> PlanRejected:
+    """Return the refusal of what a plan wants for a job that does not exist."""
+    named = JobId(job_id[:_ID_MOST])
+    return PlanRejected(now_us, named, Reason.refused, rule, NO_SUCH_JOB)
 
 
 def _in_vain(approval: Approval) -> set[JobId]:
@@ -109,8 +117,12 @@ class Check:
         for change in plan.changes:
             job_id = change.job_id
             job = jobs.get(job_id)
-            if job is None or job_id in dropped:
-                continue  # there is nobody to tell, or it would make room in vain
+            if job is None:
+                rule = change.because.rule
+                approval.refused.append(no_such_job(job_id, rule, self.now_us))
+                continue
+            if job_id in dropped:
+                continue  # it would make room in vain
             if job_id in left and type(change) is Start:
                 # It has given its GPUs back and takes others: gangs may move in a circle.
                 refusal: Refusal | None = self._take(job, change.allocation)
@@ -139,10 +151,10 @@ class Check:
             return Reason.refused, f"the job is {job.phase} and has nothing to give back"
         if type(change) is Pack:
             return self._open_up(job, change.allocation)
-        if self.is_guarded or job.spec.suspend_mode is _NEVER:
+        if self.is_guarded or job.phase is not RUNNING or job.spec.suspend_mode is _NEVER:
             pinned = self.guards.pinned_by(job, self.now_us)
-            if pinned is not None:
-                return pinned, "the job is guarded"
+            if pinned is not None and not self._may_be_promised_others(job, change):
+                return pinned, "the job is guarded, or has not been launched where it is to run"
         self._give(job, job.allocation, 1)
         if isinstance(change, Move):
             refusal = self._take(job, change.allocation)
@@ -150,6 +162,11 @@ class Check:
                 self._give(job, job.allocation, -1)
             return refusal
         return None
+
+    def _may_be_promised_others(self, job: Job, change: Change) -> bool:
+        """Say whether a job that waits for its GPUs may wait for others instead."""
+        waits = job.phase is not RUNNING and job.phase is not LAUNCHING
+        return waits and type(change) is Move and not self.guards.guarded_by(job, self.now_us)
 
     def _take(self, job: Job, target: Allocation) -> Refusal | None:
         """Check an allocation against what is left, and take it."""
@@ -228,7 +245,8 @@ class Check:
         """Check that a gang is as near together as its job demands."""
         pieces = sorted(share.gpu_mask.bit_count() for share in target.shares)
         if demand.shapes and pieces not in [sorted(shape) for shape in demand.shapes]:
-            return Reason.locality_not_met, "the job does not accept this split over servers"
+            reason = Reason.split_kept if demand.keeps_split else Reason.locality_not_met
+            return reason, "the job does not accept this split over servers"
         nodes = {share.node: self.servers[share.node].configuration for share in target.shares}
         if demand.max_level is not None and target.shares:
             level = level_of(target, nodes)

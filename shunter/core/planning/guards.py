@@ -1,13 +1,14 @@
 """Promises to single jobs that hold under every policy.
 
-A guarded job is pinned: it keeps its GPUs and is seated before all others. A job that has starved
+A guarded job is pinned: it keeps its GPUs and is seated before all others. So is, whatever is
+configured, one that was given GPUs and has not been launched on them yet. A job that has starved
 goes to the head of the line. Index policies get both as the first part of their rank; a plan of
 any policy that would suspend or move a pinned job is refused by the approver.
 """
 
 from enum import IntEnum
 
-from shunter.core.state import Job
+from shunter.core.state import ENDING, RUNNING, Job
 from shunter.events.values.fact import fact
 from shunter.events.values.job_spec import SuspendMode
 from shunter.events.values.reasons import Reason
@@ -28,14 +29,17 @@ class Band(IntEnum):
 class Guards:
     """The promises: all off by default; durations in microseconds.
 
-    `min_runtime_us`: what an attempt may run before it is preempted. `preemptions_per_hour`: how
+    `min_runtime_us`: what an attempt may run before it is preempted, from its first mini-batch on
+    where that is told. `preemptions_per_hour`: how
     often one job is preempted in any hour at most. `starvation_us`: how long a job waits at a
-    stretch before it goes to the head of the line.
+    stretch before it goes to the head of the line. `launches_first`: launches take time, so a job
+    keeps what it was given until it was launched there, and runs from its first mini-batch on.
     """
 
     min_runtime_us: int = 0
     preemptions_per_hour: int | None = None
     starvation_us: int | None = None
+    launches_first: bool = False
 
     @property
     def are_off(self) -> bool:
@@ -47,12 +51,32 @@ class Guards:
         )
 
     def pinned_by(self, job: Job, now_us: int) -> Reason | None:
+        """Return what keeps a job where it is, if anything: a guard, or a launch to come."""
+        guard = self.guarded_by(job, now_us)
+        return Reason.guard_min_runtime if guard is None and self.is_promised(job) else guard
+
+    def is_promised(self, job: Job) -> bool:
+        """Say whether a job was given GPUs on which it has not been launched yet."""
+        return (
+            self.launches_first
+            and job.phase is not RUNNING
+            and job.phase is not ENDING
+            and bool(job.allocation.shares)
+        )
+
+    def runs_from_us(self, job: Job) -> int:
+        """Return the instant from which it counts what an attempt has run."""
+        if self.launches_first and job.counts_from_us is not None:
+            return job.counts_from_us
+        return job.since_us or 0
+
+    def guarded_by(self, job: Job, now_us: int) -> Reason | None:
         """Return the guard that keeps a job where it is, if one does."""
         if not job.allocation.shares:
             return None
         if job.spec.suspend_mode is _NEVER:
             return Reason.guard_preemption_limit
-        if job.since_us is not None and now_us < job.since_us + self.min_runtime_us:
+        if job.since_us is not None and now_us < self.runs_from_us(job) + self.min_runtime_us:
             return Reason.guard_min_runtime
         until_us = self._limit_until(job)
         if until_us is not None and now_us < until_us:
@@ -71,9 +95,11 @@ class Guards:
         if job.allocation.shares:
             if job.spec.suspend_mode is SuspendMode.never:
                 return None
+            if self.is_promised(job):
+                return None  # its launch ends this
             ends = [self._limit_until(job)]
             if job.since_us is not None:
-                ends.append(job.since_us + self.min_runtime_us)
+                ends.append(self.runs_from_us(job) + self.min_runtime_us)
             pinned_us = max((end for end in ends if end is not None), default=now_us)
             if pinned_us > now_us:
                 return pinned_us

@@ -60,7 +60,7 @@ class Plan:
     Suspensions come before the starts that need their GPUs, and the first of those who share GPUs
     is told so (started there packed, or `Pack`) before the others come. `waits` names the classes
     of equal waiting jobs whose reason is new (None: the class waits no more), `job_waits` single
-    jobs, of policies that have no classes. `fault` is never a policy's own to say (careful.py).
+    jobs, of policies that have no classes. `fault` is never a policy's own to say (barrier.py).
     """
 
     changes: tuple[Change, ...] = ()

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from shunter.core.chance import Stream
-from shunter.core.planning.approver import approve
+from shunter.core.planning.approver import approve, no_such_job
+from shunter.core.planning.barrier import OnFault
 from shunter.core.planning.guards import NO_GUARDS, Guards
 from shunter.core.planning.plan import Plan, Suspend
 from shunter.core.ports import Policy
@@ -32,8 +33,9 @@ class RoundRules:
     """When plans are made: each `round_us` if anything changed, or (0) at each event.
 
     With `backend_rounds` the backend says when a round is over. `instant` repeats what the backend
-    declares: all its outcomes are immediate and part of the decision. `is_live`: jobs really run,
-    and a policy that fails must not take the scheduler with it.
+    declares: all its outcomes are immediate and part of the decision. `is_live`: jobs really run.
+    `checkpoints_stay`: checkpoints lie on the servers that saved them. `on_fault` says what a fault
+    of the policy leads to.
     """
 
     round_us: int
@@ -43,6 +45,8 @@ class RoundRules:
     all_reasons: bool = False
     guards: Guards = NO_GUARDS
     is_live: bool = False
+    checkpoints_stay: bool = False
+    on_fault: OnFault = OnFault.stop
 
     def number_at(self, now_us: int, state: State) -> int:
         """Return the number of a round at an instant: on the grid, or counted."""
@@ -73,14 +77,17 @@ class Planner:
             return targets
         return TargetsSet(now_us, targets)
 
+    def plan(self, now_us: int) -> tuple[int, Plan]:
+        """Return the number of the round at an instant, and what the policy wants in it."""
+        self.view.now_us = now_us
+        rules, policy = self.rules, self.policy
+        number = rules.number_at(now_us, self.state)
+        return number, policy.plan(self.memory, self.view, Stream(rules.seed, policy.name, number))
+
     def decisions(self, now_us: int, trigger: Trigger) -> list[Event]:
         """Return the facts of one round: the round, its changes, refusals and promises."""
-        self.view.now_us = now_us
         state, rules = self.state, self.rules
-        number = rules.number_at(now_us, state)
-        plan = self.policy.plan(
-            self.memory, self.view, Stream(rules.seed, self.policy.name, number)
-        )
+        number, plan = self.plan(now_us)
         skipped = number - state.round_number - 1
         facts: list[Event] = [
             RoundPlanned(now_us, number, skipped, state.seq, trigger, plan.waits, plan.fault)
@@ -94,10 +101,20 @@ class Planner:
                 )
             facts.extend(approval.refused)
         if plan.job_waits:
-            facts.extend(WaitReasonChanged(now_us, job, wait) for job, wait in plan.job_waits)
+            facts.extend(self._waits(plan, now_us))
         if plan.reservations or state.reservations:
             facts.extend(self._promises(plan, now_us))
         return facts
+
+    def _waits(self, plan: Plan, now_us: int) -> list[Event]:
+        """Return why single jobs wait; a job that does not exist waits for nothing."""
+        jobs = self.state.jobs
+        return [
+            WaitReasonChanged(now_us, job_id, wait)
+            if job_id in jobs
+            else no_such_job(job_id, "wait", now_us)
+            for job_id, wait in plan.job_waits
+        ]
 
     def _promises(self, plan: Plan, now_us: int) -> list[Event]:
         """Return what changed of the promises made to waiting jobs."""
@@ -105,6 +122,8 @@ class Planner:
         started = {change.job_id for change in plan.changes}
         facts: list[Event] = [
             ReservationSet(now_us, promise.job_id, promise.start_us, promise.gpus)
+            if promise.job_id in self.state.jobs
+            else no_such_job(promise.job_id, "reservation", now_us)
             for promise in plan.reservations
             if self.state.reservations.get(promise.job_id) != promise.start_us
         ]

@@ -1,7 +1,15 @@
 """The engine of all index policies: ranking, selection, placing."""
 
 from shunter.core.ranking.aging import LEVELS_MOST, Aged
-from shunter.core.ranking.index import Index, Misfit, NotedRanks, Ranks, Remembering
+from shunter.core.ranking.index import (
+    Index,
+    Measure,
+    Measured,
+    Misfit,
+    NotedRanks,
+    Ranks,
+    Remembering,
+)
 from shunter.core.ranking.notes import Note, Notes
 from shunter.core.ranking.policy import RankedPolicy
 from shunter.core.ranking.ranking import Ranking
@@ -10,6 +18,8 @@ __all__ = [
     "LEVELS_MOST",
     "Aged",
     "Index",
+    "Measure",
+    "Measured",
     "Misfit",
     "Note",
     "NotedRanks",

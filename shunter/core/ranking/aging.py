@@ -13,7 +13,15 @@ without, when enough running jobs have ended.
 
 from typing import Any
 
-from shunter.core.ranking.index import Index, Misfit, NotedRanks, Remembering, Telling
+from shunter.core.ranking.index import (
+    Index,
+    Measure,
+    Measured,
+    Misfit,
+    NotedRanks,
+    Remembering,
+    Telling,
+)
 from shunter.core.ranking.keys import LEVEL
 from shunter.core.ranking.notes import Notes
 from shunter.core.state import Job
@@ -53,6 +61,12 @@ class Aged:
             return (-level,)
         told = self._index.numbers(rest) if isinstance(self._index, Telling) else (rest,)
         return (-level, *told)
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What its numbers count: the level, then those of the index inside."""
+        inside = self._index.measures if isinstance(self._index, Measured) else ()
+        return (Measure.level, *inside)
 
     def ranks(self, notes: Notes) -> NotedRanks:
         """Return the raised ranks, over the notes of the index inside if it keeps any."""

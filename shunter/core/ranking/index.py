@@ -16,6 +16,23 @@ class Misfit(StrEnum):
     reserved = "reserved"
 
 
+class Measure(StrEnum):
+    """What one number of a rank counts; times are in microseconds."""
+
+    submission = "submission"
+    level = "level"
+    queue = "queue"
+    entered_us = "entered_us"
+    attained_gpu_us = "attained_gpu_us"
+    duration_us = "duration_us"
+    remaining_us = "remaining_us"
+    remaining_gpu_us = "remaining_gpu_us"
+    expected_gpu_us = "expected_gpu_us"
+    gittins = "gittins"
+    rho_step = "rho_step"
+    gpus = "gpus"
+
+
 class Ranks(Protocol):
     """Says where jobs stand.
 
@@ -90,3 +107,12 @@ class Telling(Protocol):
 
     def numbers(self, rank: int) -> tuple[int, ...]:
         """Return what a rank says, most important first; each of 64 bits."""
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """An index that says what its numbers count, so that they can be put into words."""
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What each number of a rank counts, in the order in which they are told."""

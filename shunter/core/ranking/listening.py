@@ -15,10 +15,12 @@ from shunter.events.facts.execution import (
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
+    CheckpointDiscarded,
     GpusReleased,
     JobSuspended,
     LaunchFailed,
     SpeedChanged,
+    TrainingStarted,
 )
 from shunter.events.facts.jobs import (
     JOB_ENDS,
@@ -41,8 +43,10 @@ _TOUCHED = (
     TimeLimitReached,
     AttemptStarted,
     SpeedChanged,
+    TrainingStarted,
     AttemptEnded,
     JobSuspended,
+    CheckpointDiscarded,
 )
 _LEFT = (AttemptLost, LaunchFailed, GpusReleased)
 
@@ -67,6 +71,8 @@ def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
         memory.dirty = True
 
     def changed(event: Any, view: View) -> None:
+        for job in view.resumable:  # one may be placed in any split once no checkpoint is left
+            memory.sync(job, ranks, view)
         memory.dirty = memory.looks_stale = True
 
     def quota(event: QuotaChanged, view: View) -> None:

@@ -18,7 +18,7 @@ from shunter.core.ranking.index import Ranks
 from shunter.core.ranking.keys import band_of, ordinal_of, pack
 from shunter.core.ranking.notes import Notes
 from shunter.core.ranking.waiting import WaitingClass
-from shunter.core.state import WAITING, Job
+from shunter.core.state import RUNNING, WAITING, Job
 from shunter.core.view import View
 from shunter.events.rows import DERIVED
 from shunter.events.values.fact import record
@@ -32,6 +32,7 @@ _UNPLACED = (
     Reason.fragmented,
     Reason.locality_not_met,
     Reason.cpu_or_memory_short,
+    Reason.split_kept,
 )
 _NORMAL, _NEVER = int(Band.normal), SuspendMode.never
 
@@ -116,7 +117,8 @@ class Ranking:
             return
         rank, changes_at = index.standing(job, view)
         ordinal, demand = job.ordinal, job.demand
-        if view.is_guarded or job.spec.suspend_mode is _NEVER:
+        is_promised = shares and job.phase is not RUNNING
+        if view.is_guarded or is_promised or job.spec.suspend_mode is _NEVER:
             band = view.guards.band(job, view.now_us)
             changes_at = _earliest(changes_at, view.guards.changes_at(job, view.now_us))
             key = pack(band, job.priority, rank, ordinal)

@@ -1,0 +1,155 @@
+"""Where a job's checkpoints lie, and what they bind it to: servers that have them, and a split.
+
+Where servers share no folder, a checkpoint lies on the servers of the attempt that saved it. A job
+whose newest one lies on a server that merely does not answer has to wait for it; one whose servers
+are lost or gone is passed over. And a checkpoint of as many processes as an attempt had can be
+loaded by as many only, unless the job says otherwise: until nothing is left of its checkpoints it
+is placed as it was when it began.
+"""
+
+from dataclasses import replace
+
+from shunter.core.cluster import Cluster, Health
+from shunter.core.placement.strategy import IN_SERVER
+from shunter.core.state import Job, Place, State
+from shunter.errors import IllegalEventError
+from shunter.events.facts.execution import (
+    AttemptStarted,
+    CheckpointDiscarded,
+    CheckpointSaved,
+)
+from shunter.events.values.allocation import Allocation
+from shunter.events.values.ids import NodeName
+from shunter.events.values.job_spec import Demand
+
+__all__ = [
+    "awaited",
+    "discarded",
+    "in_split",
+    "out_of_reach",
+    "saved_step",
+    "settle_demand",
+    "settle_demands",
+    "split_of",
+    "started",
+    "within_reach",
+]
+
+PLACES_MOST = 8
+"""Sets of servers that are remembered for a job; of older ones the last checkpoints are forgotten.
+
+Each next attempt begins with a copy of the newest, so what is forgotten is of no use to anybody.
+"""
+
+
+def out_of_reach(job: Job, cluster: Cluster) -> int:
+    """Return how many of the newest checkpoints lie on lost or removed servers."""
+    count = 0
+    for place in job.checkpoints or ():
+        if not any(_is_gone(node, cluster) for node in place.nodes):
+            break
+        count += 1
+    return count
+
+
+def awaited(job: Job, cluster: Cluster) -> tuple[NodeName, ...]:
+    """Return the servers that must answer or be lost before a job can go on."""
+    for place in (job.checkpoints or ())[out_of_reach(job, cluster) :][:1]:
+        return tuple(
+            node for node in place.nodes if cluster.servers[node].health is Health.unreachable
+        )
+    return ()
+
+
+def within_reach(job: Job) -> tuple[tuple[NodeName, ...], ...] | None:
+    """Return where an attempt that is launched finds checkpoints, the newest first.
+
+    None: nothing is known of where they lie.
+    """
+    if job.checkpoints is None:
+        return None
+    return tuple(place.nodes for place in job.checkpoints[job.out_of_reach :])
+
+
+def started(state: State, job: Job, event: AttemptStarted) -> None:
+    """Note where an attempt saves from now on, and in which split."""
+    if event.checkpoints_stay:
+        nodes = tuple(share.node for share in job.held.shares)
+        before = job.checkpoints or ()
+        step = next((place.step for place in before[job.out_of_reach :]), None)
+        others = [place for place in before if place.nodes != nodes]
+        job.checkpoints = (Place(event.attempt, nodes, step), *others[: PLACES_MOST - 1])
+        job.out_of_reach = 0
+    else:
+        job.checkpoints, job.out_of_reach = None, 0
+    if event.keeps_split:
+        job.split = split_of(job.held)
+    if event.checkpoints_stay or event.keeps_split:
+        state.resumable[job.job_id] = None
+        settle_demand(state, job)
+
+
+def saved_step(job: Job, event: CheckpointSaved) -> None:
+    """Note the step of the checkpoint that an attempt has told of."""
+    if event.step is None or not job.checkpoints or job.checkpoints[0].attempt != event.attempt:
+        return
+    newest, *others = job.checkpoints
+    job.checkpoints = (replace(newest, step=event.step), *others)
+
+
+def discarded(state: State, job: Job, event: CheckpointDiscarded) -> None:
+    """Count no more on what an attempt has saved.
+
+    Raises:
+        IllegalEventError: nothing is known of such a checkpoint.
+    """
+    before = job.checkpoints or ()
+    at = next((at for at, one in enumerate(before) if one.attempt == event.attempt), None)
+    if at is None or before[at].nodes != event.nodes:
+        raise IllegalEventError(
+            f"the checkpoint of attempt {event.attempt} of job {event.job_id} was discarded, "
+            "and there was none"
+        )
+    job.checkpoints = (*before[:at], *before[at + 1 :])
+    job.out_of_reach -= at < job.out_of_reach
+    settle_demand(state, job)
+
+
+def settle_demand(state: State, job: Job) -> None:
+    """Set what a job needs: what it asks for, in the split of its checkpoints."""
+    demand = state.demand_of(job.spec)
+    if job.split and _has_checkpoints(job, state.cluster):
+        demand = state.interned(in_split(demand, job.split))
+    job.demand = demand
+
+
+def in_split(demand: Demand, split: tuple[int, ...]) -> Demand:
+    """Return a demand that is met by one split over servers only."""
+    asked = [sorted(shape) for shape in demand.shapes]
+    if asked == [sorted(split)] or demand.max_level in IN_SERVER:
+        return demand
+    return replace(demand, shapes=(split,), keeps_split=True)
+
+
+def split_of(allocation: Allocation) -> tuple[int, ...]:
+    """Return how many GPUs an allocation has on each server, by rank."""
+    return tuple([share.gpu_mask.bit_count() for share in allocation.shares])
+
+
+def settle_demands(state: State) -> None:
+    """Do so for all jobs, after servers were lost or came back."""
+    for job_id in state.resumable:
+        if state.jobs[job_id].split:
+            settle_demand(state, state.jobs[job_id])
+
+
+def _has_checkpoints(job: Job, cluster: Cluster) -> bool:
+    """Say whether anything a job saved can still be had, as far as anybody knows."""
+    return job.checkpoints is None or any(
+        not any(_is_gone(node, cluster) for node in place.nodes) for place in job.checkpoints
+    )
+
+
+def _is_gone(node: NodeName, cluster: Cluster) -> bool:
+    server = cluster.servers.get(node)
+    return server is None or server.health is Health.lost or server.health is Health.removed

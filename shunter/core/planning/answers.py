@@ -1,0 +1,223 @@
+"""What a policy may answer: each hook's answer is checked before anybody relies on it.
+
+Types are checked field by field, except for policies that are our own code throughout: those are
+type-checked where they are written. Whether a plan fits the cluster is the approver's to say.
+"""
+
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from reprlib import repr as short
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+import orjson
+
+from shunter.core.planning.plan import Move, Pack, Plan, Reservation, Start, Suspend
+from shunter.core.ports import Observers, Policy
+from shunter.errors import PlanError
+from shunter.events.facts.decisions import Target, TargetsSet
+from shunter.events.kinds import KINDS
+from shunter.events.values.fact import fact
+from shunter.events.values.ids import JobId
+from shunter.events.values.reasons import ClassWait, Wait
+
+__all__ = ["LATE_MOST", "Answers", "is_our_own"]
+
+T = TypeVar("T")
+
+LATE_MOST = 1_000
+"""So many plans in a row may be asked for at once without one that changes anything."""
+
+_INSTANT_MOST = 2**62
+_SHOWN_MOST = 80
+_OURS = frozenset({"shunter", "builtins", "types", "functools", "enum", "fractions", "numpy"})
+_DEPTH_MOST = 4
+
+
+@fact
+class JobWait:
+    """An entry of `Plan.job_waits`."""
+
+    job_id: JobId
+    wait: Wait
+
+
+class Answers:
+    """Checks the answers of one policy."""
+
+    def __init__(self, policy: Policy[Any]) -> None:
+        self.is_trusted = is_our_own(policy)
+        self._planned_us = -1
+        self._is_late = False
+        self._late = 0
+
+    def observers(self, answer: Any) -> Observers:
+        """Return the observers of a policy.
+
+        Raises:
+            PlanError: they are none.
+        """
+        if not isinstance(answer, Mapping):
+            _refuse("a mapping from kinds of events to functions", answer)
+        for kind, tell in answer.items():
+            name = kind.__name__ if isinstance(kind, type) else ""
+            if KINDS.get(name) is not kind:
+                _refuse("a kind of event as key", kind)
+            if not callable(tell):
+                _refuse(f"a function that is told of {name}", tell)
+        return answer
+
+    def target(self, answer: Any, now_us: int) -> tuple[Target, ...] | TargetsSet | None:
+        """Return the targets of a policy.
+
+        Raises:
+            PlanError: they are none, or of another instant.
+        """
+        if answer is None or self.is_trusted:
+            found: tuple[Target, ...] | TargetsSet | None = answer
+            return found
+        if type(answer) is TargetsSet:
+            whole = _typed("targets", answer, TargetsSet)
+            if whole.at_us != now_us:
+                raise PlanError(f"expected targets of {now_us} us, not of {whole.at_us} us")
+            _check_targets(whole.targets)
+            return whole
+        if type(answer) is not tuple:
+            _refuse("a tuple of Target, a TargetsSet or None", answer)
+        targets = tuple(_each("targets", answer, Target))
+        _check_targets(targets)
+        return targets
+
+    def plan(self, answer: Any) -> Plan:
+        """Return the plan of a policy.
+
+        Raises:
+            PlanError: it is none, or a part of it is of a wrong type.
+        """
+        if type(answer) is not Plan:
+            _refuse("a Plan", answer)
+        return answer if self.is_trusted else _checked(answer)
+
+    def planned(self, plan: Plan, now_us: int) -> None:
+        """Note a plan: whether one at once was asked for in vain, and its instant."""
+        self._late = self._late + 1 if self._is_late and not plan.changes else 0
+        self._planned_us, self._is_late = now_us, False
+
+    def wake_at(self, answer: Any) -> int | None:
+        """Return when a policy wants to be asked; 0 is at once.
+
+        Raises:
+            PlanError: it is no instant, or one before the last plan.
+        """
+        if answer is None:
+            return None
+        if type(answer) is not int:
+            _refuse("an instant in microseconds or None", answer)
+        if answer > self._planned_us:
+            if answer > _INSTANT_MOST:
+                _refuse(f"an instant up to {_INSTANT_MOST} us or None", answer)
+            return answer
+        if answer < 0 or 0 < answer < self._planned_us:
+            raise PlanError(
+                f"expected an instant to come or None, not {answer} us: it is "
+                f"{max(self._planned_us, 0)} us already"
+            )
+        if self._late >= LATE_MOST:
+            raise PlanError(
+                f"{self._late:,} plans in a row were asked for at once ({answer} us) and changed "
+                "nothing; expected an instant to come, or None"
+            )
+        self._is_late = True
+        return answer
+
+    def settled(self, answer: Any) -> bool:
+        """Return whether a plan could change nothing.
+
+        Raises:
+            PlanError: it is neither true nor false.
+        """
+        if answer is not True and answer is not False:
+            _refuse("True or False", answer)
+        return answer
+
+
+def is_our_own(policy: object) -> bool:
+    """Say whether a policy and all it is made of are classes of this package."""
+    return _is_ours(policy, 0)
+
+
+def _is_ours(part: object, depth: int) -> bool:
+    kind = part if isinstance(part, type) else type(part)
+    if kind.__module__.partition(".")[0] not in _OURS:
+        return False
+    if depth == _DEPTH_MOST or isinstance(part, type | str | int | float):
+        return True
+    return all(_is_ours(one, depth + 1) for one in _parts(part))
+
+
+def _parts(whole: object) -> Iterable[object]:
+    """Return what an object holds: its attributes, or the entries of a collection."""
+    if isinstance(whole, Mapping):
+        return list(whole.values())[:_SHOWN_MOST]
+    if isinstance(whole, tuple | list):
+        return whole[:_SHOWN_MOST]
+    return vars(whole).values() if hasattr(whole, "__dict__") else ()
+
+
+def _checked(plan: Plan) -> Plan:
+    """Return a plan whose every field has the type that it declares."""
+    for name in ("changes", "waits", "job_waits", "reservations"):
+        if type(getattr(plan, name)) is not tuple:
+            raise PlanError(f"{name}: {_expected('a tuple', getattr(plan, name))}")
+    if plan.fault != "":
+        raise PlanError("fault: expected none: it is not for a policy to say")
+    job_waits = [
+        JobWait(*entry) if type(entry) is tuple and len(entry) == 2 else entry
+        for entry in plan.job_waits
+    ]
+    checked = Plan(
+        tuple(_each("changes", plan.changes, Start, Suspend, Move, Pack)),
+        tuple(_each("waits", plan.waits, ClassWait)),
+        tuple((entry.job_id, entry.wait) for entry in _each("job_waits", job_waits, JobWait)),
+        tuple(_each("reservations", plan.reservations, Reservation)),
+    )
+    for change in checked.changes:
+        if not all(isfinite(score) for score in change.because.scores):
+            raise PlanError(f"changes: a score of job {change.job_id} is not finite")
+    return checked
+
+
+def _each(where: str, answers: Iterable[Any], *kinds: type[T]) -> Iterable[T]:
+    """Yield records of some kinds, with every field checked."""
+    for number, answer in enumerate(answers):
+        kind: Any = type(answer)
+        if kind not in kinds:
+            names = " or ".join(one.__name__ for one in kinds)
+            raise PlanError(f"{where}[{number}]: {_expected(names, answer)}")
+        yield _typed(f"{where}[{number}]", answer, kind)
+
+
+def _typed(where: str, answer: Any, kind: type[T]) -> T:
+    """Return a record whose fields have their types, and that a log can hold."""
+    try:
+        plain = msgspec.to_builtins(answer)
+        orjson.dumps(plain)
+        typed = msgspec.convert(plain, kind)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise PlanError(f"{where}: {error}") from error
+    return typed
+
+
+def _check_targets(targets: Iterable[Target]) -> None:
+    for target in targets:
+        if not isfinite(target.fraction):
+            raise PlanError(f"targets: the fraction of {', '.join(target.jobs)} is not finite")
+
+
+def _refuse(expected: str, answer: object) -> NoReturn:
+    raise PlanError(_expected(expected, answer))
+
+
+def _expected(what: str, answer: object) -> str:
+    kind = "" if answer is None else f" of type {type(answer).__name__}"
+    return f"expected {what}, not {short(answer)[:_SHOWN_MOST]}{kind}"
