@@ -7,12 +7,16 @@ instants never run backwards, and `observe` ends at its deadline exactly.
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import anyio
 from anyio import lowlevel
 
+from shunter.backends.node.messages.channel import CAUSE_CHARACTERS
 from shunter.core.intake.inputs import Input
+from shunter.events.facts.execution import MessagesDropped
+from shunter.events.kinds import KINDS
+from shunter.events.typed_rows import fault_of
 
 Stamped = Callable[[int], Input]
 
@@ -24,6 +28,8 @@ class Inbox:
         self._begun_ns = time.monotonic_ns() - start_us * 1000
         self._told_us = start_us
         self._waiting: deque[Stamped] = deque()
+        self._put = self._taken = self._settled = 0
+        self._durable: deque[tuple[int, Callable[[], None]]] = deque()
         self._came = anyio.Event()
 
     def now_us(self) -> int:
@@ -37,10 +43,26 @@ class Inbox:
     def put(self, stamped: Stamped) -> None:
         """Add an input, made once its instant is known."""
         self._waiting.append(stamped)
+        self._put += 1
         self._came.set()
+
+    def put_all(self, inputs: Iterable[Stamped]) -> None:
+        """Add inputs, one after the other."""
+        for stamped in inputs:
+            self.put(stamped)
+
+    def once_durable(self, call: Callable[[], None]) -> None:
+        """Call back once all that was put in so far is in the log, durably.
+
+        The round loop comes back for more only when a step is.
+        """
+        self._durable.append((self._put, call))
+        self._tell_durable()
 
     async def observe(self, until_us: int | None) -> tuple[int, Sequence[Input]]:
         """Wait for inputs; return them, or none at the deadline exactly."""
+        self._settled = self._taken
+        self._tell_durable()
         await lowlevel.checkpoint()  # others get their turn, and nothing is taken out yet
         while not self._waiting:
             left_us = None if until_us is None else until_us - self.now_us()
@@ -53,6 +75,23 @@ class Inbox:
         at_us = max(self._told_us, self.now_us())
         at_us = at_us if until_us is None else min(at_us, until_us)
         self._told_us = at_us
-        inputs = [stamped(at_us) for stamped in self._waiting]
+        inputs = [_admitted(stamped(at_us)) for stamped in self._waiting]
+        self._taken += len(self._waiting)
         self._waiting.clear()
         return at_us, inputs
+
+    def _tell_durable(self) -> None:
+        while self._durable and self._durable[0][0] <= self._settled:
+            self._durable.popleft()[1]()
+
+
+def _admitted(seen: Input) -> Input:
+    """Return what comes in, or (where its log could not hold it) that it was dropped.
+
+    What jobs and hosts say was checked before; this is for what nobody thought of.
+    """
+    what = fault_of(seen) if type(seen).__name__ in KINDS else ""  # type: ignore[arg-type]  # known
+    job_id, attempt = getattr(seen, "job_id", None), getattr(seen, "attempt", None)
+    if not what or job_id is None or attempt is None:
+        return seen
+    return MessagesDropped(seen.at_us, job_id, attempt, 1, what[:CAUSE_CHARACTERS])

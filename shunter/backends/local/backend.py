@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -30,14 +31,26 @@ from shunter.backends.local.samples import Samples
 from shunter.backends.local.settings import LocalSettings
 from shunter.backends.node import attempts
 from shunter.backends.node.crashes import crash_point
+from shunter.backends.node.far.pruning import by_age
 from shunter.backends.node.heartbeat import write_beat
+from shunter.backends.node.messages.known import started_in
 from shunter.backends.node.printed.output import piece_of
-from shunter.backends.node.records import folder_of, get
+from shunter.backends.node.records import folder_of
 from shunter.backends.node.verbs import command
 from shunter.backends.supervised import environment as environments
 from shunter.backends.supervised.orders import Orders
 from shunter.backends.supervised.watch import Watch
-from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Stance, Stop, Terminate
+from shunter.core.effects import (
+    Effect,
+    Fence,
+    Launch,
+    Migrate,
+    Resume,
+    SetAside,
+    Stance,
+    Stop,
+    Terminate,
+)
 from shunter.core.intake.inputs import Input
 from shunter.errors import BackendError
 from shunter.events.facts.execution import LaunchFailed
@@ -58,7 +71,9 @@ class LocalBackend:
         self._moved_from: dict[JobId, tuple[NodeName, ...]] = {}
         self._tasks: TaskGroup = anyio.create_task_group()
         self._orders = Orders(self._tasks, self._obey)
-        self._patrol = Patrol(settings.root, self._inbox, self._tasks, settings.patrol_s)
+        self._patrol = Patrol(
+            settings.root, settings.term, self._inbox, self._tasks, settings.patrol_s
+        )
         self._watches = self._patrol.watches
         self._samples = Samples(self._inbox, settings.sample_s)
         self._ports = Ports(*settings.ports)
@@ -143,6 +158,27 @@ class LocalBackend:
         """
         await to_thread.run_sync(environments.keep, self._settings.root, job_id, environment)
 
+    async def old_jobs(self, keep_s: float) -> list[JobId]:
+        """Return the jobs whose attempts have not changed for so long, ended or not."""
+        before_s = time.time() - keep_s
+        found = await to_thread.run_sync(by_age, self._settings.root, before_s)
+        return [JobId(job) for job in found["old"]]
+
+    async def remove_attempts(self, jobs: Sequence[JobId]) -> None:
+        """Remove output and records of jobs that have ended, in a process of its own.
+
+        Raises:
+            BackendError: something could not be removed.
+        """
+        asked = json.dumps({"jobs": jobs}).encode()
+        try:
+            ran = await anyio.run_process(command("prune", self._settings.root), input=asked)
+            error = json.loads(ran.stdout)["error"]
+        except (OSError, ValueError, subprocess.SubprocessError) as failed:
+            raise BackendError(f"attempts cannot be removed: {failed}", retryable=True) from failed
+        if error:
+            raise BackendError(error, retryable=True)
+
     async def read_output(
         self, job_id: JobId, attempt: int, rank: int, stream: str, offset: int, size: int
     ) -> tuple[bytes, int | None]:
@@ -161,13 +197,15 @@ class LocalBackend:
         started: bool,
         noted: int = 0,
         on: Allocation | None = None,
+        is_set_aside: bool = False,
     ) -> None:
         """Watch an attempt of an earlier term, of which some has been told already."""
         folder = folder_of(self._settings.root, job_id, attempt)
         self._newest[job_id] = attempt
         # Its ports, CPUs and GPUs are taken from here on, not only once somebody has looked.
-        record = get(f"{folder}/started")
-        watch = Watch(job_id, attempt, folder, told_start=started, told_notes=noted, started=record)
+        record = None if is_set_aside else started_in(folder)
+        watch = Watch(job_id, attempt, folder, told_start=started, told_facts=noted, started=record)
+        watch.is_set_aside = is_set_aside
         self._patrol.add(watch)
 
     async def perform(self, effects: Sequence[Effect], now_us: int) -> None:
@@ -178,6 +216,8 @@ class LocalBackend:
         try:
             if isinstance(effect, Launch | Resume):
                 await self._launch(effect)
+            elif isinstance(effect, SetAside):
+                await self._set_aside(effect)
             elif isinstance(effect, Fence):
                 await self._fence(effect.job_id, effect.attempt)
             else:
@@ -248,6 +288,13 @@ class LocalBackend:
             folder = folder_of(self._settings.root, job_id, attempt)
             order = {"do": "fence", "term": self._settings.term}
             await to_thread.run_sync(attempts.send, folder, order)
+
+    async def _set_aside(self, effect: SetAside) -> None:
+        watch = self._watches.get(effect.job_id)
+        if watch is not None and watch.attempt == effect.attempt:
+            watch.is_set_aside = True
+            await self._fence(effect.job_id, effect.attempt)
+            self._patrol.notice(effect.job_id)
 
     async def _raise_fence(self, job_id: JobId, attempt: int) -> None:
         """Record a fence; while the disk is full, nothing else can be done for this job."""

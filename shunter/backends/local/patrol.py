@@ -8,6 +8,7 @@ and then all are asked, by two `stat` each, whether there is anything new to rea
 import os
 import time
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Any
 
 import anyio
@@ -23,15 +24,18 @@ from shunter.events.values.ids import JobId
 __all__ = ["Patrol"]
 
 SWEEP_S = 0.05
-Look = tuple[Watch, dict[str, Any], list[dict[str, Any]]]
+Look = tuple[Watch, dict[str, Any]]
 
 
 class Patrol:
     """The attempts that may run, and what tells that one of them has news."""
 
-    def __init__(self, root: str, inbox: Inbox, tasks: TaskGroup, every_s: float) -> None:
+    def __init__(
+        self, root: str, term: int, inbox: Inbox, tasks: TaskGroup, every_s: float
+    ) -> None:
         self.watches: dict[JobId, Watch] = {}
         self._root = root
+        self._term = term
         self._inbox = inbox
         self._tasks = tasks
         self._every_s = every_s
@@ -63,9 +67,9 @@ class Patrol:
                 watches = list(self.watches.values())
             else:
                 watches = [self.watches[job] for job in sorted(named) if job in self.watches]
-            looks = await to_thread.run_sync(_look_at, self._root, watches, named)
-            for watch, known, notes in looks:
-                self._take_in(watch, known, notes)
+            looks = await to_thread.run_sync(_look_at, self._root, self._term, watches, named)
+            for watch, known in looks:
+                self._take_in(watch, known)
 
     async def listen(self, notices: int) -> None:
         """Hear what supervisors say, for ever."""
@@ -74,13 +78,18 @@ class Patrol:
             for line in os.read(notices, 1 << 16).decode("ascii", "replace").splitlines():
                 self.notice(JobId(line.partition("/")[0]))
 
-    def _take_in(self, watch: Watch, known: dict[str, Any], notes: list[dict[str, Any]]) -> None:
-        for stamped in watch.tell(known, notes, self._inbox):
-            self._inbox.put(stamped)
+    def _take_in(self, watch: Watch, known: dict[str, Any]) -> None:
+        reading = watch.reading
+        notes = reading.take(known)
+        self._inbox.put_all(watch.tell(known, notes, self._inbox, reading.facts or 0))
+        if notes:
+            self._inbox.once_durable(partial(reading.note_durable, reading.read))
         crash_point(f"seen {known['state']}")
         if watch.is_over:
             if self.watches.get(watch.job_id) is watch:
                 del self.watches[watch.job_id]
+        elif known["state"] == "ended" and not known["is_all"]:  # there is more of its journal
+            self._tasks.start_soon(self._look_again, watch.job_id)
         elif not watch.is_awaited and known["state"] == "running":
             end = watch.open_end()
             if end is not None:
@@ -102,24 +111,27 @@ class Patrol:
         self.notice(watch.job_id)
 
 
-def _look_at(root: str, watches: Sequence[Watch], named: Collection[JobId]) -> list[Look]:
+def _look_at(
+    root: str, term: int, watches: Sequence[Watch], named: Collection[JobId]
+) -> list[Look]:
     """Read the records of those that were named or may have news; runs in a thread."""
     looks = []
     for watch in watches:
         if watch.job_id in named or watch.may_have_news():
             try:
-                looks.append((watch, *_look(root, watch)))
+                looks.append((watch, _look(root, term, watch)))
             except OSError:  # a full disk, or too many open files: the next round looks again
                 watch.seen = NEVER
     return looks
 
 
-def _look(root: str, watch: Watch) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _look(root: str, term: int, watch: Watch) -> dict[str, Any]:
+    watch.acknowledge(term)
     order = watch.order
     if order is not None and attempts.send(watch.folder, order) and watch.order is order:
         watch.order = None  # unless a newer one has come that nobody took yet
-    known, notes = watch.look()
+    known = watch.look()
     if known["state"] == "absent":  # it never began, and never will once it is fenced
         attempts.raise_fence(root, watch.job_id, watch.attempt)
-        known, notes = watch.look()
-    return known, notes
+        known = watch.look()
+    return known

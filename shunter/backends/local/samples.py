@@ -11,7 +11,7 @@ import anyio
 from anyio import to_thread
 
 from shunter.backends.inbox import Inbox
-from shunter.backends.node.records import get
+from shunter.backends.node.messages.known import sample_in
 from shunter.backends.profiles import GpuReader, GpuUse, NoGpus, Thinning, profile_of
 from shunter.backends.supervised.handing_on import hand_on
 from shunter.backends.supervised.watch import Watch
@@ -77,7 +77,7 @@ def gpus_of(watch: Watch) -> set[str]:
 
 def _read(watches: Iterable[Watch], taken_ns: Mapping[JobId, int]) -> list[tuple[Watch, Any]]:
     """Return the samples that were not taken before; runs in a thread."""
-    found = [(watch, get(f"{watch.folder}/sample")) for watch in watches]
+    found = [(watch, sample_in(watch.folder)) for watch in watches]
     return [
         (watch, sample)
         for watch, sample in found

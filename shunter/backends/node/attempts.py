@@ -5,7 +5,7 @@ the standard library is used here too: what looks after a far host runs there.
 """
 
 # Paths are strings, as in supervisor.py, beside which this runs on a far host.
-# ruff: noqa: PTH103, PTH110, PTH112, PTH123, PTH208
+# ruff: noqa: PTH110, PTH112, PTH115, PTH116, PTH123, PTH208
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ import signal
 from typing import Any
 
 from shunter.backends.node.cgroups import close_group, members
-from shunter.backends.node.ranks import MARK
+from shunter.backends.node.messages.known import PATH, a_job, number_of, started_in, status_in
+from shunter.backends.node.messages.shapes import checked
+from shunter.backends.node.processes.marks import Alive, alive_below
 from shunter.backends.node.records import (
     LINE_BYTES_MAX,
     fifo,
@@ -24,21 +26,24 @@ from shunter.backends.node.records import (
     get,
     hold,
     kill,
+    own_folder,
     processes,
     put,
     tell,
 )
 
+NO_END = ("absent", "lost")
+
 
 def raise_term(root: str, term: int) -> int:
     """Let no scheduler of a lower term order anything; return the term in force."""
-    os.makedirs(f"{root}/jobs", exist_ok=True)
+    own_folder(f"{root}/jobs")
     return _raise(f"{root}/term", "term", term)
 
 
 def raise_fence(root: str, job: str, attempt: int) -> int:
     """Let no attempt up to this one start any more; return the fence in force."""
-    os.makedirs(f"{root}/jobs/{job}", exist_ok=True)
+    own_folder(f"{root}/jobs/{job}")
     return _raise(f"{root}/jobs/{job}/fence", "attempt", attempt)
 
 
@@ -55,7 +60,7 @@ def is_held(path: str) -> bool:
 def probe(folder: str) -> dict[str, Any]:
     """Return the state of an attempt: absent, starting, running, ended or lost."""
     held = is_held(f"{folder}/lock")  # first: what its holder wrote is read after
-    started, status = get(f"{folder}/started"), get(f"{folder}/status")
+    started, status = started_in(folder), status_in(folder)
     if status is not None:
         state = "ended"
     elif held:
@@ -70,11 +75,22 @@ def inventory(root: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     jobs = f"{root}/jobs"
     for job in sorted(os.listdir(jobs)) if os.path.isdir(jobs) else []:
-        numbers = sorted(int(name) for name in os.listdir(f"{jobs}/{job}") if name.isdigit())
-        for attempt in numbers:
+        for attempt in numbers_in(f"{jobs}/{job}") if checked(job, a_job) else ():
             known = probe(folder_of(root, job, attempt))
             found.append({"job": job, "attempt": attempt, **known})
     return found
+
+
+def numbers_in(folder: str) -> list[int]:
+    """Return the numbers of the attempts whose folders lie in that of a job."""
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    return sorted(number for name in names if (number := number_of(name)) is not None)
+
+
+def known_of(root: str, job: str) -> list[int]:
+    """Return the attempts of a job that have folders or processes."""
+    alive = [number for name, number in alive_below(root) if name == job]
+    return sorted({*numbers_in(f"{root}/jobs/{job}"), *alive})
 
 
 def running(root: str, wanted: list[tuple[str, int]]) -> list[dict[str, Any]]:
@@ -83,31 +99,13 @@ def running(root: str, wanted: list[tuple[str, int]]) -> list[dict[str, Any]]:
     However many there have been below a root, it costs no more than those and a look at the
     processes of this machine.
     """
-    keys = sorted({*wanted, *_strays(root)})
-    probes = ((job, attempt, probe(folder_of(root, job, attempt))) for job, attempt in keys)
-    return [{"job": job, "attempt": attempt, **known} for job, attempt, known in probes]
-
-
-def _strays(root: str) -> list[tuple[str, int]]:
-    """Return the attempts below a root of which processes carry the mark."""
-    mark = f"{MARK}={root}/jobs/".encode()
-    found = []
-    for pid in processes():
-        for entry in _environment(pid):
-            if entry.startswith(mark):
-                job, _, attempt = entry[len(mark) :].decode("ascii", "replace").partition("/")
-                if attempt.isdigit():
-                    found.append((job, int(attempt)))
+    alive, found = alive_below(root), []
+    for job, attempt in sorted({*wanted, *alive}):
+        known = probe(folder_of(root, job, attempt))
+        if known["state"] in NO_END and (job, attempt) in alive:
+            known["state"] = "running"
+        found.append({"job": job, "attempt": attempt, **known})
     return found
-
-
-def journal(folder: str) -> list[dict[str, Any]]:
-    """Return what was noted of an attempt's suspension so far, in order."""
-    try:
-        with open(f"{folder}/journal", "rb") as file:
-            return [json.loads(line) for line in file if line.endswith(b"\n")]
-    except FileNotFoundError:
-        return []
 
 
 def send(folder: str, order: dict[str, Any]) -> bool:
@@ -124,25 +122,66 @@ def open_notices(root: str) -> int:
 def sweep(folder: str) -> int:
     """Kill what an attempt left without its supervisor; return how much there was.
 
-    None were there and `ranks.lock` is free: only then is the attempt really over.
+    None were there and nobody has `ranks.lock` open: only then is the attempt really over. A
+    supervisor whose folder was removed looks after its processes, and makes the folder anew.
     """
-    mark = f"{MARK}={folder}".encode()
-    group = (get(f"{folder}/started") or {}).get("cgroup") or ""
+    root, _, name = folder.rpartition("/jobs/")
+    job, _, attempt = name.partition("/")
+    alive = alive_below(root).get((job, number_of(attempt) or 0), Alive([], []))
+    if alive.supervisors:
+        return len(alive.supervisors)
+    group = checked((get(f"{folder}/started") or {}).get("cgroup"), PATH) or ""
     grouped = members(group) if group else ()
-    left = [pid for pid in processes() if pid in grouped or mark in _environment(pid)]
+    left = [pid for pid in processes() if pid in grouped or pid in alive.marked]
     for pid in left:
         kill(pid, signal.SIGKILL)
     if group and not left:
         close_group(group)
-    return len(left) + is_held(f"{folder}/ranks.lock")
+    return len(left) or len(holders(folder))
 
 
-def _environment(pid: int) -> list[bytes]:
+def holders(folder: str) -> list[int]:
+    """Return the processes of an attempt's user that have its `ranks.lock` open.
+
+    No lock on it counts, since who has it open could give that up for all others.
+    """
+    path = os.path.realpath(f"{folder}/ranks.lock")
+    names = (path, f"{path} (deleted)")
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return file.read().split(b"\0")
+        user = os.stat(f"{folder}/channel").st_uid
     except OSError:
-        return []
+        user = -1
+    return [pid for pid in processes() if user in (-1, _user_of(pid)) and _has_open(pid, names)]
+
+
+def remains(folder: str) -> str:
+    """Return whether an attempt runs or is lost; no record of it is read."""
+    return "running" if is_held(f"{folder}/lock") or sweep(folder) else "lost"
+
+
+def _has_open(pid: int, names: tuple[str, ...]) -> bool:
+    """Say whether a process has a file open; of one that we may not look into, no."""
+    folder = f"/proc/{pid}/fd"
+    try:
+        numbers = sorted(os.listdir(folder))
+    except OSError:
+        return False
+    for number in numbers:
+        try:
+            if os.readlink(f"{folder}/{number}") in names:
+                return True
+        except OSError:
+            continue  # closed meanwhile
+    return False
+
+
+def _user_of(pid: int) -> int:
+    """Return whose process it is, by its real user id; -2 of one that is gone."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("Uid:"))
+    except (OSError, StopIteration):
+        return -2
 
 
 def _raise(path: str, name: str, value: int) -> int:

@@ -9,11 +9,17 @@ import ast
 from hashlib import sha256
 from pathlib import Path
 
-__all__ = ["bundle", "digest"]
+__all__ = ["bundle", "digest", "installer"]
 
 MODULES = (
     "crashes",
     "records",
+    "messages/shapes",
+    "messages/channel",
+    "messages/journal",
+    "messages/known",
+    "processes/marks",
+    "processes/traces",
     "cgroups",
     "division",
     "printed/output",
@@ -26,15 +32,21 @@ MODULES = (
     "stopping",
     "supervision",
     "supervisor",
+    "far/base_folder",
     "far/nvml",
     "far/gpus",
     "far/wiring",
+    "far/pruning",
     "far/ownership",
+    "far/accounts",
+    "far/file_trees",
+    "far/tree_building",
+    "far/checkpoint_transfer",
     "far/session",
-    "far/carrying",
     "far/survey",
     "verbs",
 )
+INSTALLER = ("crashes", "records", "far/base_folder")
 OURS = "shunter.backends.node"
 HEAD = '"""The supervisor of Shunter; made by shunter/backends/node/bundle.py."""\n\n'
 FOOT = '\n\nif __name__ == "__main__":\n    main()\n'
@@ -42,10 +54,19 @@ FOOT = '\n\nif __name__ == "__main__":\n    main()\n'
 
 def bundle() -> bytes:
     """Return the file; it needs the standard library of Python 3.8 or later."""
+    return _joined(MODULES, FOOT)
+
+
+def installer() -> bytes:
+    """Return the program that puts the file on a host: see far/base_folder.py."""
+    return _joined(INSTALLER, "\n\ninstall(*sys.argv[3:])\n")
+
+
+def _joined(names: tuple[str, ...], foot: str) -> bytes:
     folder = Path(__file__).parent
-    sources = [(folder / f"{name}.py").read_text(encoding="utf-8") for name in MODULES]
+    sources = [(folder / f"{name}.py").read_text(encoding="utf-8") for name in names]
     merged = "\n".join(_without_own_imports(source) for source in sources)
-    return f"{HEAD}from __future__ import annotations\n\n{merged}{FOOT}".encode()
+    return f"{HEAD}from __future__ import annotations\n\n{merged}{foot}".encode()
 
 
 def digest(content: bytes) -> str:

@@ -58,7 +58,7 @@ def write_beat(path: str, for_ns: int | None = None) -> None:
     now_ns = uptime_ns()
     line = f"{now_ns if for_ns is None else min(for_ns, now_ns):020}\n".encode()
     try:
-        file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             os.pwrite(file, line, 0)  # in its place, for which a full disk has room
         finally:

@@ -11,16 +11,27 @@ import signal
 from typing import Any
 
 from shunter.backends.node.cgroups import enter
+from shunter.backends.node.processes.marks import MARK, SEAL
 
 EXIT_SUSPENDED = 75
 EXIT_NOT_RUN = 127
-MARK = "SHUNTER_FOLDER"
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def adopt_orphans() -> None:
     """Become the parent of what forks away below this process."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def make_outputs(folder: str, order: dict[str, Any]) -> None:
+    """Make the files that ranks print to, while nothing is begun yet.
+
+    Raises:
+        OSError: there is none.
+    """
+    for number in range(len(order["ranks"])):
+        for name in ("stdout", "stderr"):
+            os.close(_opened_output(f"{folder}/{name}.{number}", order.get("user")))
 
 
 def spawn(folder: str, order: dict[str, Any], number: int, lock: int) -> int:
@@ -57,10 +68,7 @@ def _become_rank(folder: str, order: dict[str, Any], number: int, lock: int, par
     rank, user = order["ranks"][number], order.get("user")
     os.setsid()
     for target, name in ((1, "stdout"), (2, "stderr")):
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        os.dup2(os.open(f"{folder}/{name}.{number}", flags, 0o600), target)
-        if user is not None:
-            os.fchown(target, user["uid"], user["gid"])
+        os.dup2(_opened_output(f"{folder}/{name}.{number}", user), target)
     if order.get("cgroup"):
         enter(order["cgroup"])
     fcntl.fcntl(lock, fcntl.F_SETFD, 0)  # kept open by exec, and by what the rank starts
@@ -78,9 +86,18 @@ def _become_rank(folder: str, order: dict[str, Any], number: int, lock: int, par
         os.kill(os.getpid(), signal.SIGKILL)
     os.environ.clear()
     os.environ.update(rank["env"])
-    os.environ.update({MARK: folder, "SHUNTER_SUSPEND": f"{folder}/suspend"})
+    os.environ.update({MARK: folder, SEAL: order["seal"]})
+    os.environ.update(SHUNTER_SUSPEND=f"{folder}/suspend")
     os.environ.update(SHUNTER_CHANNEL=f"{folder}/channel")
     os.chdir(rank["directory"])
+
+
+def _opened_output(path: str, user: dict[str, Any] | None) -> int:
+    """Return an open file for what a rank prints, which is its user's."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    if user is not None:
+        os.fchown(file, user["uid"], user["gid"])
+    return file
 
 
 def _prctl(option: int, value: int) -> None:

@@ -4,26 +4,33 @@ Only the standard library of Python 3.8 or later, as in supervisor.py, which say
 """
 
 # Importing pathlib would cost more than all the rest of the start, so paths are strings here.
-# ruff: noqa: PTH101, PTH105, PTH108, PTH110, PTH120, PTH123, PTH208
+# ruff: noqa: PTH101, PTH102, PTH105, PTH108, PTH110, PTH112, PTH120, PTH123, PTH208
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import stat
 import time
-from typing import Any
+from typing import Any, TextIO
 
 from shunter.backends.node.crashes import crash_point
 
 LINE_BYTES_MAX = 4096
+RECORD_BYTES_MOST = 1 << 20
+
+
+class NotRegularError(OSError):
+    """What should be a plain file is something else."""
 
 
 def put(path: str, record: dict[str, Any]) -> None:
     """Write a record so that it is there whole, or not at all, after any crash."""
     temporary = f"{path}.{os.getpid()}.{time.monotonic_ns()}"
     try:
-        with open(temporary, "w", encoding="utf-8") as file:
+        with create_private(temporary) as file:
             json.dump(record, file)
             file.flush()
             os.fsync(file.fileno())
@@ -40,14 +47,64 @@ def put(path: str, record: dict[str, Any]) -> None:
         os.close(folder)
 
 
+def create_private(path: str) -> TextIO:
+    """Open a file to write that nobody else can read, whatever the umask."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    os.fchmod(file, 0o600)
+    return open(file, "w", encoding="utf-8")
+
+
 def get(path: str) -> dict[str, Any] | None:
-    """Read a record; None if there is none."""
+    """Read a record; None if there is none, or what lies there is no record."""
     try:
-        with open(path, encoding="utf-8") as file:
-            found: dict[str, Any] = json.load(file)
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+        with open(open_regular(path), "rb") as file:
+            content = file.read(RECORD_BYTES_MOST + 1)
+        found = json.loads(content) if len(content) <= RECORD_BYTES_MOST else None
+    except (FileNotFoundError, NotADirectoryError, NotRegularError, ValueError, RecursionError):
         return None
-    return found
+    return found if isinstance(found, dict) else None
+
+
+def open_regular(path: str) -> int:
+    """Open a plain file to read; who finds something else there never waits.
+
+    Raises:
+        NotRegularError: it is a link, a FIFO, a device.
+        OSError: it cannot be opened.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise NotRegularError(f"{path} is no plain file") from None
+        raise
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise NotRegularError(f"{path} is no plain file")
+    return file
+
+
+def make_folder(path: str, mode: int = 0o711) -> None:
+    """Make a folder and what lacks above it, with this mode whatever the umask.
+
+    Users of jobs pass through it, and neither list it nor write to it.
+    """
+    if os.path.isdir(path):
+        return
+    make_folder(os.path.dirname(path), mode)
+    try:
+        os.mkdir(path, mode)
+    except FileExistsError:  # somebody else was quicker
+        return
+    os.chmod(path, mode)
+
+
+def own_folder(path: str) -> None:
+    """Make a folder as above; let nobody else write to one that is there."""
+    make_folder(path)
+    found = os.lstat(path)
+    if found.st_uid == os.geteuid() and found.st_mode & 0o022 and stat.S_ISDIR(found.st_mode):
+        os.chmod(path, stat.S_IMODE(found.st_mode) & 0o755)
 
 
 def folder_of(root: str, job: str, attempt: int) -> str:

@@ -5,7 +5,7 @@ all reads it often enough. The first come soon, so that a short job has one too.
 """
 
 # Paths are strings, as in supervisor.py.
-# ruff: noqa: PTH105, PTH123
+# ruff: noqa: PTH105
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ import time
 from typing import Any
 
 from shunter.backends.node.printed.output import printed_speed
+from shunter.backends.node.records import create_private
 from shunter.backends.node.usage import Usage
 
 FIRST_S = 2.0
+RANKS_MOST = 1024
 
 
 class Sampling:
@@ -33,14 +35,15 @@ class Sampling:
         self._wait_s = min(FIRST_S, every_s)
         self._usage.read(time.monotonic())  # what CPUs are counted from
 
-    def hear(self, said: dict[str, Any]) -> None:
+    def take(self, said: dict[str, Any]) -> None:
         """Keep the newest progress of a rank."""
-        rank, step = said.get("rank"), said.get("step")
-        if isinstance(rank, int) and isinstance(step, int):
-            before = self._told.get(rank, {})
-            if said.get("batch_s") is None:
-                said["batch_s"] = before.get("batch_s")
-            self._told[rank] = said
+        rank, batch_s = said["rank"], said["batch_s"]
+        before = self._told.get(rank)
+        if before is None and len(self._told) == RANKS_MOST:
+            return
+        if batch_s is None and before is not None:
+            batch_s = before["batch_s"]
+        self._told[rank] = {"step": said["step"], "batch_s": batch_s}
 
     def look(self, now_s: float) -> None:
         """Take a sample if it is time; each waits twice as long as the last one."""
@@ -58,7 +61,7 @@ class Sampling:
         }
         path = f"{self._folder}/sample"
         try:
-            with open(f"{path}.new", "w", encoding="utf-8") as file:
+            with create_private(f"{path}.new") as file:
                 json.dump(sample, file)
             os.replace(f"{path}.new", path)
         except OSError:

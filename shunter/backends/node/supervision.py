@@ -8,27 +8,40 @@ Only the standard library of Python 3.8 or later, as in supervisor.py, which say
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
 import time
+from contextlib import suppress
 from typing import Any
 
 from shunter.backends.node.cgroups import close_group, kills, members
 from shunter.backends.node.crashes import crash_point
 from shunter.backends.node.heartbeat import Heartbeat
+from shunter.backends.node.messages.channel import Channel
+from shunter.backends.node.messages.journal import Journal
+from shunter.backends.node.messages.shapes import a_record, a_text, a_whole, checked, parsed
 from shunter.backends.node.printed.output import bound
 from shunter.backends.node.printed.times import Times
+from shunter.backends.node.processes.traces import Traces
 from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code
-from shunter.backends.node.records import catches, fifo, get, kill, processes, put, tell
+from shunter.backends.node.records import (
+    catches,
+    create_private,
+    fifo,
+    get,
+    kill,
+    processes,
+    put,
+    tell,
+)
 from shunter.backends.node.sampling import Sampling
 from shunter.backends.node.stopping import Stopping
 
 POLL_S = 1.0
 KILL_POLL_S = 0.02
-NOTES_MAX = 1000
 STRONGER = ("cooperative", "signal", "restart")
+ORDER = a_record({"do": a_text(16)}, {"term": a_whole(), "mode": a_text(16), "upto": a_whole()})
 
 
 class Supervision:
@@ -53,8 +66,13 @@ class Supervision:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, lambda *_: self.suspend(order["suspend"]["mode"]))
         user = order.get("user")
-        self.inputs = [fifo(f"{folder}/orders"), fifo(f"{folder}/channel", user and user["uid"])]
-        self.dropped = self.noted = 0
+        self.traces: Traces | None = None
+        self.writer = user and user["uid"]
+        self.orders = fifo(f"{folder}/orders")
+        self.channel = Channel(fifo(f"{folder}/channel", self.writer))
+        self.journal = Journal(folder)
+        self.dropped, self.trains = 0, False
+        self.saved_ns: int | None = None
         self.sampling = Sampling(folder, len(order["ranks"]), order.get("sample_s", 0))
         self.stopping = Stopping(self._left, self.note)
         self.times = Times(folder, len(order["ranks"]))
@@ -64,24 +82,23 @@ class Supervision:
         """Watch over the ranks until no process is left, and say how they ended."""
         self._check_heartbeat()  # this may have been stopped since the start was ordered
         while self.living:
-            ready, _, _ = select.select([self.wake, *self.inputs], [], [], self._patience_s())
+            inputs = [self.wake, self.orders, self.channel.fifo]
+            ready, _, _ = select.select(inputs, [], [], self._patience_s())
             if self.wake in ready:
                 os.read(self.wake, 512)
             self._reap()
             if time.monotonic() - self.looked_s >= self._look_s():
                 self._look()  # first: who slept past its deadline obeys nobody any more
-            if self.inputs[0] in ready:
-                for order in _lines(self.inputs[0]):
+            if self.orders in ready:
+                for order in _lines(self.orders):
                     self._obey(order)
-            if self.inputs[1] in ready:
-                for said in _lines(self.inputs[1]):
-                    self._hear(said)
+            if self.channel.fifo in ready:
+                self._receive()
             self.stopping.look(time.monotonic())
             if self.stages and time.monotonic() >= self.due_s:
                 self._escalate()
         crash_point("attempt over")
-        for said in _lines(self.inputs[1]):
-            self._hear(said)  # its last words, said after we listened last
+        self._receive(last=True)  # its last words, said after we listened last
         stragglers = self._bury()
         self._bound_output()
         self._write_status(stragglers)
@@ -105,21 +122,8 @@ class Supervision:
         self._begin(why, [*gentle, ("kill", KILL_POLL_S)])
 
     def note(self, what: str, **fields: Any) -> None:
-        """Add a line to the journal and tell the daemon, if there is one."""
-        self.noted += 1
-        if self.noted > NOTES_MAX:
-            return  # what a job says must not fill the disk
-        line = json.dumps({"what": what, "at_ns": time.monotonic_ns(), **fields}).encode() + b"\n"
-        try:
-            journal = os.open(
-                f"{self.folder}/journal", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644
-            )
-            try:
-                os.write(journal, line)
-            finally:
-                os.close(journal)
-        except OSError:
-            return  # a full disk costs the note, never the job
+        """Add a note to the journal and tell the daemon, if there is one."""
+        self.journal.add(what, **fields)
         crash_point(f"attempt noted {what}")
         self.announce()
 
@@ -145,9 +149,7 @@ class Supervision:
                 self.note("requested", mode=self.asked)
             if self.stage in STRONGER and self.stage != (before or self.asked):
                 self.note("escalated", mode=self.stage)
-        if self.why == "suspend" and not os.path.exists(f"{self.folder}/suspend"):
-            with open(f"{self.folder}/suspend", "w", encoding="utf-8"):
-                pass
+        self._show_request()
         crash_point(f"attempt at stage {self.stage}")
         if self.stage == "signal":
             number = self.order["suspend"]["signal"]
@@ -163,6 +165,24 @@ class Supervision:
             for pid in self._left():
                 kill(pid, signal.SIGKILL)
 
+    def _show_request(self) -> None:
+        """Ask by the file that the job looks for; on a full disk, at a later look."""
+        if self.why == "suspend" and not os.path.exists(f"{self.folder}/suspend"):
+            with suppress(OSError), create_private(f"{self.folder}/suspend"):
+                pass
+
+    def _restore_traces(self) -> None:
+        """Make anew what somebody has removed of our folder while the job runs."""
+        if self.traces is None or self.traces.are_there() or not self.traces.restore():
+            return
+        with suppress(OSError):
+            os.close(self.orders)
+            self.orders = fifo(f"{self.folder}/orders")
+            os.close(self.channel.fifo)
+            self.channel.fifo = fifo(f"{self.folder}/channel", self.writer)
+        self.journal.mend(anew=True)
+        self.announce()
+
     def _patience_s(self) -> float:
         now_s = time.monotonic()
         patience_s = self.stopping.patience_s(now_s, self._look_s())
@@ -176,6 +196,9 @@ class Supervision:
     def _look(self) -> None:
         self.looked_s = time.monotonic()
         self._check_heartbeat()
+        self._restore_traces()
+        self._show_request()
+        self.journal.mend()
         self.sampling.look(self.looked_s)
         self._bound_output()
 
@@ -206,34 +229,52 @@ class Supervision:
 
     def _obey(self, order: dict[str, Any]) -> None:
         term = get(f"{self.root}/term") or {}
-        if order.get("term", 0) < term.get("term", 0):
+        if (order["term"] or 0) < term.get("term", 0):
             return  # from a scheduler that has been replaced
-        crash_point(f"attempt told to {order.get('do')}")
-        if order.get("do") == "suspend":
-            self.suspend(str(order.get("mode", self.order["suspend"]["mode"])))
-        elif order.get("do") == "terminate":
+        do = order["do"]
+        crash_point(f"attempt told to {do}")
+        if do == "acknowledge":
+            self.journal.acknowledge(order["upto"] or 0)
+        elif do == "suspend":
+            self.suspend(order["mode"] or self.order["suspend"]["mode"])
+        elif do == "terminate":
             self.terminate("terminate", float(self.order["grace_s"]))
-        elif order.get("do") == "fence":
+        elif do == "fence":
             self.terminate("fence", None)
-        elif order.get("do") == "stop" and not self.why:
+        elif do == "stop" and not self.why:
             self.stopping.stop(time.monotonic())
-        elif order.get("do") == "continue" and not self.why:
+        elif do == "continue" and not self.why:
             self.stopping.go_on()
 
-    def _hear(self, said: dict[str, Any]) -> None:
-        """Note what the job says of itself; anything else is not for us."""
-        if said.get("what") == "progress":
-            self.sampling.hear(said)
-        elif said.get("what") == "acknowledged":
-            self.note("acknowledged")
-        elif said.get("what") == "saved":
-            self.saved = self.why == "suspend"
-            step, size = said.get("step"), said.get("bytes")
-            self.note("saved", checkpoint=str(said.get("checkpoint", "")), step=step, bytes=size)
-        elif said.get("what") == "failed":
-            self.note("failed", error=str(said.get("error", ""))[:500], step=said.get("step"))
-            if self.why == "suspend" and self.stage == "cooperative":
-                self._escalate()  # its deadline would bring nothing: it has gone on training
+    def _receive(self, *, last: bool = False) -> None:
+        """Take in what the job says of itself, and tell of what was not taken."""
+        for said in self.channel.read():
+            if said["what"] == "progress":
+                self.sampling.take(said)
+                if not self.trains and said["state"] == "training":
+                    self.trains = True
+                    self.note("training")
+            else:
+                self._note_said(said)
+        if self.channel.is_to_be_told(last=last):
+            self.note("refused", count=self.channel.dropped, cause=self.channel.cause)
+
+    def _note_said(self, said: dict[str, Any]) -> None:
+        what, step = said["what"], said["step"]
+        if what == "saved":
+            self.saved, self.saved_ns = self.why == "suspend", time.monotonic_ns()
+        if self.journal.is_full:
+            self.channel.drop("its scheduler has not read what was noted before")
+        elif self.channel.may_note():
+            if what == "acknowledged":
+                self.note("acknowledged")
+            elif what == "saved":
+                path = said["checkpoint"] or ""
+                self.note("saved", checkpoint=path, step=step, bytes=said["bytes"])
+            else:
+                self.note("failed", error=(said["error"] or "")[:500], step=step)
+        if what == "failed" and self.why == "suspend" and self.stage == "cooperative":
+            self._escalate()  # its deadline would bring nothing: it has gone on training
 
     def _check_heartbeat(self) -> None:
         """Kill the job when there was no sign of the daemon for too long."""
@@ -274,6 +315,7 @@ class Supervision:
             "suspended": suspended,
             "why": self.why,
             "saved": saved,
+            "saved_ns": self.saved_ns,
             "stragglers": stragglers,
             "memory_kills": short,
             "output_dropped_bytes": self.dropped,
@@ -285,6 +327,7 @@ class Supervision:
                 break
             except OSError:  # a full disk: nobody may think this attempt over, or its end lost
                 time.sleep(POLL_S)
+                self._restore_traces()
         crash_point("attempt ended")
         if group:
             close_group(group)
@@ -301,20 +344,13 @@ class Supervision:
 
 
 def _lines(fifo: int) -> list[dict[str, Any]]:
-    """Return the records that lie in a FIFO; what is none is dropped."""
-    found = []
+    """Return the orders that lie in a FIFO; what is none is dropped."""
     try:
         lines = os.read(fifo, 1 << 16).splitlines()
     except BlockingIOError:
         return []
-    for line in lines:
-        try:
-            said = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(said, dict):
-            found.append(said)
-    return found
+    found = [checked(checked(line, parsed), ORDER) for line in lines]
+    return [order for order in found if order is not None]
 
 
 def _waited() -> tuple[int, int]:

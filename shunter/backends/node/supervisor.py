@@ -5,7 +5,7 @@ host (bundle.py makes one file of it). A root folder holds `jobs/JOB/ATTEMPT/` w
 known of an attempt:
 
     lock        flock held by the supervisor: free means that it is gone
-    ranks.lock  flock the ranks and their children inherit: free means that they are gone too
+    ranks.lock  the ranks and their children inherit it open: nobody has it open, so they are gone
     started     written before the first exec; with `lock` free and without it: never started
     status      written after the last process was reaped: how the attempt ended
     journal     one line each time a suspension was asked for, acknowledged, saved, escalated, and
@@ -19,10 +19,11 @@ known of an attempt:
 Records are written, synced and renamed. Starting and fencing an attempt exclude each other by a
 lock, so that a fenced attempt has either been seen or will never start. Every rank has a session of
 its own. A process that forks away is still found: the supervisor adopts orphans (a subreaper), and
-after its own death the kernel kills the ranks, and `sweep` what carries the attempt's folder in its
-environment or is in its control group. Only what clears its environment, where there are no groups,
-outlives a killed supervisor; `ranks.lock` tells of it as long as it keeps its files open. Times are
-nanoseconds of the monotonic clock of this boot.
+after its own death the kernel kills the ranks, and `sweep` what carries the attempt's mark in its
+environment (processes/marks.py) or is in its control group. Only what clears its environment, where
+there are no groups, outlives a killed supervisor; `ranks.lock` tells of it as long as it keeps its
+files open. A folder that is removed meanwhile its supervisor makes anew (processes/traces.py).
+Times are nanoseconds of the monotonic clock of this boot.
 """
 
 # Importing pathlib would cost more than all the rest of the start, so paths are strings here.
@@ -39,8 +40,18 @@ from typing import Any
 
 from shunter.backends.node.cgroups import open_group
 from shunter.backends.node.crashes import crash_point
-from shunter.backends.node.ranks import adopt_orphans, spawn
-from shunter.backends.node.records import LINE_BYTES_MAX, boot_id, folder_of, get, hold, put
+from shunter.backends.node.processes.marks import alive_below, seal
+from shunter.backends.node.processes.traces import Traces
+from shunter.backends.node.ranks import adopt_orphans, make_outputs, spawn
+from shunter.backends.node.records import (
+    LINE_BYTES_MAX,
+    boot_id,
+    folder_of,
+    get,
+    hold,
+    own_folder,
+    put,
+)
 from shunter.backends.node.supervision import Supervision
 
 LOCK_TRIES = 20
@@ -56,21 +67,25 @@ def start(root: str, order: dict[str, Any]) -> dict[str, Any]:
 
 def _begin(root: str, order: dict[str, Any]) -> dict[str, Any]:
     folder = folder_of(root, order["job"], order["attempt"])
-    os.makedirs(folder, exist_ok=True)
+    for each in (root, f"{root}/jobs", f"{root}/jobs/{order['job']}", folder):
+        own_folder(each)
     lock = None
     for _ in range(LOCK_TRIES):  # who only probes holds it for microseconds
         lock = hold(f"{folder}/lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
         if lock is not None:
             break
         time.sleep(0.002)
-    if lock is None or get(f"{folder}/started") is not None:
+    if lock is None:
+        return {"answer": "known"}
+    if get(f"{folder}/started") is not None or is_alive(root, order):
+        os.close(lock)  # or its supervisor, which is gone, would seem to live as long as we do
         return {"answer": "known"}
     crash_point("attempt locked")
     reader, writer = os.pipe()
     if os.fork() == 0:
         os.close(reader)
         try:
-            _become_supervisor(root, folder, order, writer)
+            _become_supervisor(root, folder, order, (writer, lock))
         finally:
             os._exit(0)
     os.close(writer)
@@ -79,8 +94,11 @@ def _begin(root: str, order: dict[str, Any]) -> dict[str, Any]:
     return json.loads(answer) if answer else {"answer": "unknown"}
 
 
-def _become_supervisor(root: str, folder: str, order: dict[str, Any], answer: int) -> None:
+def _become_supervisor(
+    root: str, folder: str, order: dict[str, Any], given: tuple[int, int]
+) -> None:
     """Leave the daemon's world, pass the fences, start the ranks, and stay with them."""
+    answer, held_lock = given
     os.setsid()
     os.chdir("/")
     null = os.open("/dev/null", os.O_RDWR)
@@ -89,15 +107,17 @@ def _become_supervisor(root: str, folder: str, order: dict[str, Any], answer: in
     for ignored in (signal.SIGHUP, signal.SIGINT):
         signal.signal(ignored, signal.SIG_IGN)
     adopt_orphans()
-    fences = [hold(f"{root}/term.lock", fcntl.LOCK_SH)]
-    fences.append(hold(f"{root}/jobs/{order['job']}/fence.lock", fcntl.LOCK_EX))
-    cause = _refusal(root, order)
-    if cause:
-        _reply(answer, {"answer": "refused", "cause": cause})
-        return
-    crash_point("attempt let in")
     try:
-        supervision, lock = _prepare(root, folder, order)
+        fences = [hold(f"{root}/term.lock", fcntl.LOCK_SH)]
+        fences.append(hold(f"{root}/jobs/{order['job']}/fence.lock", fcntl.LOCK_EX))
+        cause = _refusal(root, order)
+        if cause:
+            _reply(answer, {"answer": "refused", "cause": cause})
+            return
+        crash_point("attempt let in")
+        user = order.get("user")
+        order["seal"] = seal(root, folder, user["uid"] if user else os.geteuid())
+        supervision, lock = _prepare(root, folder, order, held_lock)
     except OSError as error:  # a full disk, say: nothing was begun
         _reply(answer, {"answer": "failed", "cause": f"its supervisor cannot work: {error}"})
         return
@@ -115,22 +135,32 @@ def _become_supervisor(root: str, folder: str, order: dict[str, Any], answer: in
     supervision.run()
 
 
-def _prepare(root: str, folder: str, order: dict[str, Any]) -> tuple[Supervision, int]:
+def _prepare(
+    root: str, folder: str, order: dict[str, Any], held_lock: int
+) -> tuple[Supervision, int]:
     """Make all that the ranks need, and last the record that says they started."""
     _open_checkpoints(f"{root}/jobs/{order['job']}/checkpoints", order.get("user"))
     if order.get("cgroup"):
         open_group(order["cgroup"], order["memory_mb"])
+    make_outputs(folder, order)
     supervision = Supervision(root, folder, order)
-    lock = hold(f"{folder}/ranks.lock", fcntl.LOCK_EX)
-    assert lock is not None, "a lock that waits was refused"
+    os.close(os.open(f"{folder}/ranks.lock", os.O_RDWR | os.O_CREAT, 0o600))
+    lock = os.open(f"{folder}/ranks.lock", os.O_PATH)  # to be held open, and for nothing else
     told = {name: order[name] for name in ("job", "attempt", "term", "placement", "ranks")}
     # Values are secrets, and those of the command stand in it by now; the log has what may be read.
     told["ranks"] = [{**rank, "env": {}, "argv": []} for rank in told["ranks"]]
     told.update(port=order.get("port"), gpus=order.get("gpus", []), cgroup=order.get("cgroup"))
     told.update(pid=os.getpid(), boot=boot_id(), started_ns=time.monotonic_ns())
     put(f"{folder}/started", told)
+    supervision.traces = Traces(folder, held_lock, told)
     crash_point("attempt started")
     return supervision, lock
+
+
+def is_alive(root: str, order: dict[str, Any]) -> bool:
+    """Say whether an attempt runs whose folder was removed."""
+    alive = alive_below(root).get((order["job"], order["attempt"]))
+    return alive is not None and bool(alive.marked or len(alive.supervisors))
 
 
 def _reply(answer: int, record: dict[str, Any]) -> None:

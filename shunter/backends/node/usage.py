@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
+from shunter.backends.node.messages.known import PIDS_MOST
 from shunter.backends.node.records import processes
 
 TICKS_S = os.sysconf("SC_CLK_TCK")
@@ -50,7 +51,7 @@ class Usage:
             spent = sum(count - before.get(who, 0) for who, count in ticks.items())
             cpus = round(max(spent, 0) / TICKS_S / (now_s - read_s), 3)
         pages = sum(each.pages for each in found.values())
-        return {"pids": sorted(found), "memory_mb": pages * PAGE >> 20, "cpus": cpus}
+        return {"pids": sorted(found)[:PIDS_MOST], "memory_mb": pages * PAGE >> 20, "cpus": cpus}
 
     def _below(self) -> list[int]:
         """Return the descendants of the root, looking at nobody else if we can."""

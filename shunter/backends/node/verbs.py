@@ -9,40 +9,41 @@
     python3 -I -S FILE sweep ROOT JOB ATTEMPT   {"left": how much was still there}
     python3 -I -S FILE beat ROOT                {"beaten": true}: the daemon is alive
     python3 -I -S FILE serve BASE NONCE         many questions, one after the other: far/session.py
+    python3 -I -S FILE ages|prune ROOT NONCE    what jobs that ended have left: far/pruning.py
     python3 -I -S FILE survey BASE CGROUP NONCE what the host has: far/survey.py
     python3 -I -S FILE gpus BASE NONCE          what its GPUs tell: far/gpus.py
-    python3 -I -S FILE manifest|clear|receive FOLDER NONCE    checkpoints that move: far/carrying.py
+    python3 -I -S FILE manifest|digest|stream|receive FOLDER USER NONCE
+                                                checkpoints: far/checkpoint_transfer.py
 
 Only the standard library of Python 3.8 or later, as in supervisor.py. What fails exits with 1 and
 says so on stderr; without an answer on stdout, nothing is known of what was done.
 """
 
 # Paths are strings, as in supervisor.py.
-# ruff: noqa: PTH103
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from shunter.backends.node.attempts import (
     inventory,
-    journal,
     probe,
     raise_fence,
     raise_term,
     send,
     sweep,
 )
-from shunter.backends.node.far.carrying import clear, manifest, receive
+from shunter.backends.node.far.checkpoint_transfer import digest, manifest, receive, stream
 from shunter.backends.node.far.gpus import gpus
+from shunter.backends.node.far.pruning import ages, prune
 from shunter.backends.node.far.session import serve
 from shunter.backends.node.far.survey import survey
 from shunter.backends.node.heartbeat import write_beat
-from shunter.backends.node.records import boot_id, folder_of, get
+from shunter.backends.node.messages.journal import read_journal
+from shunter.backends.node.records import boot_id, folder_of, get, own_folder
 from shunter.backends.node.supervisor import start
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def answer(verb: str, root: str, *arguments: str) -> dict[str, Any]:
 
 
 def _start(root: str) -> dict[str, Any]:
-    os.makedirs(f"{root}/jobs", exist_ok=True)
+    own_folder(f"{root}/jobs")
     return start(root, json.load(sys.stdin))
 
 
@@ -114,7 +115,7 @@ def _beat(root: str) -> dict[str, Any]:
 
 
 def _told(known: dict[str, Any]) -> dict[str, Any]:
-    return {**known, "notes": journal(known["folder"])}
+    return {**known, "notes": read_journal(known["folder"]).notes}
 
 
 _VERBS: dict[str, Verb] = {
@@ -126,10 +127,13 @@ _VERBS: dict[str, Verb] = {
     "inventory": _inventory,
     "sweep": _sweep,
     "beat": _beat,
+    "ages": ages,
+    "prune": prune,
     "serve": serve,
     "gpus": gpus,
-    "manifest": manifest,
-    "clear": clear,
     "survey": survey,
+    "manifest": manifest,
+    "digest": digest,
+    "stream": stream,
     "receive": receive,
 }

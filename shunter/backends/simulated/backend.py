@@ -15,12 +15,13 @@ from shunter.backends.simulated.costs import NO_COSTS, Costs
 from shunter.backends.simulated.failures import NO_FAILURES, Failures, NodeChange
 from shunter.backends.simulated.gang_rounds import GangRounds
 from shunter.backends.simulated.lease import PLAIN_LEASE, EndSeen, Lease, RoundEnds
-from shunter.backends.simulated.work import KILLED, Arrival, Run, Work
+from shunter.backends.simulated.work import KILLED, LOSING, Arrival, Run, Work
 from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.intake.inputs import (
     AttemptExited,
     CancelJob,
     Input,
+    NothingComes,
     RoundEnded,
     SubmitJob,
     WorldEnded,
@@ -72,7 +73,8 @@ class SimulatedBackend:
         speeds: SpeedModel | None = None,
         remembered_ends: bool = False,
     ) -> None:
-        self._instant = costs.are_none and speeds is None and lease.is_exact
+        loses = any(job.spec.suspend_mode in LOSING for job in arrivals)
+        self._instant = costs.are_none and speeds is None and lease.is_exact and not loses
         self._arrivals = arrivals
         self._next = 0
         self._arrives_us = arrivals[0].submit_us if arrivals else NEVER_US
@@ -112,7 +114,7 @@ class SimulatedBackend:
             return self._now_us, (WorldEnded(self._now_us),)
         if until_us is not None and next_us > until_us:
             self._now_us = until_us
-            return until_us, ()
+            return until_us, (NothingComes(until_us),) if next_us == NEVER_US else ()
         last_us = next_us
         if not self._leaving:
             last_us = self._gather_upto(next_us, gather_us)
@@ -139,7 +141,7 @@ class SimulatedBackend:
         self._foresee_end(job_id, run)
 
     def leave(self, order: Suspend | Migrate, now_us: int) -> None:
-        """Stop an attempt with its work saved; one that had no work left just ends."""
+        """Stop an attempt with what its mode saves; one that had no work left just ends."""
         job_id, attempt = order.job_id, order.attempt
         run = self._work.runs.get(job_id)
         if run is None or run.attempt != attempt:

@@ -13,17 +13,23 @@ class Costs:
     """Durations in microseconds.
 
     `start_us`: a first launch. `suspend_us`: saving a checkpoint on the way out. `resume_us`: a
-    launch from a checkpoint on the way back in. `migrate_us`: the same after a move, instead.
-    `checkpoint_us` comes on top of the last three: it is how long a checkpoint takes to write or
-    to read; `by_model` says so for jobs of some models, instead.
+    launch from a checkpoint on the way back in. `migrate_us`: the same on other GPUs than before,
+    instead; None: as `resume_us`. `checkpoint_us` comes on top of the last three: it is how long a
+    checkpoint takes to write or to read; `by_model` says so for jobs of some models, instead.
     """
 
     start_us: int = 0
     suspend_us: int = 0
     resume_us: int = 0
-    migrate_us: int = 0
+    migrate_us: int | None = None
     checkpoint_us: int = 0
     by_model: tuple[tuple[str, int], ...] = ()
+
+    def back_us(self, *, elsewhere: bool) -> int:
+        """Return what a later launch costs without its checkpoint, maybe on other GPUs."""
+        if elsewhere and self.migrate_us is not None:
+            return self.migrate_us
+        return self.resume_us
 
     @property
     def are_none(self) -> bool:

@@ -2,9 +2,10 @@
 
 A round begins when the one before ends. Every gang works in it for one lease at most, in whole
 steps if so configured, and stops; when the last one has stopped, the round is over, and plans are
-made. Jobs that share GPUs are one gang: one that is done stays until its partners stop as well, and
-their speed is another one from the next round on only. While nobody runs, whatever happens next
-ends the round.
+made. Whole steps are dealt out to the GPUs of a gang: where one of them would have none to do, the
+round takes its time and gets nothing done. Jobs that share GPUs are one gang: one that is done
+stays until its partners stop as well, none gets on where one has too few steps, and their speed is
+another one from the next round on only. While nobody runs, whatever happens next ends the round.
 """
 
 from collections.abc import Iterator
@@ -63,7 +64,7 @@ class GangRounds:
         runs, tasks = self._work.runs, self._work.tasks
         task, run = tasks[job_id], runs[job_id]
         stretch = self._stretch(job_id, task, run)
-        if stretch is None or stretch[1] != task.left:
+        if stretch is None or stretch[1] != task.left or self._fails(job_id, task, run):
             return None
         stops_us = stretch[0]
         for other in self._work.partners(job_id, run.allocation):
@@ -74,12 +75,12 @@ class GangRounds:
 
     def next_round(self, now_us: int) -> None:
         """Credit what each gang did; begin the next round with those that stay."""
-        for job_id, task, run in self._gangs():
-            if not run.pace.is_continuous:
-                stretch = self._stretch(job_id, task, run)
-                self._work.save(task, run, now_us)
-                task.left -= 0 if stretch is None else stretch[1]
-                run.works_from_us = max(now_us, run.works_from_us)
+        in_steps = [gang for gang in self._gangs() if not gang[2].pace.is_continuous]
+        done = [self._done_in_round(*gang) for gang in in_steps]
+        for (_, task, run), steps in zip(in_steps, done, strict=True):
+            self._work.save(task, run, now_us)
+            task.left -= steps
+            run.works_from_us = max(now_us, run.works_from_us)
         self._began_us = now_us
         self._is_idle = not self._work.runs
         self._stretches.clear()
@@ -120,6 +121,25 @@ class GangRounds:
         if pace.is_continuous:
             return lease_end_us, most
         return from_us + (pace.time_for(most) or 0), most
+
+    def _done_in_round(self, job_id: JobId, task: Task, run: Run) -> int:
+        """Return the steps that count for a gang when the round is over."""
+        stretch = self._stretch(job_id, task, run)
+        return 0 if stretch is None or self._fails(job_id, task, run) else stretch[1]
+
+    def _fails(self, job_id: JobId, task: Task, run: Run) -> bool:
+        """Say whether a gang, or one on its GPUs, has fewer steps to do than GPUs."""
+        runs, tasks = self._work.runs, self._work.tasks
+        if self._has_too_few(job_id, task, run):
+            return True
+        beside = self._work.partners(job_id, run.allocation)
+        return any(self._has_too_few(other, tasks[other], runs[other]) for other in beside)
+
+    def _has_too_few(self, job_id: JobId, task: Task, run: Run) -> bool:
+        stretch = self._stretch(job_id, task, run)
+        return (
+            stretch is not None and not run.pace.is_continuous and stretch[1] < run.allocation.gpus
+        )
 
     def _is_stuck(self, task: Task, run: Run) -> bool:
         """Say whether a gang will not get anything done in any lease."""

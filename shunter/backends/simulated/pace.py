@@ -1,20 +1,26 @@
 """How fast the work of one attempt gets done, in units: microseconds at base speed, or steps.
 
+Steps are counted by their rate where a table has one, as policies count them, else by the speed.
+
 All counts are whole and rounded down, and `time_for` is the exact inverse: the first microsecond
 at which that many units are done.
 """
 
-from shunter.core.progress import time_for_us, worked_us
+from shunter.core.progress import steps_in, time_for_us, worked_us
 from shunter.events.values.fact import fact
 
 
 @fact
 class Pace:
-    """A job of `units` that takes `duration_us` at speed 1, at the speed it has now."""
+    """A job of `units` that takes `duration_us` at speed 1, at the speed it has now.
+
+    `rate` is in steps per second; None where units are no steps or no table has their rate.
+    """
 
     speed: float
     units: int
     duration_us: int
+    rate: float | None = None
 
     @property
     def is_continuous(self) -> bool:
@@ -25,6 +31,8 @@ class Pace:
         """Return how many units get done in a stretch of time."""
         if self.is_continuous:
             return worked_us(elapsed_us, self.speed)
+        if self.rate is not None:
+            return steps_in(elapsed_us, self.rate)
         if not self.duration_us:
             return self.units
         if self.speed == 1.0:
@@ -39,9 +47,12 @@ class Pace:
             return None
         if self.is_continuous:
             return time_for_us(units, self.speed)
-        if self.speed == 1.0:
+        if self.rate is not None:
+            needed_us = max(0, int(units / self.rate * 1_000_000) - 1)
+        elif self.speed == 1.0:
             return -(-units * self.duration_us // self.units)
-        needed_us = int(units * self.duration_us / (self.units * self.speed))
+        else:
+            needed_us = int(units * self.duration_us / (self.units * self.speed))
         while self.done_in(needed_us) < units:
             needed_us += 1
         return needed_us

@@ -15,11 +15,12 @@ from shunter.core.performance import SpeedModel
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.fact import fact, record
 from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values.job_spec import JobSpec, SuspendMode
 
 KILLED = 143  # what a shell reports for a process ended by SIGTERM
 FAILED = 1
 _STEADY = Pace(1.0, 1, 1)  # where all time at work is work
+LOSING = frozenset(mode for mode in SuspendMode if mode.loses_work)
 EXIT_CODES = {"finished": 0, "failed": FAILED, "cancelled": KILLED}
 
 
@@ -40,8 +41,8 @@ class Arrival(Protocol):
 class Task:
     """One job of the world, `left` units from its end; `pace` is at base speed.
 
-    `ordinal` is its place in the trace, `attempt` the last one begun, `moves_from` where it was
-    when it was told to move.
+    `ordinal` is its place in the trace, `attempt` the last one begun and `last` its GPUs (None:
+    there was none), `moves_from` where it was when it was told to move.
     """
 
     ordinal: int
@@ -51,6 +52,7 @@ class Task:
     exit_code: int
     attempt: int = 0
     moves_from: tuple[NodeName, ...] = ()
+    last: Allocation | None = None
 
 
 @record
@@ -134,15 +136,14 @@ class Work:
     def begin(self, task: Task, order: Launch | Resume, now_us: int) -> Run:
         """Begin an attempt, and foresee its end where that depends on nobody else."""
         attempt, allocation = order.attempt, order.allocation
-        task.attempt = attempt
-        from_us, left, pace = now_us + self._cost_us(task, attempt), task.left, task.pace
+        from_us, left, pace = now_us + self._cost_us(task, order), task.left, task.pace
+        task.attempt, task.last = attempt, allocation
         end_us: int | None = None
         if self._is_plain:
             end_us = from_us + left
         else:
             if self._speeds is not None:
-                speed = self._speed(task.spec, order.job_id, allocation)
-                pace = Pace(speed, pace.units, pace.duration_us)
+                pace = self._pace(task, order.job_id, allocation)
             if self._fixed:
                 end_us = self._lease.end_us(from_us, left, pace)
         run = Run(task, attempt, allocation, pace, from_us, from_us, left, left, end_us, from_us)
@@ -168,12 +169,13 @@ class Work:
         Work up to now counts at the old speed. A step under way is begun again.
         """
         run = self.runs[job_id]
-        task, speed = run.task, self._speed(run.task.spec, job_id, run.allocation)
+        task, anew_pace = run.task, self._pace(run.task, job_id, run.allocation)
         left, from_us, pace = task.left, run.works_from_us, run.pace
-        if speed != pace.speed:
+        speed = anew_pace.speed
+        if anew_pace != pace:
             self.save(task, run, now_us)
             left = task.left = left - min(left, self._run_by(run, now_us))
-            from_us, pace = max(now_us, from_us), Pace(speed, pace.units, pace.duration_us)
+            from_us, pace = max(now_us, from_us), anew_pace
         anew = replace(run, pace=pace, works_from_us=from_us)
         if speed != run.pace.speed and run.told:
             anew.taken_us, anew.paced_us = _taken_us(run, now_us), now_us
@@ -181,24 +183,32 @@ class Work:
         self.runs[job_id] = anew
         return anew
 
-    def _speed(self, spec: JobSpec, job_id: JobId, where: Allocation) -> float:
-        assert self._speeds is not None, "without speeds nobody has another one"
+    def _pace(self, task: Task, job_id: JobId, where: Allocation) -> Pace:
+        """Return the pace of a job on these GPUs beside those who share them now."""
+        speeds, spec, base = self._speeds, task.spec, task.pace
+        assert speeds is not None, "without speeds nobody has another pace"
         beside = [self.tasks[other].spec for other in self.partners(job_id, where)]
-        return self._speeds.speed(spec, where, beside)
+        rate = None if base.is_continuous else speeds.rate(spec, where, beside)
+        return Pace(speeds.speed(spec, where, beside), base.units, base.duration_us, rate)
 
     def leave(self, job_id: JobId, now_us: int, *, moves: bool) -> Leaving:
-        """Stop an attempt with its work saved."""
+        """Stop an attempt; its mode says if its work is saved or partly lost."""
         run = self.end(job_id)
         task = run.task
         works = now_us >= run.began_us
         counted = self._counted(run, now_us)
-        task.left -= min(task.left, counted)
+        is_done = counted >= task.left and (works or counted > 0)
         task.moves_from = run.nodes if moves else ()
-        is_done = not task.left and (works or counted > 0)
         cost_us = 0
-        if works and not is_done:
-            cost_us = self._costs.suspend_us + self._checkpoint_us(task)
-        lost_us = 0 if self._is_plain else _lost_us(task, run, now_us)
+        if is_done or task.spec.suspend_mode not in LOSING:
+            task.left -= min(task.left, counted)
+            if works and not is_done:
+                cost_us = self._costs.suspend_us + self._checkpoint_us(task)
+            lost_us = 0 if self._is_plain else _lost_us(task, run, now_us)
+        else:
+            self.save(task, run, now_us)
+            task.left = run.saved
+            lost_us = _lost_us(task, run, now_us)
         return Leaving(now_us + cost_us, lost_us, is_done)
 
     def lose(self, job_id: JobId, now_us: int) -> int:
@@ -236,10 +246,12 @@ class Work:
             return self._lease.run_by(run.works_from_us, until_us, run.pace)
         return run.pace.done_in(max(0, until_us - run.works_from_us))
 
-    def _cost_us(self, task: Task, attempt: int) -> int:
-        if attempt == 1:
+    def _cost_us(self, task: Task, order: Launch | Resume) -> int:
+        if order.attempt == 1:
             return self._costs.start_us
-        fixed_us = self._costs.migrate_us if task.moves_from else self._costs.resume_us
+        last = task.last
+        is_elsewhere = last is not None and last.shares != order.allocation.shares
+        fixed_us = self._costs.back_us(elsewhere=is_elsewhere or bool(task.moves_from))
         return fixed_us + self._checkpoint_us(task)
 
     def _checkpoint_us(self, task: Task) -> int:

@@ -15,21 +15,29 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from shunter.backends.inbox import Inbox, Stamped
-from shunter.backends.ssh.carrying import Carrier
-from shunter.backends.ssh.gangs import STRENGTH, Gang, Part, deliver, merged
+from shunter.backends.ssh.checkpoint_transfer import CheckpointTransfer
+from shunter.backends.ssh.gangs import Gang, Part, deliver, end_unbelieved, told_of
 from shunter.backends.ssh.launching import Launches
 from shunter.backends.ssh.link import Link
-from shunter.backends.ssh.places import Places
+from shunter.backends.ssh.places import STRAYS_S, Places
 from shunter.backends.ssh.samples import Samples
 from shunter.backends.ssh.settings import SshSettings
 from shunter.backends.supervised import environment as environments
 from shunter.backends.supervised.orders import Orders
-from shunter.backends.supervised.watch import Watch
-from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Stance, Stop, Terminate
+from shunter.backends.supervised.watch import UNBELIEVED, Watch
+from shunter.core.effects import (
+    Effect,
+    Fence,
+    Launch,
+    Migrate,
+    Resume,
+    SetAside,
+    Terminate,
+)
 from shunter.core.intake.inputs import Input
 from shunter.errors import BackendError
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import AttemptLost, LaunchFailed
+from shunter.events.facts.execution import LaunchFailed
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
 
@@ -48,7 +56,7 @@ class SshBackend:
         limit = anyio.Semaphore(settings.simultaneous)
         self._links = {host.name: Link(host, settings, limit, self) for host in settings.hosts}
         self._places = Places(self._links)
-        self._carrier = Carrier(settings, self._links)
+        self._transfer = CheckpointTransfer(settings, self._links)
         self._gangs: dict[JobId, Gang] = {}
         self._newest: dict[JobId, int] = {}
         self._moved_from: dict[JobId, tuple[NodeName, ...]] = {}
@@ -144,6 +152,7 @@ class SshBackend:
         started: bool,
         noted: int = 0,
         on: Allocation | None = None,
+        is_set_aside: bool = False,
     ) -> None:
         """Watch an attempt of an earlier term, of which some has been told already."""
         nodes = self._places.of(job_id, attempt)
@@ -151,10 +160,12 @@ class SshBackend:
             nodes = tuple(share.node for share in on.shares)
             self._places.note(job_id, attempt, nodes)
         self._newest[job_id] = attempt
-        watch = Watch(job_id, attempt, "", told_start=started, told_notes=noted)
+        watch = Watch(job_id, attempt, "", told_start=started, told_facts=noted)
+        watch.is_set_aside = is_set_aside
         gang = Gang(watch, {node: Part() for node in nodes})
         self._gangs[job_id] = gang
-        self._watch(gang)
+        if not is_set_aside:
+            self._watch(gang)
 
     async def perform(self, effects: Sequence[Effect], now_us: int) -> None:
         """Accept orders; what comes of them is observed.
@@ -175,6 +186,14 @@ class SshBackend:
             BackendError: it cannot be kept.
         """
         await to_thread.run_sync(environments.keep, self._settings.root, job_id, environment)
+
+    async def old_jobs(self, keep_s: float) -> list[JobId]:
+        """Return the jobs unchanged for so long; none while a host is silent."""
+        return await self._places.old_jobs(keep_s)
+
+    async def remove_attempts(self, jobs: Sequence[JobId]) -> None:
+        """Remove output and records of jobs that have ended."""
+        await self._places.remove_attempts(jobs)
 
     async def read_output(
         self, job_id: JobId, attempt: int, rank: int, stream: str, offset: int, size: int
@@ -217,7 +236,7 @@ class SshBackend:
         self._inbox.put(lambda at_us: NodeLost(at_us, name, cause))
         for gang in list(self._gangs.values()):
             part = gang.parts.get(name)
-            if part is not None and not part.is_over:
+            if part is not None and not part.is_over and not gang.watch.is_set_aside:
                 part.is_gone = True
                 self._settle(gang)
 
@@ -233,8 +252,10 @@ class SshBackend:
                 continue
             part = gang.parts.get(link.host.name)
             if part is not None and not part.is_gone:
-                part.record = record
+                part.learn(record)
                 self._settle(gang)
+                if not record["is_all"]:
+                    link.look()
 
     def looked(self, link: Link, samples: list[Record], gpus: list[Record] | None) -> None:
         """Hear that a host was looked at; orders that nobody took are given again."""
@@ -253,6 +274,8 @@ class SshBackend:
     async def _obey(self, effect: Effect) -> None:
         if isinstance(effect, Launch | Resume):
             await self._launch(effect)
+        elif isinstance(effect, SetAside):
+            self._set_aside(effect)
         elif isinstance(effect, Fence):
             await self._fence(effect)
         else:
@@ -264,15 +287,19 @@ class SshBackend:
             return
         self._newest[job_id] = attempt
         nodes = tuple(share.node for share in effect.allocation.shares)
+        source: tuple[NodeName, ...] = ()
         try:
             orders = await self._launches.orders_of(effect)
             if isinstance(effect, Resume):
-                before = await self._places.before(job_id, attempt)
-                await self._carrier.carry(job_id, effect.spec.user, before, nodes)
+                sources = await self._places.sources(effect)
+                source = sources[0] if sources else ()
+                await self._transfer.bring(job_id, attempt, effect.spec.user, sources, nodes)
         except BackendError as error:
             cause, again = str(error), error.retryable
             self._launches.settle(job_id)
-            self._inbox.put(lambda at_us: LaunchFailed(at_us, job_id, attempt, cause, again))
+            self._inbox.put(
+                lambda at_us: LaunchFailed(at_us, job_id, attempt, cause, again, source)
+            )
             return
         self._places.note(job_id, attempt, nodes)
         watch = Watch(job_id, attempt, "", self._moved_from.pop(job_id, ()))
@@ -290,7 +317,8 @@ class SshBackend:
         job_id, attempt = effect.job_id, effect.attempt
         gang = self._gangs.get(job_id)
         if gang is not None and gang.watch.attempt <= attempt:
-            self._ask(gang, "fence")
+            gang.ask(effect)
+            self._settle(gang)
         for node in self._places.up_to(job_id, attempt):
             if self._links[node].is_up:
                 try:
@@ -298,57 +326,49 @@ class SshBackend:
                 except BackendError:
                     continue  # when it answers again, what runs there and is not watched is ended
 
+    def _set_aside(self, effect: SetAside) -> None:
+        gang = self._gangs.get(effect.job_id)
+        if gang is not None and gang.watch.attempt == effect.attempt:
+            gang.watch.is_set_aside = True
+            for node in gang.parts:
+                self._links[node].unwatch(effect.job_id, effect.attempt)
+            self._tasks.start_soon(self._end_unbelieved, gang)
+
+    async def _end_unbelieved(self, gang: Gang) -> None:
+        await end_unbelieved(gang, self._links, STRAYS_S)
+        self._inbox.put_all(gang.watch.tell({**UNBELIEVED, "state": "lost"}, [], self._inbox))
+        if self._gangs.get(gang.watch.job_id) is gang:
+            del self._gangs[gang.watch.job_id]
+
     def _send(self, effect: Effect) -> None:
         job_id, gang = effect.job_id, self._gangs.get(effect.job_id)
         if gang is None:
             if isinstance(effect, Terminate):
                 self._newest[job_id] = max(effect.attempt, 1, self._newest.get(job_id, 0))
-        elif gang.watch.attempt != effect.attempt:
-            return
-        elif isinstance(effect, Terminate):
-            self._ask(gang, "terminate")
-        elif isinstance(effect, Stance):
-            gang.stance = "stop" if isinstance(effect, Stop) else "continue"
-            self._settle(gang)
-        else:
+        elif gang.watch.attempt == effect.attempt:
             if isinstance(effect, Migrate):
                 self._moved_from[job_id] = tuple(gang.parts)
-            self._ask(gang, "suspend")
-
-    def _ask(self, gang: Gang, order: str) -> None:
-        gang.asked = max(gang.asked, order, key=STRENGTH.index)
-        self._settle(gang)
+            gang.ask(effect)
+            self._settle(gang)
 
     def _watch(self, gang: Gang) -> None:
         for node in gang.parts:
             link = self._links[node]
-            link.watch(gang.watch.job_id, gang.watch.attempt)
+            link.watch(gang.watch.job_id, gang.watch.attempt, gang.parts[node].reading)
             if link.is_lost:
                 gang.parts[node].is_gone = True
 
     def _settle(self, gang: Gang) -> None:
         """Tell what is new of a gang, and have given what is due to its parts."""
+        if gang.watch.is_over or gang.watch.is_set_aside:
+            return
+        self._inbox.put_all(told_of(gang, self._inbox))
         watch = gang.watch
         if watch.is_over:
-            return
-        known, notes = merged(gang)
-        job_id, attempt = watch.job_id, watch.attempt
-        if gang.is_over and not watch.told_start and (gang.cause or not gang.has_begun):
-            watch.is_over = True
-            cause = gang.cause or gang.doubt or "its supervisor was gone before it began"
-            self._inbox.put(lambda at_us: LaunchFailed(at_us, job_id, attempt, cause))
-        elif gang.is_over and any(part.is_gone for part in gang.parts.values()):
-            watch.is_over = True
-            gone = next(node for node, part in gang.parts.items() if part.is_gone)
-            self._inbox.put(lambda at_us: AttemptLost(at_us, job_id, attempt, f"host {gone} lost"))
-        else:
-            for stamped in watch.tell(known, notes, self._inbox):
-                self._inbox.put(stamped)
-        if watch.is_over:
             for node in gang.parts:
-                self._links[node].unwatch(job_id, attempt)
-            if self._gangs.get(job_id) is gang:
-                del self._gangs[job_id]
+                self._links[node].unwatch(watch.job_id, watch.attempt)
+            if self._gangs.get(watch.job_id) is gang:
+                del self._gangs[watch.job_id]
         elif gang.due() and not gang.is_delivering:
             gang.is_delivering = True
             self._tasks.start_soon(deliver, gang, self._links)

@@ -6,8 +6,11 @@ host is refused. What goes wrong becomes an `UnreachedError` with the cause and 
 
 import asyncio
 import json
+import os
+import stat
+import traceback
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +22,9 @@ from shunter.errors import BackendError
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
 
-__all__ = ["UnreachedError", "connected", "hinted", "worded"]
+__all__ = ["UnreachedError", "connected", "hinted", "told_as_lost", "worded"]
 
+PRIVATE = 0o077
 KEEPALIVES = 2  # asyncssh gives up one interval after so many went unanswered: three in all
 
 
@@ -46,6 +50,7 @@ async def connected(
     """
     import asyncssh
 
+    _check_files(host, settings.access)
     options = _options(host, settings)
     async with limit:
         try:
@@ -57,9 +62,64 @@ async def connected(
         except (asyncssh.Error, OSError, ValueError) as error:
             raise UnreachedError(worded(host, settings.access, error)) from error
     try:
-        yield connection
+        with told_as_lost(host.name):
+            yield connection
     finally:
         connection.abort()
+
+
+@contextmanager
+def told_as_lost(name: str) -> Iterator[None]:
+    """Turn an assertion of asyncssh's into the loss of a connection to a host.
+
+    It asserts that a channel has a connection right after it waited for the channel to be opened;
+    a connection that was lost in between breaks it.
+
+    Raises:
+        UnreachedError: such an assertion failed.
+    """
+    try:
+        yield
+    except AssertionError as error:
+        places = traceback.extract_tb(error.__traceback__)
+        if not Path(places[-1].filename).is_relative_to(_library()):
+            raise
+        raise UnreachedError(f"the connection to host {name} was lost") from error
+
+
+def _library() -> Path:
+    import asyncssh
+
+    return Path(asyncssh.__file__).parent
+
+
+def _check_files(host: SshHost, access: SshAccess) -> None:
+    """Refuse files that others can read or change, as ssh does.
+
+    Raises:
+        UnreachedError: a key may be known to others, or others say whom we believe.
+    """
+    for path, forbidden in (
+        *((key, PRIVATE) for key in access.keys),
+        (access.known_hosts, 0o002),
+        (access.config, 0o002),
+    ):
+        try:
+            found = Path(path).expanduser().stat()
+        except OSError:
+            continue  # whoever reads it says so
+        mode = stat.S_IMODE(found.st_mode)
+        if not path or not stat.S_ISREG(found.st_mode):
+            continue
+        if found.st_uid not in (0, os.geteuid()):
+            what, mend = f"belongs to user {found.st_uid}", f"chown it, if {path} is yours"
+        elif mode & forbidden:
+            may = "read" if forbidden == PRIVATE else "change"
+            what = f"is one that others may {may} (mode {mode:04o})"
+            mend = f"chmod {'600' if forbidden == PRIVATE else 'o-w'} {path}"
+        else:
+            continue
+        raise UnreachedError(f"host {host.name} is not asked, since {path} {what}: {mend}")
 
 
 def _options(host: SshHost, settings: SshSettings) -> dict[str, Any]:

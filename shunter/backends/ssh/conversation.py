@@ -20,26 +20,72 @@ import anyio
 
 from shunter.backends.node.crashes import crash_point
 from shunter.backends.node.heartbeat import uptime_ns
-from shunter.backends.ssh.clocks import FarClock
+from shunter.backends.node.messages.shapes import (
+    WrongMessageError,
+    a_record,
+    a_whole,
+    an_object,
+    parsed,
+)
 from shunter.backends.ssh.connecting import UnreachedError, hinted
 from shunter.backends.ssh.settings import SshHost
+from shunter.backends.supervised.answers import GREETING, answered, news_in
 from shunter.errors import BackendError
 
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection, SSHClientProcess
 
-__all__ = ["Conversation", "Heed", "asked_aside", "conversing"]
+__all__ = ["Conversation", "FarClock", "Heed", "asked_aside", "conversing"]
 
 Record = dict[str, Any]
 Heed = Callable[[Record], None]
 READ_BYTES = 1 << 16
 NOISE_BYTES_MAX = 1 << 20
+LINE_BYTES_MOST = 1 << 24
+_NUMBERED = a_record({}, {"id": a_whole()})
+
+
+class FarClock:
+    """A clock of a host, read as one of ours.
+
+    A host read its clock at some instant between our question and its answer: that bounds how far
+    it is ahead. The narrowest bound holds until an answer contradicts it: clocks drift apart, by
+    seconds a day where nobody disciplines them, and a machine that was paused finds its clock
+    behind.
+    """
+
+    def __init__(self) -> None:
+        self.ahead_ns = 0
+        self._width_ns: int | None = None
+
+    def note(self, asked_ns: int, far_ns: int, came_ns: int) -> None:
+        """Take in a reading.
+
+        Args:
+            asked_ns: when it was asked for, by our clock.
+            far_ns: what the host read.
+            came_ns: when its answer was there, by our clock.
+        """
+        least_ns, most_ns = far_ns - came_ns, far_ns - asked_ns
+        is_refuted = not least_ns <= self.ahead_ns <= most_ns
+        if self._width_ns is None or is_refuted or most_ns - least_ns < self._width_ns:
+            self._width_ns = most_ns - least_ns
+            self.ahead_ns = (least_ns + most_ns) // 2
+
+    def ours(self, far_ns: int) -> int:
+        """Return a reading of the host as one of our clock."""
+        return far_ns - self.ahead_ns
+
+    def theirs(self, our_ns: int) -> int:
+        """Return a reading of our clock as one of the host."""
+        return our_ns + self.ahead_ns
 
 
 @dataclass(slots=True, eq=False)
 class _Question:
     """A question on its way: our clocks when it was asked, and who heeds its answer."""
 
+    do: str
     asked: tuple[int, int]
     heed: Heed | None
     came: anyio.Event = field(default_factory=anyio.Event)
@@ -79,7 +125,10 @@ class Conversation:
                 raise UnreachedError(await self._silence())
             self._left += read
         line, _, self._left = self._left.partition(mark)[2].partition(b"\n")
-        self.greeting = json.loads(line)
+        try:
+            self.greeting = GREETING(parsed(line))
+        except WrongMessageError as error:
+            raise UnreachedError(f"host {self._host.name} greets as nobody: {error}") from None
         self._set_clocks(self.greeting, asked)
 
     async def ask(self, do: str, limit_s: float, heed: Heed | None = None, **fields: Any) -> Record:
@@ -97,7 +146,7 @@ class Conversation:
         if self._ended:
             raise UnreachedError(self._ended)
         self._number += 1
-        number, question = self._number, _Question(_clocks(), heed)
+        number, question = self._number, _Question(do, _clocks(), heed)
         self._asked[number] = question
         try:
             with anyio.fail_after(limit_s):
@@ -130,16 +179,18 @@ class Conversation:
             while not self._ended:
                 *lines, self._left = self._left.split(b"\n")
                 for line in lines:
-                    self._take(json.loads(line), tell)
+                    self._take(line, tell)
                 read = await self._process.stdout.read(READ_BYTES)
                 if not read:
                     self._end(await self._silence())
                 self._left += read
+                if len(self._left) > LINE_BYTES_MOST:
+                    self._end(f"host {self._host.name} said a line beyond {LINE_BYTES_MOST} bytes")
         except (asyncssh.Error, OSError) as error:
             self.went_silent = "keepalive" in str(error)  # only its words tell it apart
             self._end(f"the connection to host {self._host.name} was lost: {error}")
-        except ValueError:
-            self._end(f"host {self._host.name} said what is no answer")
+        except WrongMessageError as error:
+            self._end(f"host {self._host.name} said what is no answer: {error}")
         finally:
             self._end("the conversation was ended")
         return self._ended
@@ -158,18 +209,20 @@ class Conversation:
         for question in self._asked.values():
             question.came.set()
 
-    def _take(self, line: Record, tell: Callable[[list[Record]], None]) -> None:
-        if "id" not in line:
-            if "changed" in line:
-                tell(line["changed"])
+    def _take(self, line: bytes, tell: Callable[[list[Record]], None]) -> None:
+        said = parsed(line)
+        number = _NUMBERED(said)["id"]
+        if number is None:
+            tell(news_in(said))
             return
-        question = self._asked.get(line["id"])
+        question = self._asked.get(number)
         if question is None:
             return  # nobody waits for it any more
-        self._set_clocks(line, question.asked)
-        question.answer = line
-        if question.heed is not None and "error" not in line:
-            question.heed(line)
+        answer = answered(question.do, said)
+        self._set_clocks(answer, question.asked)
+        question.answer = answer
+        if question.heed is not None and "error" not in answer:
+            question.heed(answer)
         question.came.set()
 
     def _set_clocks(self, told: Record, asked: tuple[int, int]) -> None:
@@ -224,7 +277,10 @@ async def asked_aside(
     if ran.exit_status or not answer:
         words_said = hinted(err.decode("utf-8", "replace"))
         raise BackendError(f"host {host.name}: {words[1]} failed: {words_said}", retryable=True)
-    found: Record = json.loads(answer)
+    try:
+        found: Record = an_object(parsed(answer))
+    except WrongMessageError as error:
+        raise BackendError(f"host {host.name}: no answer to {words[1]!r}: {error}") from None
     return found
 
 

@@ -4,20 +4,47 @@ It is told of as one: it has started once all parts have, and is over once all p
 whole or not at all: what ends one part ends the others, by the weakest means that fits.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import anyio
+
+from shunter.backends.inbox import Inbox, Stamped
 from shunter.backends.ssh.link import Link
-from shunter.backends.supervised.watch import Watch
+from shunter.backends.supervised.reading import Reading
+from shunter.backends.supervised.watch import NOT_BEGUN, Watch
+from shunter.core.effects import Effect, Fence, Stance, Stop, Terminate
 from shunter.errors import BackendError
+from shunter.events.facts.execution import AttemptLost, LaunchFailed
 from shunter.events.values.ids import NodeName
 
-__all__ = ["NEVER", "STRENGTH", "Gang", "Part", "deliver", "merged"]
+__all__ = [
+    "NEVER",
+    "STRENGTH",
+    "Gang",
+    "Part",
+    "deliver",
+    "end_unbelieved",
+    "merged",
+    "news_of",
+    "told_of",
+]
 
 Record = dict[str, Any]
 STRENGTH = ("", "suspend", "terminate", "fence")
-NEVER: Record = {"state": "absent", "started": None, "status": None, "notes": []}
+_ORDERS: dict[type[Effect], str] = {Terminate: "terminate", Fence: "fence"}
+NEVER: Record = {
+    "state": "absent",
+    "started": None,
+    "status": None,
+    "after": 0,
+    "facts": 0,
+    "notes": [],
+    "is_all": True,
+}
 """What is known of an attempt that never was on a host."""
 
 
@@ -28,15 +55,22 @@ class Part:
     `record` is None while nothing is known; `is_starting` while its start is under way;
     `is_refused` once the host has said that it will not start it. `is_gone` says that its host is
     lost, and `ordered` is the strongest order its supervisor has taken; `stance` is what it took
-    last of `stop` and `continue`.
+    last of `stop` and `continue`. `unread` are notes of its journal that were not told yet.
     """
 
     record: Record | None = None
+    reading: Reading = field(default_factory=Reading)
+    unread: list[Record] = field(default_factory=list)
     is_starting: bool = False
     is_refused: bool = False
     is_gone: bool = False
     ordered: str = ""
     stance: str = ""
+
+    def learn(self, record: Record) -> None:
+        """Note what its host tells of it."""
+        self.unread += self.reading.take(record)
+        self.record = record
 
     def take(self, order: str) -> None:
         """Note an order that its supervisor has taken."""
@@ -93,6 +127,14 @@ class Gang:
         """Whether any part of it has ever run, or may have."""
         return any(part.is_gone or _started(part) is not None for part in self.parts.values())
 
+    def ask(self, effect: Effect) -> None:
+        """Note what all parts are to be told; to leave, the strongest order counts."""
+        if isinstance(effect, Stance):
+            self.stance = "stop" if isinstance(effect, Stop) else "continue"
+        else:
+            order = _ORDERS.get(type(effect), "suspend")
+            self.asked = max(self.asked, order, key=STRENGTH.index)
+
     def due(self) -> dict[NodeName, str]:
         """Return the orders that parts are yet to be given."""
         wanted = max([self.asked, *self._follows()], key=STRENGTH.index)
@@ -129,12 +171,45 @@ def _follows_from(status: Record) -> str:
     return "terminate" if status["code"] else ""
 
 
-def merged(gang: Gang) -> tuple[Record, list[Record]]:
-    """Return what is known of a gang, as if one supervisor told it, and its journal."""
+def told_of(gang: Gang, inbox: Inbox) -> Iterator[Stamped]:
+    """Return what has not been told of a gang, and note that it has been."""
+    watch, known = gang.watch, merged(gang)
+    job_id, attempt = watch.job_id, watch.attempt
+    if gang.is_over and not watch.told_start and (gang.cause or not gang.has_begun):
+        watch.is_over = True
+        cause = gang.cause or gang.doubt or NOT_BEGUN
+        yield lambda at_us: LaunchFailed(at_us, job_id, attempt, cause)
+    elif gang.is_over and any(part.is_gone for part in gang.parts.values()):
+        watch.is_over = True
+        gone = next(node for node, part in gang.parts.items() if part.is_gone)
+        yield lambda at_us: AttemptLost(at_us, job_id, attempt, f"host {gone} lost")
+    else:
+        notes, before = news_of(gang)
+        yield from watch.tell(known, notes, inbox, before)
+        for part in gang.parts.values() if notes else ():
+            inbox.once_durable(partial(part.reading.note_durable, part.reading.read))
+
+
+def news_of(gang: Gang) -> tuple[list[Record], int]:
+    """Return the notes of all parts that were not told, and the facts before.
+
+    What an earlier term has told can be counted once all parts are known, and not before.
+    """
+    parts = list(gang.parts.values())
+    if any(part.reading.facts is None and not part.is_gone for part in parts):
+        return [], 0
+    notes = [note for part in parts for note in part.unread]
+    for part in parts:
+        part.unread = []
+    notes.sort(key=lambda note: int(note["at_ns"]))
+    return notes, sum(part.reading.facts or 0 for part in parts)
+
+
+def merged(gang: Gang) -> Record:
+    """Return what is known of a gang, as if one supervisor told it."""
     parts = list(gang.parts.values())
     records = [part.record for part in parts if part.record is not None]
-    notes = [note for record in records for note in record["notes"]]
-    notes.sort(key=lambda note: int(note["at_ns"]))
+    is_all = all(record["is_all"] for record in records)
     begun = [record["started"] for record in records if record["started"] is not None]
     started: Record | None = None
     if begun and len(begun) == len(parts):
@@ -142,11 +217,11 @@ def merged(gang: Gang) -> tuple[Record, list[Record]]:
         since_ns = max(int(one["started_ns"]) for one in begun)
         started = {**begun[0], "ranks": ranks, "started_ns": since_ns}
     if not gang.is_over:
-        return {"state": "running", "started": started, "status": None}, notes
+        return {"state": "running", "started": started, "status": None, "is_all": is_all}
     statuses = [part.status for part in parts if part.status is not None]
     if not statuses or len(statuses) < len(parts) or started is None:
-        return {"state": "lost", "started": started, "status": None}, notes
-    return {"state": "ended", "started": started, "status": _ended(statuses)}, notes
+        return {"state": "lost", "started": started, "status": None, "is_all": is_all}
+    return {"state": "ended", "started": started, "status": _ended(statuses), "is_all": is_all}
 
 
 def _started(part: Part) -> Record | None:
@@ -155,6 +230,11 @@ def _started(part: Part) -> Record | None:
 
 def _ended(statuses: list[Record]) -> Record:
     """Return how a gang ended: by its first failure, else as all of its parts did."""
+    saved_ns = max((status["saved_ns"] or 0 for status in statuses), default=0)
+    return {**_decisive(statuses), "saved_ns": saved_ns or None}
+
+
+def _decisive(statuses: list[Record]) -> Record:
     in_order = sorted(statuses, key=lambda status: int(status["ended_ns"]))
     last_ns = in_order[-1]["ended_ns"]
     by_itself = [status for status in in_order if status["why"] in ("", "rank")]
@@ -191,12 +271,29 @@ async def deliver(gang: Gang, links: Mapping[NodeName, Link]) -> None:
         gang.is_delivering = False
 
 
+async def end_unbelieved(gang: Gang, links: Mapping[NodeName, Link], every_s: float) -> None:
+    """End a gang that was set aside, and return once nothing of it runs on any host."""
+    job_id, attempt = gang.watch.job_id, gang.watch.attempt
+    waits = list(gang.parts)
+    while waits:
+        for node in list(waits):
+            link = links[node]
+            is_over = link.is_lost
+            if link.is_up:
+                with suppress(BackendError):
+                    answer = await link.ask("set_aside", job=job_id, attempt=attempt)
+                    is_over = answer["is_over"]
+            if is_over:
+                waits.remove(node)
+        await anyio.sleep(every_s if waits else 0)
+
+
 async def _fence(gang: Gang, part: Part, link: Link) -> None:
     watch = gang.watch
 
     def heed(answer: Record) -> None:
         mine = [record for record in answer["known"] if record["attempt"] == watch.attempt]
-        part.record = link.localised(mine or [NEVER])[0]
+        part.learn(link.localised(mine or [NEVER])[0])
 
     await link.ask("fence", heed=heed, job=watch.job_id, attempt=watch.attempt)
     part.ordered = "fence"

@@ -74,11 +74,12 @@ class Launches:
         part, link = gang.parts[node], self._links[node]
         if not link.is_up:  # nothing was sent, so nothing is unknown
             gang.cause = gang.cause or link.cause
-            part.record, part.is_refused, part.is_starting = NEVER, True, False
+            part.learn(NEVER)
+            part.is_refused, part.is_starting = True, False
             return
 
         def heed(answer: Record) -> None:
-            part.record = link.localised([answer.get("known", NEVER)])[0]
+            part.learn(link.localised([answer.get("known", NEVER)])[0])
 
         try:
             answer = await link.start(order, heed)
@@ -89,7 +90,8 @@ class Launches:
             gang.doubt = str(error)  # unknown: its host will tell, or be lost
         except BackendError as error:  # the host says that it did not even begin to start it
             gang.cause = gang.cause or str(error)
-            part.record, part.is_refused = NEVER, True
+            part.learn(NEVER)
+            part.is_refused = True
         finally:
             part.is_starting = False
 

@@ -10,19 +10,21 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
 from shunter.backends.node.records import boot_id
-from shunter.backends.ssh.connecting import UnreachedError, connected
-from shunter.backends.ssh.conversation import Conversation, Heed, asked_aside, conversing
-from shunter.backends.ssh.pushing import pushed
+from shunter.backends.ssh.agent_install import installed
+from shunter.backends.ssh.connecting import UnreachedError, connected, told_as_lost
+from shunter.backends.ssh.conversation import Conversation, Heed, conversing
 from shunter.backends.ssh.settings import SshHost, SshSettings
+from shunter.backends.supervised.reading import Reading
 from shunter.errors import BackendError
 
 if TYPE_CHECKING:
-    from asyncssh import SFTPClient, SSHClientConnection
+    from asyncssh import SSHClientConnection
 
 __all__ = ["Link", "Listener", "TakenError"]
 
@@ -80,7 +82,7 @@ class Link:
         self._connection: SSHClientConnection | None = None
         self._scope = anyio.CancelScope()
         self._look_now = anyio.Event()
-        self._watched: set[tuple[str, int]] = set()
+        self._watched: dict[tuple[str, int], Reading] = {}
         self._anew: set[tuple[str, int]] = set()
         self._back, self._gone = anyio.Event(), anyio.Event()
         self._grace_s = 0.0
@@ -153,15 +155,18 @@ class Link:
         before_ns = talk.far_uptime_ns() + int(limit_s * 1e9)
         return await self.ask("start", limit_s, heed, order=order, before_ns=before_ns)
 
-    def watch(self, job: str, attempt: int) -> None:
-        """Look at an attempt from now on; it is told of whether or not anything changes."""
-        self._watched.add((job, attempt))
+    def watch(self, job: str, attempt: int, reading: Reading) -> None:
+        """Look at an attempt from now on; it is told of whether or not anything changes.
+
+        Of its journal, what was not read yet.
+        """
+        self._watched[(job, attempt)] = reading
         self._anew.add((job, attempt))
         self._look_now.set()
 
     def unwatch(self, job: str, attempt: int) -> None:
         """Look at an attempt no more."""
-        self._watched.discard((job, attempt))
+        self._watched.pop((job, attempt), None)
         self._anew.discard((job, attempt))
 
     def look(self) -> None:
@@ -188,55 +193,25 @@ class Link:
         }
         if status is not None:
             found["status"] = {**status, "ended_ns": talk.local_ns(status["ended_ns"])}
+            if status["saved_ns"] is not None:
+                found["status"]["saved_ns"] = talk.local_ns(status["saved_ns"])
         found["notes"] = [
             {**note, "at_ns": talk.local_ns(note["at_ns"])} for note in record["notes"]
         ]
         return found
 
-    async def run_verb(
-        self, verb: str, folder: str, *, limit_s: float, told: Record | None = None
-    ) -> Record:
-        """Have a verb of the pushed file run, beside the conversation; return its answer.
+    @asynccontextmanager
+    async def channel(self) -> AsyncIterator["SSHClientConnection"]:
+        """Lend the connection for one more channel, of which there are few.
 
         Raises:
-            UnreachedError: there is no answer.
-            BackendError: it could not be done.
+            UnreachedError: there is no connection.
         """
-        async with self._channel() as connection:
-            return await asked_aside(
-                connection, self.host, [self.path, verb, folder], limit_s=limit_s, told=told
-            )
-
-    @asynccontextmanager
-    async def sftp(self, limit_s: float) -> AsyncIterator["SFTPClient"]:
-        """Lend an SFTP client, which takes one more channel.
-
-        Raises:
-            UnreachedError: there is no connection, or no SFTP on it.
-        """
-        import asyncssh
-
-        async with self._channel() as connection:
-            try:
-                with anyio.fail_after(limit_s):
-                    client = await connection.start_sftp_client()
-            except (asyncssh.Error, OSError, TimeoutError) as error:
-                raise UnreachedError(
-                    f"host {self.name} has no SFTP ({error!r}): its shell must print nothing when "
-                    "it runs a command, or its sshd_config say: Subsystem sftp internal-sftp"
-                ) from error
-            try:
-                yield client
-            finally:
-                client.exit()
-
-    @asynccontextmanager
-    async def _channel(self) -> AsyncIterator["SSHClientConnection"]:
-        """Lend the connection for one more channel, of which there are few."""
         async with self._channels:
             if self._connection is None:
                 raise UnreachedError(self.cause)
-            yield self._connection
+            with told_as_lost(self.name):
+                yield self._connection
 
     async def _stay(self) -> None:
         """Reach the host and stay until it is lost.
@@ -247,7 +222,7 @@ class Link:
         """
         settings, host = self._settings, self.host
         async with connected(host, settings, self._limit) as connection:
-            self.path = await pushed(connection, host, settings.connect_s)
+            self.path = await installed(connection, host, settings.connect_s)
             async with conversing(connection, host, self.path, settings.connect_s) as talk:
                 errors: list[BackendError] = []
                 async with anyio.create_task_group() as tasks:
@@ -302,7 +277,7 @@ class Link:
     async def _came_up(self) -> None:
         if self._gone.is_set():
             self._gone = anyio.Event()
-        self._anew |= self._watched
+        self._anew |= self._watched.keys()
         await self._listener.came_up(self)
         self.is_lost = False
         self._back.set()
@@ -314,7 +289,11 @@ class Link:
             self._look_now = anyio.Event()
             self._count_from(time.monotonic())
             asked_ns = talk.far_uptime_ns()
-            asked: Record = {"watched": sorted(self._watched), "anew": sorted(self._anew)}
+            watched = [
+                [job, attempt, reading.read, reading.durable]
+                for (job, attempt), reading in sorted(self._watched.items(), key=itemgetter(0))
+            ]
+            asked: Record = {"watched": watched, "anew": sorted(self._anew)}
             answer = await talk.ask(
                 "look",
                 self._settings.call_s,

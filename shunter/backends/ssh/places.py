@@ -4,13 +4,15 @@ A job's newest checkpoints lie where its last attempt ran, its output where each
 runs somewhere though nobody watches it must be found to be ended.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import anyio
 
 from shunter.backends.ssh.connecting import UnreachedError
+from shunter.backends.ssh.conversation import asked_aside
 from shunter.backends.ssh.link import Link
+from shunter.core.effects import Resume
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId, NodeName
 
@@ -20,6 +22,7 @@ Record = dict[str, Any]
 IsWatched = Callable[[JobId, int, NodeName], bool]
 ALIVE = ("starting", "running", "lost")  # what is lost may have left processes behind
 STRAYS_S = 0.1
+AGES_S = 600.0  # for looking through all attempts there ever were, and removing many
 
 
 class Places:
@@ -69,6 +72,62 @@ class Places:
             await self._ask_about(job_id)  # of an earlier term, say
         known = self._places.get(job_id, {})
         return [known[number] for number in sorted(known, reverse=True) if number < attempt]
+
+    async def sources(self, effect: Resume) -> list[tuple[NodeName, ...]]:
+        """Return the hosts that may have checkpoints of a job, the newest first.
+
+        Where the log does not say (it is of an older version), the hosts are asked.
+
+        Raises:
+            BackendError: a host does not answer any more.
+        """
+        links = self._links
+        if effect.checkpoints is not None:
+            return [nodes for nodes in effect.checkpoints if all(one in links for one in nodes)]
+        before = await self.before(effect.job_id, effect.attempt)
+        return [
+            nodes
+            for nodes in before
+            if all(one in links and not links[one].is_lost for one in nodes)
+        ]
+
+    async def old_jobs(self, keep_s: float) -> list[JobId]:
+        """Return the jobs of which nothing has changed for so long on any host.
+
+        None while a host does not answer: it may have something younger of any job.
+
+        Raises:
+            BackendError: a host does not answer any more, or cannot say what it has.
+        """
+        old, young = set[str](), set[str]()
+        for found in await self._asked_aside("ages", {"keep_s": keep_s}):
+            old.update(found["old"])
+            young.update(found["young"])
+        return [JobId(job) for job in sorted(old - young)]
+
+    async def remove_attempts(self, jobs: Sequence[JobId]) -> None:
+        """Remove output and records of jobs that have ended, on all hosts or on none.
+
+        Raises:
+            BackendError: a host does not answer any more, or cannot remove something.
+        """
+        errors = [found["error"] for found in await self._asked_aside("prune", {"jobs": jobs})]
+        told = [error for error in errors if error]
+        if told:
+            raise BackendError(told[0], retryable=True)
+
+    async def _asked_aside(self, verb: str, told: Record) -> list[Record]:
+        """Ask all hosts in processes of their own; nobody while one of them is silent."""
+        if not all(link.is_up for link in self._links.values()):
+            return []
+        found = []
+        for link in self._links.values():
+            async with link.channel() as connection:
+                words = [link.path, verb, link.root]
+                found.append(
+                    await asked_aside(connection, link.host, words, limit_s=AGES_S, told=told)
+                )
+        return found
 
     async def strays(self, link: Link, is_watched: IsWatched) -> list[Record]:
         """Return what runs on a host and belongs to no attempt that is watched there.
@@ -155,7 +214,9 @@ class Places:
     def _note_all(self, node: NodeName, records: list[Record]) -> None:
         for record in records:
             started = record["started"]
-            nodes = [name for name, _ in started["placement"]] if started else [node]
+            named = [NodeName(name) for name, _ in started["placement"]] if started else []
+            # One that names hosts which are none of ours ran here at least.
+            nodes = named if named and all(name in self._links for name in named) else [node]
             if started or not self.of(record["job"], record["attempt"]):
                 self.note(record["job"], record["attempt"], tuple(nodes))
 

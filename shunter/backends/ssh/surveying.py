@@ -8,9 +8,9 @@ from typing import Any
 import anyio
 
 from shunter.backends.profiles import EXPLANATIONS, fault_of_code
+from shunter.backends.ssh.agent_install import installed
 from shunter.backends.ssh.connecting import UnreachedError, connected
 from shunter.backends.ssh.conversation import asked_aside
-from shunter.backends.ssh.pushing import pushed
 from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
 from shunter.errors import BackendError
 
@@ -34,7 +34,6 @@ class Surveyed:
     cause: str = ""
     ahead_s: float = 0.0
     slow_s: float = 0.0
-    sftp: bool = True
 
 
 def survey_hosts(hosts: tuple[SshHost, ...], access: SshAccess, connect_s: float) -> list[Surveyed]:
@@ -59,37 +58,23 @@ async def _survey_all(
 
 
 async def _survey(host: SshHost, settings: SshSettings, limit: anyio.Semaphore) -> Surveyed:
-    import asyncssh
-
     began_s = time.monotonic()
     try:
         async with connected(host, settings, limit) as connection:
-            path = await pushed(connection, host, settings.connect_s)
+            path = await installed(connection, host, settings.connect_s)
             asked_s = time.time()
             answer = await asked_aside(
                 connection, host, [path, "survey", host.base, host.cgroup], limit_s=SURVEY_S
             )
             # Its clock was read within the question: half of that is what nobody can know.
             middle_s = (asked_s + time.time()) / 2
-            has_sftp = True
-            try:
-                with anyio.fail_after(settings.connect_s):
-                    (await connection.start_sftp_client()).exit()
-            except (asyncssh.Error, OSError, TimeoutError):
-                has_sftp = False
     except UnreachedError as error:
         return Surveyed(host, cause=str(error))
     except BackendError as error:
         return Surveyed(host, cause=str(error))
     ahead_s = float(answer["wall_s"]) - middle_s
     answer["gpu_fault"] = _why_no_gpus(answer)
-    return Surveyed(
-        host,
-        answer,
-        ahead_s=ahead_s,
-        slow_s=time.monotonic() - began_s,
-        sftp=has_sftp,
-    )
+    return Surveyed(host, answer, ahead_s=ahead_s, slow_s=time.monotonic() - began_s)
 
 
 def _why_no_gpus(answer: Mapping[str, Any]) -> str:

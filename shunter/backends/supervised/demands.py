@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from shunter.backends.node.messages.known import a_job
+from shunter.backends.node.messages.shapes import checked
 from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError
 
 __all__ = ["check_startable", "quietest"]
-
-NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 def check_startable(effect: Launch | Resume) -> None:
@@ -18,7 +18,7 @@ def check_startable(effect: Launch | Resume) -> None:
         BackendError: its name names no folder, or it has no command.
     """
     job_id = effect.job_id
-    if not NAME_CHARACTERS.issuperset(job_id) or job_id.startswith(".") or not job_id:
+    if checked(job_id, a_job) is None:
         raise BackendError(f"job {job_id!r} cannot name a folder: use letters, digits, . _ -")
     if not effect.spec.command:
         raise BackendError(f"job {job_id} has no command to run")

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from shunter.backends.node.records import own_folder
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId
 
@@ -54,7 +55,7 @@ def keep(root: str, job_id: JobId, given: Mapping[str, str]) -> None:
         if not given:
             path.unlink(missing_ok=True)
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
+        own_folder(str(path.parent))
         put_privately(path, json.dumps(dict(given)))
     except OSError as error:
         what = f"the environment of job {job_id} cannot be kept in {path}: {error.strerror}"

@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from shunter.backends.inbox import Inbox, Stamped
 from shunter.backends.node import attempts
+from shunter.backends.node.messages.journal import FACTS, read_journal
 from shunter.backends.node.records import boot_id
+from shunter.backends.supervised.reading import Reading
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.execution import (
     AttemptLost,
@@ -18,23 +20,36 @@ from shunter.events.facts.execution import (
     JobStopped,
     JobSuspended,
     LaunchFailed,
+    MessagesDropped,
     SuspendAcknowledged,
     SuspendEscalated,
+    TrainingStarted,
 )
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import SuspendMode
 
 Record = dict[str, Any]
-Stamp = tuple[int, int]
-NEVER: Stamp = (-1, -1)
+Stamp = tuple[int, int, int]
+NEVER: Stamp = (-1, -1, -1)
+SET_ASIDE = "set aside"
+UNBELIEVED: Record = {
+    "started": None,
+    "status": None,
+    "after": 0,
+    "facts": 0,
+    "notes": [],
+    "is_all": True,
+}
 NOT_BEGUN = "its supervisor was gone before it began"
+GONE = "its records are gone"
 
 
 @dataclass(slots=True)
 class Watch:
     """An attempt that may run, what of it was told, and what it is yet to be told.
 
-    `told_notes` counts the notes of its journal that became facts.
+    `told_facts` counts the facts of its journal that the log has of an earlier term. Of one that
+    was set aside no record is read: it is lost once nothing of it runs.
     """
 
     job_id: JobId
@@ -42,26 +57,48 @@ class Watch:
     folder: str
     migrated_from: tuple[NodeName, ...] = ()
     told_start: bool = False
-    told_notes: int = 0
+    told_facts: int = 0
     is_over: bool = False
     is_awaited: bool = False
+    is_set_aside: bool = False
     started: Record | None = None
     order: Record | None = None
+    reading: Reading = field(default_factory=Reading)
+    acknowledged: int = 0
+    saved_ns: int | None = None
     seen: Stamp = NEVER
 
     def may_have_news(self) -> bool:
         """Say whether a look could show anything new, at the price of two `stat`."""
-        is_busy = self.order is not None or not self.is_awaited
+        is_busy = self.order is not None or not self.is_awaited or self.owes
         return is_busy or _stamp(self.folder) != self.seen
 
-    def look(self) -> tuple[Record, list[Record]]:
+    @property
+    def owes(self) -> bool:
+        """Whether its supervisor is yet to hear which notes are durable."""
+        return self.acknowledged < self.reading.durable
+
+    def acknowledge(self, term: int) -> None:
+        """Let its supervisor drop the notes that are durable, if it takes the order."""
+        durable = self.reading.durable
+        order = {"do": "acknowledge", "upto": durable, "term": term}
+        if self.owes and attempts.send(self.folder, order):
+            self.acknowledged = durable
+
+    def look(self) -> Record:
         """Read its records; one that lost its supervisor is swept until nothing is left."""
         self.seen = _stamp(self.folder)  # first: what changes from here on is news
+        if self.is_set_aside:
+            self.seen = NEVER
+            return {**UNBELIEVED, "state": attempts.remains(self.folder)}
         known = attempts.probe(self.folder)
-        if known["state"] == "lost" and attempts.sweep(self.folder):
+        if known["state"] in attempts.NO_END and attempts.sweep(self.folder):
             known["state"] = "running"
             self.seen = NEVER
-        return known, attempts.journal(self.folder)
+        journal = read_journal(self.folder, self.reading.read)
+        if not journal.is_all:
+            self.seen = NEVER
+        return {**known, **journal._asdict()}
 
     def open_end(self) -> int | None:
         """Return what gets readable when the supervisor ends; None if it is unknown."""
@@ -77,33 +114,62 @@ class Watch:
             return None
         return end
 
-    def tell(self, known: Record, notes: list[Record], inbox: Inbox) -> Iterator[Stamped]:
-        """Return what has not been told yet, in order, and note that it has been."""
+    def tell(
+        self, known: Record, notes: list[Record], inbox: Inbox, before: int = 0
+    ) -> Iterator[Stamped]:
+        """Return what has not been told yet, in order, and note that it has been.
+
+        Args:
+            known: what its records say.
+            notes: what of its journals was not read before.
+            inbox: whose clock counts.
+            before: how many facts there were before the first note that was ever read.
+        """
         job_id, attempt, came_from = self.job_id, self.attempt, self.migrated_from
-        self.started = known["started"]
+        if self.is_set_aside:
+            if known["state"] == "lost" and not self.is_over:
+                self.is_over = True
+                yield lambda at_us: AttemptLost(at_us, job_id, attempt, SET_ASIDE)
+            return
+        self.started = known["started"] or self.started  # which somebody may have removed
         if self.started is not None and not self.told_start:
             self.told_start = True
-            yield lambda at_us: AttemptStarted(at_us, job_id, attempt, "", came_from)
-        telling = [note for note in notes if note["what"] in _NOTES]
-        fresh, self.told_notes = telling[self.told_notes :], len(telling)
-        for note in fresh:
-            yield _NOTES[note["what"]](self, note)
-        if known["state"] == "ended" and not self.is_over:
+            yield lambda at_us: AttemptStarted(
+                at_us, job_id, attempt, "", came_from, may_tell_training=True
+            )
+        yield from self._note(notes, before)
+        if self.is_over or not known["is_all"]:
+            return  # its end comes last
+        if known["state"] == "ended" and self.started is not None:
             self.is_over = True
-            yield from self._end(known, notes, inbox)
-        elif known["state"] == "lost" and not self.is_over:
-            self.is_over = True
-            yield lambda at_us: AttemptLost(at_us, job_id, attempt, "supervisor lost")
-        elif known["state"] == "absent" and not self.is_over:
+            yield from self._end(known, inbox)
+        elif known["state"] == "absent" and not self.told_start:
             self.is_over = True
             yield lambda at_us: LaunchFailed(at_us, job_id, attempt, NOT_BEGUN)
+        elif known["state"] in ("absent", "lost", "ended"):
+            self.is_over = True
+            cause = "supervisor lost" if known["state"] == "lost" else GONE
+            yield lambda at_us: AttemptLost(at_us, job_id, attempt, cause)
 
-    def _end(self, known: Record, notes: list[Record], inbox: Inbox) -> Iterator[Stamped]:
+    def _note(self, notes: list[Record], before: int) -> Iterator[Stamped]:
+        """Return the facts of notes, without those that the log has."""
+        for note in notes:
+            if note["what"] == "saved":
+                self.saved_ns = note["at_ns"]
+            if note["what"] not in _NOTES:
+                continue
+            if self.told_facts > before:
+                self.told_facts -= 1
+            else:
+                yield _NOTES[note["what"]](self, note)
+
+    def _end(self, known: Record, inbox: Inbox) -> Iterator[Stamped]:
         job_id, attempt, status = self.job_id, self.attempt, known["status"]
         if status["suspended"]:
-            saved_ns = [known["started"]["started_ns"]]
-            saved_ns += [note["at_ns"] for note in notes if note["what"] == "saved"]
-            lost_us = 0 if status["saved"] else (status["ended_ns"] - saved_ns[-1]) // 1000
+            # Supervisors of earlier versions do not say when it saved last.
+            saved_ns = status["saved_ns"] or self.saved_ns or known["started"]["started_ns"]
+            lost_ns = 0 if status["saved"] else status["ended_ns"] - saved_ns
+            lost_us = max(0, lost_ns // 1000)
             yield lambda at_us: JobSuspended(at_us, job_id, attempt, None, lost_us)
             yield lambda at_us: GpusReleased(at_us, job_id, attempt)
         elif status["why"] in ("heartbeat", "fence"):
@@ -111,7 +177,7 @@ class Watch:
         else:
             # Its clock began anew if the machine was booted since: then the seeing counts.
             is_ours = known["started"]["boot"] == boot_id()
-            ended_us = inbox.instant_us(status["ended_ns"]) if is_ours else None
+            ended_us = max(0, inbox.instant_us(status["ended_ns"])) if is_ours else None
             yield lambda at_us: AttemptExited(
                 at_us,
                 job_id,
@@ -123,16 +189,16 @@ class Watch:
 
 
 def _stamp(folder: str) -> Stamp:
-    """Return what changes when a record appears in a folder, or the journal grows."""
+    """Return what changes when a record appears in a folder, or the journal changes."""
     try:
         appeared = os.stat(folder).st_mtime_ns  # noqa: PTH116  half the price of a Path's
     except OSError:
         return NEVER
     try:
-        noted = os.stat(f"{folder}/journal").st_size  # noqa: PTH116  as above
+        journal = os.stat(f"{folder}/journal")  # noqa: PTH116  as above
     except OSError:
-        noted = 0
-    return appeared, noted
+        return appeared, 0, 0
+    return appeared, journal.st_size, journal.st_mtime_ns
 
 
 def _acknowledged(watch: Watch, note: Record) -> Stamped:
@@ -146,8 +212,18 @@ def _escalated(watch: Watch, note: Record) -> Stamped:
 
 def _saved(watch: Watch, note: Record) -> Stamped:
     return lambda at_us: CheckpointSaved(
-        at_us, watch.job_id, watch.attempt, note["checkpoint"], note["step"], note["bytes"]
+        at_us, watch.job_id, watch.attempt, note["checkpoint"] or "", note["step"], note["bytes"]
     )
+
+
+def _refused(watch: Watch, note: Record) -> Stamped:
+    return lambda at_us: MessagesDropped(
+        at_us, watch.job_id, watch.attempt, note["count"], note["cause"]
+    )
+
+
+def _training(watch: Watch, note: Record) -> Stamped:
+    return lambda at_us: TrainingStarted(at_us, watch.job_id, watch.attempt)
 
 
 def _stopped(watch: Watch, note: Record) -> Stamped:
@@ -163,5 +239,8 @@ _NOTES: dict[str, Callable[[Watch, Record], Stamped]] = {
     "escalated": _escalated,
     "saved": _saved,
     "stopped": _stopped,
+    "training": _training,
     "continued": _continued,
+    "refused": _refused,
 }
+assert set(_NOTES) == set(FACTS), "supervisors count which of their notes become facts"

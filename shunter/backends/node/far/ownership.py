@@ -5,7 +5,7 @@ The file `owner` names the cluster, its term and the scheduler; a flock that eac
 """
 
 # Paths are strings, as in supervisor.py.
-# ruff: noqa: PTH103, PTH123
+# ruff: noqa: PTH123
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 
 from shunter.backends.node.attempts import inventory, is_held
 from shunter.backends.node.heartbeat import silence_s
-from shunter.backends.node.records import get, hold, put
+from shunter.backends.node.records import get, hold, make_folder, own_folder, put
 
 NETWORKED = ("nfs", "nfs4", "lustre", "ceph", "beegfs", "gpfs", "glusterfs", "cifs", "fuse.sshfs")
 OWNED_S = 60.0
@@ -54,7 +54,7 @@ def taken(base: str, claim: dict[str, Any]) -> tuple[dict[str, Any] | None, int]
         why not, or None; and the file whose flock is to be held as long as the scheduler is there,
         or -1.
     """
-    os.makedirs(base, 0o711, exist_ok=True)  # the users of jobs pass through it
+    make_folder(base)
     held = hold(f"{base}/owner.lock", fcntl.LOCK_EX)
     assert held is not None, "a lock that waits was refused"
     try:
@@ -66,7 +66,8 @@ def taken(base: str, claim: dict[str, Any]) -> tuple[dict[str, Any] | None, int]
         if owner != mine:
             put(f"{base}/owner", mine)
         root = f"{base}/clusters/{claim['cluster']}"
-        os.makedirs(root, exist_ok=True)
+        for each in (base, f"{base}/clusters", root, f"{root}/jobs"):
+            own_folder(each)
         # Before anybody else can claim: an owner of whom there is no sign is taken for dead.
         session = hold(f"{root}/session.lock", fcntl.LOCK_SH | fcntl.LOCK_NB)
         return None, -1 if session is None else session

@@ -12,13 +12,12 @@ supervisor.py says. Only the standard library of Python 3.8 or later.
 """
 
 # Paths are strings, as in supervisor.py.
-# ruff: noqa: PTH100, PTH103, PTH111, PTH112, PTH123, PTH208
+# ruff: noqa: PTH100, PTH111, PTH120, PTH123
 
 from __future__ import annotations
 
 import json
 import os
-import pwd
 import re
 import select
 import sys
@@ -26,22 +25,41 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from shunter.backends.node.attempts import (
+    NO_END,
     inventory,
     is_held,
-    journal,
+    known_of,
+    numbers_in,
     open_notices,
     probe,
     raise_fence,
     raise_term,
+    remains,
     running,
     send,
     sweep,
 )
 from shunter.backends.node.division import divisible, is_of_session
+from shunter.backends.node.far.accounts import as_user, at_home
+from shunter.backends.node.far.checkpoint_transfer import (
+    open_checkpoints,
+    open_shared_checkpoints,
+)
 from shunter.backends.node.far.gpus import Readings, gpus_command
 from shunter.backends.node.far.ownership import base_of, taken
 from shunter.backends.node.heartbeat import uptime_ns, write_beat
-from shunter.backends.node.records import boot_id, folder_of, get, put
+from shunter.backends.node.messages.journal import read_journal
+from shunter.backends.node.messages.known import a_job, number_of, sample_in
+from shunter.backends.node.messages.shapes import checked
+from shunter.backends.node.records import (
+    NotRegularError,
+    boot_id,
+    folder_of,
+    get,
+    open_regular,
+    own_folder,
+    put,
+)
 from shunter.backends.node.supervisor import start
 
 if TYPE_CHECKING:
@@ -49,6 +67,8 @@ if TYPE_CHECKING:
 
 IDLE_S = 10.0
 READ_BYTES_MAX = 1 << 18
+NEWS_BYTES = 1 << 20
+UNREAD: dict[str, Any] = {"after": 0, "facts": None, "notes": [], "is_all": False}
 OUTPUT = re.compile(r"(stdout|stderr)(-times)?\.[0-9]+")
 
 
@@ -72,6 +92,8 @@ class Session:
         self.notices = self.session = -1
         self.told: dict[tuple[str, int], tuple[Any, ...]] = {}
         self.sampled: dict[tuple[str, int], int] = {}
+        self.read_upto: dict[tuple[str, int], int] = {}
+        self.acknowledged: dict[tuple[str, int], int] = {}
         self.readings = Readings(gpus_command())
         os.register_at_fork(after_in_child=self._let_go)
 
@@ -136,11 +158,19 @@ class Session:
         return {"root": self.root, "term": self.term}
 
     def look(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Beat; return what has changed of attempts since it was told, or is asked anew."""
+        """Beat; return what has changed of attempts since it was told, or is asked anew.
+
+        Of each that is watched the question says up to which note its journal was read, and up to
+        which what was noted is durable.
+        """
         self._beat(question)
         for job, attempt in question["anew"]:
             self.told.pop((job, attempt), None)
-        watched = [(job, attempt) for job, attempt in question["watched"]]
+        watched = [(job, attempt) for job, attempt, _, _ in question["watched"]]
+        for job, attempt, read, durable in question["watched"]:
+            self.read_upto[(job, attempt)] = read
+            self._acknowledge(job, attempt, durable)
+        self._forget_all_but(watched)
         return {
             "changed": self._changed(watched),
             "samples": self._samples(watched),
@@ -152,8 +182,9 @@ class Session:
         order = question["order"]
         if uptime_ns() > question["before_ns"]:
             return {"answer": "late", "cause": "the order came too late"}
-        order = {**_at_home(order), "cgroup": self._group_of(order)}
-        _open_folder(order["checkpoints"], order["user"])
+        order = {**at_home(order), "cgroup": self._group_of(order)}
+        self._open_checkpoints(order)
+        self._check_way(order)
         found = start(self.root, order)
         return {**found, "known": self._known(order["job"], order["attempt"])}
 
@@ -162,13 +193,21 @@ class Session:
         job, last = question["job"], question["attempt"]
         raise_fence(self.root, job, last)
         known = []
-        for attempt in range(1, last + 1):
+        for attempt in [number for number in known_of(self.root, job) if number <= last]:
             folder = folder_of(self.root, job, attempt)
-            if os.path.isdir(folder):
-                if is_held(f"{folder}/lock"):
-                    send(folder, {"do": "fence", "term": self.term})
-                known.append(self._known(job, attempt))
+            if is_held(f"{folder}/lock"):
+                send(folder, {"do": "fence", "term": self.term})
+            known.append(self._known(job, attempt))
         return {"known": known}
+
+    def set_aside(self, question: dict[str, Any]) -> dict[str, Any]:
+        """End an attempt of which no record is read; say whether nothing of it runs."""
+        job, attempt = question["job"], question["attempt"]
+        folder = folder_of(self.root, job, attempt)
+        raise_fence(self.root, job, attempt)
+        if is_held(f"{folder}/lock"):
+            send(folder, {"do": "fence", "term": self.term})
+        return {"is_over": remains(folder) == "lost"}
 
     def send(self, question: dict[str, Any]) -> dict[str, Any]:
         """Hand an order to a supervisor."""
@@ -179,16 +218,15 @@ class Session:
         """Return every attempt of one job, or some and all that run, or all there are."""
         job, wanted = question.get("job"), question.get("wanted")
         if job is not None:
-            numbers = _attempts_of(f"{self.root}/jobs/{job}")
             found = [
                 {"job": job, "attempt": number, **probe(folder_of(self.root, job, number))}
-                for number in numbers
+                for number in numbers_in(f"{self.root}/jobs/{job}")
             ]
         elif wanted is not None:
             found = running(self.root, [(name, attempt) for name, attempt in wanted])
         else:
             found = inventory(self.root)
-        return {"attempts": [{**each, "notes": []} for each in found]}
+        return {"attempts": [{**each, **UNREAD} for each in found]}
 
     def read(self, question: dict[str, Any]) -> dict[str, Any]:
         """Return a piece of what a rank printed, and how much there is."""
@@ -196,11 +234,11 @@ class Session:
             raise ValueError(f"no output is named {question['name']!r}")
         folder = folder_of(self.root, question["job"], question["attempt"])
         try:
-            with open(f"{folder}/{question['name']}", "rb") as file:
+            with open(open_regular(f"{folder}/{question['name']}"), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 file.seek(question["offset"])
                 data = file.read(min(question["bytes"], READ_BYTES_MAX))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotRegularError):
             return {"data": "", "size": None}
         return {"data": data.decode("latin-1"), "size": size}
 
@@ -215,6 +253,28 @@ class Session:
         ports = (port for port in question["ports"] if port not in taken)
         return {"port": next((port for port in ports if _is_free(port)), None)}
 
+    def _open_checkpoints(self, order: dict[str, Any]) -> None:
+        """Make the folder of a job's checkpoints, unless it is there."""
+        folder, user = order["checkpoints"], order["user"]
+        if not folder.startswith(f"{self.root}/"):
+            open_shared_checkpoints(folder, user)
+            return
+        own_folder(os.path.dirname(folder))
+        open_checkpoints(folder, user)
+
+    def _check_way(self, order: dict[str, Any]) -> None:
+        """Refuse an order whose user cannot get to what lies here."""
+        place, user = f"{self.root}/jobs", order["user"]
+        if (
+            user is None
+            or as_user(user, lambda: {"is_open": os.access(f"{place}/.", os.X_OK)})["is_open"]
+        ):
+            return
+        raise ValueError(
+            f"user {order['user_name']} cannot pass through {place}: set base to a folder that all "
+            "may enter, such as /var/lib/shunter"
+        )
+
     def _group_of(self, order: dict[str, Any]) -> str | None:
         """Return the control group of an attempt; None if nothing holds it."""
         if not self.group or not order["memory_mb"]:
@@ -223,44 +283,64 @@ class Session:
         return f"{self.group}/shunter-{cluster}-{order['job']}.{order['attempt']}"
 
     def _changed(self, attempts: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
-        before = dict(self.told)
-        known = [self._known(job, attempt) for job, attempt in attempts]
-        return [
-            each
-            for each in known
-            if before.get((each["job"], each["attempt"]))
-            != self.told[(each["job"], each["attempt"])]
-        ]
+        found, size = [], 0
+        for job, attempt in attempts:
+            before = self.told.get((job, attempt))
+            known = self._known(job, attempt, with_notes=size < NEWS_BYTES)
+            if known["notes"] or before != self.told[(job, attempt)]:
+                found.append(known)
+                size += len(json.dumps(known["notes"]))
+        return found
 
     def _samples(self, attempts: list[tuple[str, int]]) -> list[dict[str, Any]]:
         """Return the samples of attempts that have not been told yet."""
         found = []
         for job, attempt in attempts:
-            sample = get(f"{folder_of(self.root, job, attempt)}/sample")
+            sample = sample_in(folder_of(self.root, job, attempt))
             if sample is not None and sample["at_ns"] > self.sampled.get((job, attempt), 0):
                 self.sampled[(job, attempt)] = sample["at_ns"]
                 found.append({"job": job, "attempt": attempt, **sample})
-        for gone in sorted(self.sampled.keys() - set(attempts)):
-            del self.sampled[gone]
         return found
 
-    def _known(self, job: str, attempt: int) -> dict[str, Any]:
-        """Return all that is known of an attempt, and note that it is told."""
-        folder = folder_of(self.root, job, attempt)
+    def _known(self, job: str, attempt: int, *, with_notes: bool = True) -> dict[str, Any]:
+        """Return all that is known of an attempt, and note that it is told.
+
+        Of its journal that is what was not read; more than a piece is told a piece at a time.
+        """
+        folder, key = folder_of(self.root, job, attempt), (job, attempt)
         known = probe(folder)
-        if known["state"] == "lost" and sweep(folder):
+        if known["state"] in NO_END and sweep(folder):
             known["state"] = "running"
-        notes = journal(folder)
-        self.told[(job, attempt)] = (known["state"], known["started"] is None, len(notes))
-        return {"job": job, "attempt": attempt, **known, "notes": notes}
+        self.told[key] = (known["state"], known["started"] is None)
+        found = {"job": job, "attempt": attempt, **known, **UNREAD}
+        if with_notes:
+            found.update(read_journal(folder, self.read_upto.get(key, 0))._asdict())
+        if found["notes"]:
+            self.read_upto[key] = found["notes"][-1]["n"]
+        return found
+
+    def _acknowledge(self, job: str, attempt: int, durable: int) -> None:
+        """Let a supervisor drop the notes that are in the log, once it takes the order."""
+        if durable > self.acknowledged.get((job, attempt), 0):
+            order = {"do": "acknowledge", "upto": durable, "term": self.term}
+            if send(folder_of(self.root, job, attempt), order):
+                self.acknowledged[(job, attempt)] = durable
+
+    def _forget_all_but(self, watched: list[tuple[str, int]]) -> None:
+        known: list[dict[Any, Any]]
+        known = [self.told, self.sampled, self.read_upto, self.acknowledged]
+        for told in known:
+            for gone in sorted(told.keys() - set(watched)):
+                del told[gone]
 
     def _tell_news(self) -> None:
         named = os.read(self.notices, 1 << 16).decode("ascii", "replace").split()
         attempts = []
         for each in dict.fromkeys(named):
             job, _, attempt = each.partition("/")
-            if job and attempt.isdigit():
-                attempts.append((job, int(attempt)))
+            number = number_of(attempt)
+            if number is not None and checked(job, a_job):
+                attempts.append((job, number))
         changed = self._changed(attempts)
         if changed:
             self._say({"changed": changed, "now_ns": time.monotonic_ns()})
@@ -284,36 +364,6 @@ def memory_group(group: str, *, prepare: bool) -> tuple[str, str]:
     """
     mend = "name one that was handed over: [backend.ssh.hosts.NAME] cgroup"
     return divisible(prepare=prepare, mend=mend, group=group, may_move=is_of_session)
-
-
-def _attempts_of(folder: str) -> list[int]:
-    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    return sorted(int(name) for name in names if name.isdigit())
-
-
-def _at_home(order: dict[str, Any]) -> dict[str, Any]:
-    """Return an order as this node understands it: its users, homes, search path."""
-    user, name = None, order.get("user_name", "")
-    who = pwd.getpwuid(os.geteuid())
-    if name and os.geteuid() == 0:
-        try:
-            who = pwd.getpwnam(name)
-        except KeyError:
-            raise ValueError(f"user {name} is not known on this host") from None
-        groups = os.getgrouplist(name, who.pw_gid)
-        user = {"uid": who.pw_uid, "gid": who.pw_gid, "groups": groups}
-    home = who.pw_dir if user else os.environ.get("HOME", who.pw_dir)
-    given = {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, "USER": who.pw_name}
-    ranks = [{**rank, "env": {**given, **rank["env"]}} for rank in order["ranks"]]
-    return {**order, "user": user, "ranks": ranks}
-
-
-def _open_folder(path: str, user: dict[str, Any] | None) -> None:
-    """Make a folder that a job writes to, and give it to its user."""
-    if not os.path.isdir(path):
-        os.makedirs(path, 0o700, exist_ok=True)
-        if user is not None:
-            os.chown(path, user["uid"], user["gid"])
 
 
 def _is_free(port: int) -> bool:
@@ -342,6 +392,7 @@ _ANSWERS = {
     "look": Session.look,
     "start": Session.start,
     "fence": Session.fence,
+    "set_aside": Session.set_aside,
     "send": Session.send,
     "inventory": Session.inventory,
     "read": Session.read,

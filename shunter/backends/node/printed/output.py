@@ -11,9 +11,13 @@ from __future__ import annotations
 import os
 import re
 
+from shunter.backends.node.messages.channel import BATCH_S_MOST
+from shunter.backends.node.records import open_regular
+
 HEAD_BYTES = 1 << 16
 TAIL_BYTES_MAX = 8 << 20
 LOOK_BYTES = 4096
+STEP_DIGITS_MOST = 15
 _BAR = re.compile(rb"(?:(\d+)/\d+ \[[^\]\r\n]*?)?\b(\d+(?:\.\d+)?)(it/s|s/it)\b")
 
 
@@ -52,7 +56,7 @@ def place_after_drop(offset: int, dropped: int, most: int) -> int:
 def piece_of(path: str, offset: int, size: int) -> tuple[bytes, int | None]:
     """Return a piece of a file, and how long that is; None: there is none."""
     try:
-        with open(path, "rb") as file:
+        with open(open_regular(path), "rb") as file:
             file.seek(offset)
             return file.read(size), os.fstat(file.fileno()).st_size
     except OSError:
@@ -72,9 +76,11 @@ def printed_speed(path: str) -> tuple[int | None, float | None]:
         return None, None
     step, number, unit = found[-1].groups()
     rate = float(number)
-    if not rate:
+    batch_s = rate if unit == b"s/it" or not rate else 1 / rate
+    if not 0 < batch_s <= BATCH_S_MOST:
         return None, None
-    return int(step) if step else None, round(rate if unit == b"s/it" else 1 / rate, 9)
+    is_step = step is not None and len(step) <= STEP_DIGITS_MOST
+    return int(step) if is_step else None, round(batch_s, 9)
 
 
 def _head(most: int) -> int:
@@ -90,7 +96,7 @@ def _mark(dropped: int, most: int) -> bytes:
 def _end(path: str) -> bytes:
     """Return the end of a file, whatever its length; empty where it cannot be read."""
     try:
-        with open(path, "rb") as file:
+        with open(open_regular(path), "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - LOOK_BYTES))
             return file.read()
     except OSError:

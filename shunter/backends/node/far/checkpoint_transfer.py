@@ -1,0 +1,326 @@
+"""A job's checkpoints as they leave one node and arrive on another, as the job's user.
+
+    python3 -I -S FILE manifest FOLDER USER NONCE             every entry, and what is new in it
+    python3 -I -S FILE digest FOLDER USER NONCE < {"paths"}   the SHA-256 of some files
+    python3 -I -S FILE stream FOLDER USER NONCE < {"paths"}   these files as a stream
+    python3 -I -S FILE receive FOLDER USER NONCE < TRANSFER   build the folder anew, and replace it
+
+Where a process of root is asked, it becomes USER before it opens anything in FOLDER, so links and
+modes in there give nobody more than that user has. Entries and streams are those of file_trees.py.
+
+TRANSFER is the length of a record (8 bytes), the record {"generation", "entries", "received"}, and
+the files `received` as one stream after the other. Entries have `from` besides: "stream", "here"
+(the file of that path that lies here already) or "", and `same` names an entry before it that is
+the same file under another name. What arrives is built in a folder of its own, then "ready" is
+answered, and only the line "commit" has it take the place of what was there: a scheduler that has
+given up in the meantime has sent none. Whatever fails, nothing is left of what arrived.
+
+Beside FOLDER lies `FOLDER.received.INODE`: the generation of the last transfer, and how every entry
+was then. It tells which files this node's rank has changed since, so that a gang's checkpoint is
+put together of the files each rank wrote. It counts for the folder with that inode only, and is
+named `FOLDER.whole.INODE` until an attempt begins: until then all ranks' files lie here.
+
+One transfer at a time holds `FOLDER.lock`; readers share it, and so does who starts an attempt.
+Only the standard library of Python 3.8 or later.
+"""
+
+# Paths are strings, as in supervisor.py.
+# ruff: noqa: PTH102, PTH104, PTH106, PTH108, PTH110, PTH112, PTH120, PTH123, PTH208
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+import time
+from typing import Any
+
+from shunter.backends.node.crashes import crash_point
+from shunter.backends.node.far.accounts import account, as_user, become
+from shunter.backends.node.far.file_trees import (
+    digest_of,
+    empty,
+    entries_of,
+    opened,
+    say_alive,
+    write_file,
+)
+from shunter.backends.node.far.tree_building import build, read_exactly
+from shunter.backends.node.records import hold, make_folder, own_folder, put
+
+COMMIT = b"commit\n"
+RECORD_BYTES_MAX = 1 << 30
+WAIT_S = 2.0
+
+
+def manifest(folder: str, name: str, nonce: str) -> dict[str, Any]:
+    """Return the entries of a folder, and which are new since the last transfer."""
+    return _answered(nonce, lambda: _listed(folder, name))
+
+
+def digest(folder: str, name: str, nonce: str) -> dict[str, Any]:
+    """Return the digests of the files that stdin names, if they can be read."""
+    paths = json.load(sys.stdin)["paths"]
+
+    def work() -> dict[str, Any]:
+        top, found = _opened_as(folder, name), {}
+        for path in paths:
+            try:
+                found[path] = digest_of(top, path)
+            except (OSError, ValueError):
+                continue  # it is sent anew, or is said to be unreadable then
+        return {"digests": found}
+
+    return _answered(nonce, work)
+
+
+def stream(folder: str, name: str, nonce: str) -> dict[str, Any]:
+    """Stream the files that stdin names, and end without another word."""
+    paths = json.load(sys.stdin)["paths"]
+    try:
+        top = _opened_as(folder, name)
+        sys.stdout.write(f"\n{nonce} ")
+        sys.stdout.flush()
+        for path in paths:
+            write_file(top, path, sys.stdout.buffer.write)
+        sys.stdout.flush()
+    except (OSError, ValueError) as error:
+        sys.exit(str(error))
+    sys.exit(0)
+
+
+def receive(folder: str, name: str, nonce: str) -> dict[str, Any]:
+    """Make a folder hold what stdin tells, or change nothing and say why."""
+    return _answered(nonce, lambda: _received(folder, account(name), nonce))
+
+
+def open_checkpoints(folder: str, user: dict[str, Any] | None) -> None:
+    """Make the folder of a job's checkpoints for an attempt that begins.
+
+    Raises:
+        OSError: a transfer into it has not ended.
+    """
+    until_s = time.monotonic() + WAIT_S
+    while True:
+        held = hold(f"{folder}.lock", fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if held is not None:
+            break
+        if time.monotonic() > until_s:
+            raise BlockingIOError("its checkpoints are still arriving on this host")
+        time.sleep(0.02)
+    try:
+        _finish_swap(folder)
+        if not os.path.lexists(folder):
+            _make_private(folder, user)
+        whole = _record_of(folder, "whole")
+        if os.path.exists(whole):
+            os.rename(whole, _record_of(folder, "received"))
+    finally:
+        os.close(held)
+
+
+def open_shared_checkpoints(folder: str, user: dict[str, Any] | None) -> None:
+    """Make the folder of a job's checkpoints in one that nodes share.
+
+    Others may write to the shared folder, so what is there must be what we would have made.
+
+    Raises:
+        OSError: it is somebody else's, or a link.
+    """
+    base, cluster, job = folder.rsplit("/", 2)
+    make_folder(base)
+    top = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        inner = _open_inner(top, cluster, 0o711, None)
+        try:
+            os.close(_open_inner(inner, job, 0o700, user))
+        finally:
+            os.close(inner)
+    finally:
+        os.close(top)
+
+
+def _open_inner(top: int, name: str, mode: int, user: dict[str, Any] | None) -> int:
+    """Open a user's folder in an open one, and make it if there is none."""
+    is_new = True
+    try:
+        os.mkdir(name, mode, dir_fd=top)
+    except FileExistsError:
+        is_new = False
+    folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
+    found, us = os.fstat(folder), os.geteuid()
+    expected = us if user is None or is_new else user["uid"]
+    if found.st_uid != expected:
+        os.close(folder)
+        raise PermissionError(f"the folder {name} for checkpoints is user {found.st_uid}'s")
+    if is_new:
+        os.fchmod(folder, mode)
+        if user is not None:
+            os.fchown(folder, user["uid"], user["gid"])
+    elif expected == us and found.st_mode & 0o022:
+        os.fchmod(folder, found.st_mode & 0o755)
+    return folder
+
+
+def _signature(entry: dict[str, Any]) -> list[Any]:
+    """Return by what it is told that an entry is another one than before."""
+    told = {
+        "file": [entry["size"], entry["mtime_ns"]],
+        "link": [entry["to"]],
+        "folder": [entry["mode"]],
+    }
+    return [entry["kind"], *told[entry["kind"]]]
+
+
+def _listed(folder: str, name: str) -> dict[str, Any]:
+    nothing: dict[str, Any] = {"entries": [], "gone": [], "generation": 0, "is_whole": False}
+    if not os.path.isdir(os.path.dirname(folder)):
+        return nothing
+    held = _hold_alone(folder)
+    _finish_swap(folder)
+    fcntl.flock(held, fcntl.LOCK_SH)
+    if not os.path.lexists(folder):
+        return nothing
+    whole = _read_record(folder, "whole")
+    before = whole or _read_record(folder, "received") or nothing
+    entries, known = entries_of(_opened_as(folder, name)), dict(before["entries"])
+    for entry in entries:
+        entry["changed"] = known.get(entry["path"]) != _signature(entry)
+    gone = sorted(known.keys() - {entry["path"] for entry in entries})
+    generation = before["generation"]
+    return {"entries": entries, "gone": gone, "generation": generation, "is_whole": bool(whole)}
+
+
+def _received(folder: str, user: dict[str, Any] | None, nonce: str) -> dict[str, Any]:
+    own_folder(os.path.dirname(folder))
+    held = _hold_alone(folder)
+    _finish_swap(folder)
+    _drop_leftovers(folder, user)
+    incoming = f"{folder}.incoming.{os.getpid()}.{time.monotonic_ns()}"
+    _make_private(incoming, user)
+    try:
+        new = opened(incoming)
+        old = opened(folder) if os.path.lexists(folder) else None
+        built = as_user(user, lambda: _built(new, old))
+        if "error" in built:
+            return built
+        crash_point("checkpoints built")
+        _say_aside(nonce, {"ready": True})
+        if read_exactly(len(COMMIT)) != COMMIT:
+            return {"error": "it was not to be kept"}
+        # By its inode it is known which folder a record is about, whenever we are interrupted.
+        put(f"{folder}.whole.{os.lstat(incoming).st_ino}", built)
+        crash_point("checkpoints committed")
+        _swap(folder, incoming)
+        crash_point("checkpoints swapped")
+        return {"files": len(built["entries"])}
+    finally:
+        _drop_leftovers(folder, user)
+        os.close(held)
+
+
+def _built(new: int, old: int | None) -> dict[str, Any]:
+    length = int.from_bytes(read_exactly(8), "big")
+    if length > RECORD_BYTES_MAX:
+        raise ValueError("it is no transfer")
+    transfer = json.loads(read_exactly(length))
+    build(new, old, transfer["entries"], transfer["received"])
+    entries = {entry["path"]: _signature(entry) for entry in entries_of(new)}
+    return {"generation": transfer["generation"], "entries": entries}
+
+
+def _opened_as(folder: str, name: str) -> int:
+    """Open a folder, and be from then on the user whose it is."""
+    top = opened(folder)
+    become(account(name))
+    return top
+
+
+def _make_private(folder: str, user: dict[str, Any] | None) -> None:
+    """Make a folder that is its user's alone, in one where only we make any."""
+    os.mkdir(folder, 0o700)
+    if user is not None:
+        os.chown(folder, user["uid"], user["gid"], follow_symlinks=False)
+
+
+def _hold_alone(folder: str) -> int:
+    """Wait until nobody else changes or reads a folder; keep others out from then on."""
+    while True:
+        held = hold(f"{folder}.lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if held is not None:
+            return held
+        say_alive()
+        time.sleep(0.05)
+
+
+def _swap(folder: str, incoming: str) -> None:
+    if os.path.lexists(folder):
+        os.rename(folder, f"{folder}.old")
+        crash_point("checkpoints set aside")
+    os.rename(incoming, folder)
+
+
+def _finish_swap(folder: str) -> None:
+    """Put back what a transfer had set aside when it was interrupted."""
+    if not os.path.lexists(folder) and os.path.lexists(f"{folder}.old"):
+        os.rename(f"{folder}.old", folder)
+
+
+def _record_of(folder: str, kind: str) -> str:
+    """Return where a record about a folder that is there lies."""
+    return f"{folder}.{kind}.{os.lstat(folder).st_ino}"
+
+
+def _read_record(folder: str, kind: str) -> dict[str, Any] | None:
+    """Return a record about a folder, of any size; None if there is none."""
+    try:
+        with open(_record_of(folder, kind), encoding="utf-8") as file:
+            found: dict[str, Any] = json.load(file)
+    except (FileNotFoundError, ValueError):
+        return None
+    return found
+
+
+def _drop_leftovers(folder: str, user: dict[str, Any] | None) -> None:
+    """Remove what transfers have left, and records of folders that are gone."""
+    where, _, name = folder.rpartition("/")
+    kinds = ("received", "whole")
+    kept = [_record_of(folder, kind) for kind in kinds] if os.path.lexists(folder) else []
+    for left in sorted(os.listdir(where)):
+        path = f"{where}/{left}"
+        if left.startswith(tuple(f"{name}.{kind}." for kind in kinds)) and path not in kept:
+            os.unlink(path)
+        elif left == f"{name}.old" or left.startswith(f"{name}.incoming."):
+            _remove_folder(path, user, f"{folder}.left.{time.monotonic_ns()}")
+
+
+def _remove_folder(path: str, user: dict[str, Any] | None, aside: str) -> None:
+    """Remove a folder: what is in it as its user, then its name, which is ours."""
+    top = opened(path)
+    try:
+        as_user(user, lambda: _emptied(top))
+        os.rmdir(path)
+    except OSError:  # not even its user may remove all that is in it
+        os.rename(path, aside)
+    finally:
+        os.close(top)
+
+
+def _emptied(top: int) -> dict[str, Any]:
+    empty(top)
+    return {}
+
+
+def _answered(nonce: str, work: Any) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = work()
+    except (OSError, ValueError, EOFError) as error:
+        found = {"error": str(error)}
+    sys.stdout.write(f"\n{nonce} ")
+    return found
+
+
+def _say_aside(nonce: str, record: dict[str, Any]) -> None:
+    sys.stdout.write(f"\n{nonce} {json.dumps(record)}\n")
+    sys.stdout.flush()

@@ -1,0 +1,243 @@
+"""A folder of files as a list of entries, and as a stream: read and built without following links.
+
+Every name is looked up in the open folder that holds it (openat), and none is followed if it is a
+link, so that no entry leads out of the folder whatever its owner puts there. An entry is
+
+    {"path", "kind": "folder" | "file" | "link", "mode", "mtime_ns", "size", "to", "inode"}
+
+with paths relative to the folder, "" for itself, parents first. Names that are no UTF-8 keep their
+bytes (surrogateescape). `inode` is told of files with several names only. What is neither a folder,
+a file nor a link is no part of it. Bits of a mode that give rights (setuid, setgid, sticky) are
+not told.
+
+A file is streamed as pieces that hold data, so that holes stay holes: each is preceded by PIECE
+(offset, length); one of length 0 at the file's size ends it, and is followed by the SHA-256 of all
+pieces. Only the standard library of Python 3.8 or later.
+"""
+
+# Paths are bytes, as the kernel has them.
+# ruff: noqa: PTH101, PTH208
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import struct
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PIECE = struct.Struct(">QI")
+PIECE_BYTES = 1 << 20
+ENTRIES_MAX, DEPTH_MAX = 500_000, 200
+MODE_BITS = 0o777
+ALIVE_S = 1.0
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO keeps nobody waiting
+_said_s = [time.monotonic()]
+
+
+def say_alive() -> None:
+    """Write an empty line now and then: whoever waits knows that work goes on."""
+    if time.monotonic() - _said_s[0] >= ALIVE_S:
+        _said_s[0] = time.monotonic()
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+
+
+def opened(path: str) -> int:
+    """Open a folder, not through a link, without a right to read it."""
+    return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def entries_of(top: int) -> list[dict[str, Any]]:
+    """Return the entries of an open folder.
+
+    Raises:
+        OSError: some of it cannot be read.
+        ValueError: it holds more than anybody would copy.
+    """
+    folder = os.open(".", _FOLDER, dir_fd=top)
+    try:
+        found = [_entry("", os.fstat(folder))]
+        for entry in _below(folder, "", 1):
+            found.append(entry)
+            if len(found) > ENTRIES_MAX:
+                raise ValueError(f"there are more than {ENTRIES_MAX} files in it")
+    finally:
+        os.close(folder)
+    return found
+
+
+def digest_of(top: int, path: str) -> str:
+    """Return the SHA-256 of a file below an open folder, its holes as zeros."""
+    digest = hashlib.sha256()
+    file = open_file(top, path)
+    try:
+        for piece in iter(lambda: os.read(file, PIECE_BYTES), b""):
+            digest.update(piece)
+            say_alive()
+    finally:
+        os.close(file)
+    return digest.hexdigest()
+
+
+def write_file(top: int, path: str, write: Callable[[bytes], object]) -> None:
+    """Stream a file below an open folder."""
+    file = open_file(top, path)
+    digest = hashlib.sha256()
+    try:
+        size = os.fstat(file).st_size
+        for begin, end in _extents(file, size):
+            offset = begin
+            while offset < end:
+                piece = os.pread(file, min(PIECE_BYTES, end - offset), offset)
+                if not piece:
+                    break  # it became shorter: its size will not be the one that was told
+                digest.update(piece)
+                write(PIECE.pack(offset, len(piece)))
+                write(piece)
+                offset += len(piece)
+        write(PIECE.pack(os.fstat(file).st_size, 0))
+        write(digest.digest())
+    finally:
+        os.close(file)
+
+
+def parts_of(path: str) -> list[bytes]:
+    """Return the names that lead to an entry.
+
+    Raises:
+        ValueError: they lead elsewhere.
+    """
+    parts = path.encode("utf-8", "surrogateescape").split(b"/")
+    if any(part in (b"", b".", b"..") or b"\0" in part for part in parts):
+        raise ValueError("its path leads out of the folder")
+    return parts
+
+
+def open_parent(top: int, path: str) -> tuple[int, bytes]:
+    """Return the folder that holds an entry, opened through no link, and its name."""
+    *parents, name = parts_of(path)
+    folder = os.open(".", _FOLDER, dir_fd=top)
+    for parent in parents:
+        try:
+            inner = os.open(parent, _FOLDER, dir_fd=folder)
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder, name
+
+
+def open_file(top: int, path: str) -> int:
+    """Open a file to read, unless it is a link or something else by now."""
+    folder, name = open_parent(top, path)
+    try:
+        file = os.open(name, _FILE, dir_fd=folder)
+    finally:
+        os.close(folder)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise ValueError("it is no file any more")
+    return file
+
+
+def change_mode(top: int, name: bytes, mode: int) -> None:
+    """Set the mode of an entry of an open folder, which is not followed."""
+    held = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
+    try:
+        if not stat.S_ISLNK(os.fstat(held).st_mode):
+            os.chmod(f"/proc/self/fd/{held}", mode & MODE_BITS)
+    finally:
+        os.close(held)
+
+
+def remove(top: int, name: bytes) -> None:
+    """Remove a folder's entry with all that is in it; what cannot be removed stays."""
+    try:
+        if stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
+            _empty_entry(top, name)
+            os.rmdir(name, dir_fd=top)
+        else:
+            os.unlink(name, dir_fd=top)
+    except OSError:
+        return
+
+
+def empty(top: int) -> None:
+    """Remove all that is in an open folder, as far as we may."""
+    folder = os.open(".", _FOLDER, dir_fd=top)
+    try:
+        for name in sorted(os.listdir(folder)):
+            remove(folder, os.fsencode(name))
+            say_alive()
+    finally:
+        os.close(folder)
+
+
+def _empty_entry(top: int, name: bytes) -> None:
+    mode = os.stat(name, dir_fd=top, follow_symlinks=False).st_mode
+    if mode & stat.S_IRWXU != stat.S_IRWXU:
+        change_mode(top, name, stat.S_IRWXU)
+    folder = os.open(name, _FOLDER, dir_fd=top)
+    try:
+        empty(folder)
+    finally:
+        os.close(folder)
+
+
+def _below(folder: int, path: str, depth: int) -> Iterator[dict[str, Any]]:
+    if depth > DEPTH_MAX:
+        raise ValueError(f"its folders are more than {DEPTH_MAX} deep")
+    for name in sorted(os.fsencode(each) for each in os.listdir(folder)):
+        say_alive()
+        text = name.decode("utf-8", "surrogateescape")
+        inner = f"{path}/{text}" if path else text
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISDIR(found.st_mode):
+            yield _entry(inner, found)
+            opened_one = os.open(name, _FOLDER, dir_fd=folder)
+            try:
+                yield from _below(opened_one, inner, depth + 1)
+            finally:
+                os.close(opened_one)
+        elif stat.S_ISLNK(found.st_mode):
+            to = os.readlink(name, dir_fd=folder).decode("utf-8", "surrogateescape")
+            yield {**_entry(inner, found), "to": to}
+        elif stat.S_ISREG(found.st_mode):
+            yield _entry(inner, found)
+
+
+def _entry(path: str, found: os.stat_result) -> dict[str, Any]:
+    kinds = {stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
+    kind = kinds.get(stat.S_IFMT(found.st_mode), "file")
+    several = kind == "file" and found.st_nlink > 1
+    return {
+        "path": path,
+        "kind": kind,
+        "mode": found.st_mode & MODE_BITS,
+        "mtime_ns": found.st_mtime_ns,
+        "size": found.st_size if kind == "file" else 0,
+        "to": "",
+        "inode": f"{found.st_dev}:{found.st_ino}" if several else "",
+    }
+
+
+def _extents(file: int, size: int) -> Iterator[tuple[int, int]]:
+    """Return where a file holds data; all of it where the file system does not tell."""
+    offset = 0
+    while offset < size:
+        try:
+            begin = os.lseek(file, offset, os.SEEK_DATA)
+            end = os.lseek(file, begin, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return  # nothing but a hole up to the end
+            begin, end = offset, size
+        yield begin, min(end, size)
+        offset = end

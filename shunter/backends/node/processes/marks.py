@@ -1,0 +1,201 @@
+"""The mark by which the processes of an attempt are known, and when it counts.
+
+Ranks hand on two variables to all that they start: the folder of the attempt (`SHUNTER_FOLDER`),
+and a seal (`SHUNTER_MARK`) that says whose the job is and when it was launched. A mark counts on a
+process of the job's user that started after the launch, and nowhere else: a forged or copied one
+neither gets anything killed nor holds anything. The seal is made with a key that only the
+scheduler's user can read, so that it needs no folder to be believed. Supervisors are known by the
+lock that they hold, also where its file was removed. Only the standard library of Python 3.8 or
+later, as in supervisor.py.
+"""
+
+# Paths are strings, as in supervisor.py.
+# ruff: noqa: PTH108, PTH110, PTH115, PTH116, PTH123, PTH200, PTH208
+
+from __future__ import annotations
+
+import os
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from shunter.backends.node.messages.known import a_job, number_of, started_in
+from shunter.backends.node.messages.shapes import checked
+from shunter.backends.node.records import boot_id, open_regular, processes
+
+MARK, SEAL = "SHUNTER_FOLDER", "SHUNTER_MARK"
+KEY_BYTES = 32
+DELETED = " (deleted)"
+TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
+
+
+class Alive(NamedTuple):
+    """The processes of an attempt: its supervisors, and what carries its mark."""
+
+    supervisors: list[int]
+    marked: list[int]
+
+
+def alive_below(root: str) -> dict[tuple[str, int], Alive]:
+    """Return what runs of the attempts below a root, with or without folders."""
+    found: dict[tuple[str, int], Alive] = {}
+    key, boot, me = seal_key(root), boot_id(), os.getpid()
+    for pid in processes():
+        carried = _mark_of(pid)
+        attempt = None if carried is None else _attempt_in(root, carried[0])
+        if attempt and carried and _counts(pid, carried, key, boot):
+            found.setdefault(attempt, Alive([], [])).marked.append(pid)
+        for attempt in () if pid == me else _held_below(root, pid):
+            found.setdefault(attempt, Alive([], [])).supervisors.append(pid)
+    return found
+
+
+def seal(root: str, folder: str, uid: int) -> str:
+    """Return the seal of the attempt that this process supervises, if any."""
+    key, since = seal_key(root), started_ticks(os.getpid()) or 0
+    return f"{uid}.{since}.{_digest(key, folder, uid, since, boot_id())}" if key else ""
+
+
+def seal_key(root: str) -> bytes:
+    """Return the key of a root; it is made when it is first asked for."""
+    path = f"{root}/mark.key"
+    key = _read_key(path)
+    if not key:
+        _make_key(path)
+        key = _read_key(path)
+    return key
+
+
+def started_ticks(pid: int) -> int | None:
+    """Return when a process started, in clock ticks since the boot."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[19])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _read_key(path: str) -> bytes:
+    try:
+        with open(open_regular(path), "rb") as file:
+            key = file.read(KEY_BYTES)
+    except OSError:
+        return b""
+    return key if len(key) == KEY_BYTES else b""
+
+
+def _make_key(path: str) -> None:
+    """Make a key that is whole, once, whoever else makes one."""
+    fresh = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
+    try:
+        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.write(file, os.urandom(KEY_BYTES))
+            os.fsync(file)
+        finally:
+            os.close(file)
+        os.link(fresh, path)
+    except OSError:
+        return  # another one was quicker, or the disk is full
+    finally:
+        if os.path.exists(fresh):
+            os.unlink(fresh)
+
+
+def _mark_of(pid: int) -> tuple[str, str] | None:
+    """Return the folder and the seal that a process carries."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            entries = file.read().split(b"\0")
+    except OSError:
+        return None
+    named = {}
+    for entry in entries:
+        name, _, value = entry.partition(b"=")
+        if name in (MARK.encode(), SEAL.encode()):
+            named[name.decode()] = value.decode("utf-8", "replace")
+    return (named[MARK], named.get(SEAL, "")) if MARK in named else None
+
+
+def _attempt_in(root: str, folder: str) -> tuple[str, int] | None:
+    """Return the attempt whose folder this is; None if it is none below a root."""
+    if not folder.startswith(f"{root}/jobs/"):
+        return None
+    job, _, attempt = folder[len(root) + 6 :].partition("/")
+    number = number_of(attempt)
+    return (job, number) if number is not None and checked(job, a_job) else None
+
+
+def _counts(pid: int, carried: tuple[str, str], key: bytes, boot: str) -> bool:
+    """Say whether a mark counts on the process that carries it."""
+    folder, sealed = carried
+    claim = _claim(folder, sealed, key, boot)
+    uid, ticks = _real_uid(pid), started_ticks(pid)
+    if claim is None or uid is None or ticks is None:
+        return False
+    return uid == claim[0] and ticks >= claim[1]
+
+
+def _claim(folder: str, sealed: str, key: bytes, boot: str) -> tuple[int, int] | None:
+    """Return whose an attempt is and since when, by its seal or its records."""
+    uid, _, rest = sealed.partition(".")
+    since, _, digest = rest.partition(".")
+    if key and uid.isdigit() and since.isdigit() and len(uid + since) < 40:
+        if digest == _digest(key, folder, int(uid), int(since), boot):
+            return int(uid), int(since)
+        return None
+    # A supervisor of an earlier version sealed nothing.
+    started = started_in(folder)
+    if started is None or started["boot"] != boot:
+        return None
+    try:
+        owner = os.stat(f"{folder}/channel").st_uid
+    except OSError:
+        return None
+    return owner, (started["started_ns"] + _asleep_ns()) // TICK_NS - 1
+
+
+def _digest(key: bytes, folder: str, uid: int, since: int, boot: str) -> str:
+    said = f"{folder}\0{uid}\0{since}\0{boot}".encode("utf-8", "replace")
+    return blake2b(said, key=key, digest_size=16).hexdigest()
+
+
+def _real_uid(pid: int) -> int | None:
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            (line,) = [line for line in file if line.startswith(b"Uid:")]
+        return int(line.split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _asleep_ns() -> int:
+    """Return how long this machine has slept since its boot."""
+    import time
+
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime_ns(clock) - time.monotonic_ns()
+
+
+def _is_locked_by(pid: int, name: str) -> bool:
+    """Say whether an open file has a lock for writing: not of one who only looks."""
+    with open(f"/proc/{pid}/fdinfo/{name}", "rb") as file:
+        return any(line.startswith(b"lock:") and b" WRITE " in line for line in file)
+
+
+def _held_below(root: str, pid: int) -> list[tuple[str, int]]:
+    """Return the attempts below a root whose lock a process of our own user has open."""
+    found: list[tuple[str, int]] = []
+    folder: Any = f"/proc/{pid}/fd"
+    try:
+        if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
+            return found
+        for name in sorted(os.listdir(folder)):
+            path = os.readlink(f"{folder}/{name}")
+            path = path.rpartition(DELETED)[0] or path
+            if path.endswith("/lock") and _is_locked_by(pid, name):
+                attempt = _attempt_in(root, path[: -len("/lock")])
+                if attempt is not None:
+                    found.append(attempt)
+    except OSError:
+        return found
+    return found
