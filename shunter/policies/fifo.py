@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from shunter.core.placement import Placement
-from shunter.core.ranking import Misfit, RankedPolicy
+from shunter.core.ranking import Measure, Misfit, RankedPolicy
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.policies.params import Duration, PolicyParams
@@ -26,6 +26,11 @@ class SubmissionOrder:
     preemptive: bool = False
     drifts: bool = False
     wanders: bool = False
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What its numbers count."""
+        return (Measure.submission,)
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
         """Return the same rank for all, for ever."""

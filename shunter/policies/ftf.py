@@ -16,7 +16,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from shunter.core.placement import Placement
-from shunter.core.ranking import Misfit, RankedPolicy
+from shunter.core.ranking import Measure, Misfit, RankedPolicy
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.policies.params import PolicyParams
@@ -25,6 +25,10 @@ __all__ = ["LADDER", "RHO_ONE", "FinishTimeFairness", "Ftf"]
 
 RHO_ONE = 1 << 20
 """The unit in which rho is counted."""
+
+
+QUANTUM_US = 1_000_000
+"""How often rho of a job that runs faster than alone is told anew: each second, our choice."""
 
 
 def _ladder() -> tuple[int, ...]:
@@ -40,8 +44,13 @@ LADDER = _ladder()
 
 @dataclass(frozen=True)
 class FinishTimeFairness:
-    """Ranks jobs by falling rho, step by step."""
+    """Ranks jobs by falling rho, step by step.
 
+    Rho of a job that runs faster than its trace says falls all the time, so it is told anew each
+    `quantum_us` only.
+    """
+
+    quantum_us: int = 1
     name: str = "ftf"
     version: str = "1"
     oracle: bool = True
@@ -49,6 +58,11 @@ class FinishTimeFairness:
     drifts: bool = False
     wanders: bool = False
     misfit: Misfit = Misfit.skipped
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What its numbers count."""
+        return (Measure.rho_step,)
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
         """Return minus the step of rho, and when it may be another one.
@@ -61,7 +75,8 @@ class FinishTimeFairness:
         shared_us = now_us - job.submitted_us + alone_us - job.done_us(now_us)
         step = bisect_right(LADDER, shared_us * RHO_ONE // alone_us)
         if job.working_since_us is not None and job.speed >= 1.0:
-            return -step, None if job.speed == 1.0 else now_us + 1
+            quantum_us = self.quantum_us
+            return -step, None if job.speed == 1.0 else (now_us // quantum_us + 1) * quantum_us
         if step == len(LADDER):
             return -step, None
         # While it gets nothing done, the shared time grows as fast as time; else slower.
@@ -78,4 +93,4 @@ class Ftf:
     @staticmethod
     def build(params: PolicyParams, placement: Placement) -> RankedPolicy:
         """Return the policy."""
-        return RankedPolicy(FinishTimeFairness(), placement)
+        return RankedPolicy(FinishTimeFairness(QUANTUM_US), placement)

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from shunter.core.placement import Placement
-from shunter.core.ranking import Index, Misfit, NotedRanks, Notes, RankedPolicy
+from shunter.core.ranking import Index, Measure, Misfit, NotedRanks, Notes, RankedPolicy
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.errors import ConfigError
@@ -48,6 +48,11 @@ class ServiceSteps:
     drifts: bool = False
     wanders: bool = False
     misfit: Misfit = Misfit.skipped
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What its numbers count."""
+        return Measure.queue, Measure.gittins if self.highest else Measure.expected_gpu_us
 
     def numbers(self, rank: int) -> tuple[int, ...]:
         """Return the queue, and the value of the curve."""

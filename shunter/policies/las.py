@@ -15,7 +15,7 @@ from itertools import pairwise
 from pydantic import Field, field_validator
 
 from shunter.core.placement import Placement
-from shunter.core.ranking import Misfit, RankedPolicy
+from shunter.core.ranking import Measure, Misfit, RankedPolicy
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.policies.params import Duration, PolicyParams
@@ -33,6 +33,11 @@ class AttainedService:
     drifts: bool = False
     wanders: bool = False
     misfit: Misfit = Misfit.skipped
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What its numbers count."""
+        return (Measure.queue if self.bounds_gpu_us else Measure.attained_gpu_us,)
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
         """Return the number of thresholds passed, and when the next one is.
@@ -67,6 +72,16 @@ class LasParams(PolicyParams):
                 "expected thresholds above 0 that strictly rise, such as ['1h', '20h']"
             )
         return bounds
+
+    @property
+    def needs_rounds(self) -> str:
+        """Why it decides in rounds only: without queues, service changes all the time."""
+        if self.queues_gpu_s:
+            return ""
+        return (
+            "las with queues_gpu_s = [] ranks by the service itself, which changes all the time: "
+            "expected policy.trigger = 'round', or thresholds such as ['1h', '20h']"
+        )
 
 
 class Las:

@@ -14,6 +14,7 @@ UNITS_US = {
     "h": 3_600_000_000,
     "d": 86_400_000_000,
 }
+DURATION_US_MOST = 300 * 365 * 86_400 * 1_000_000
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d)")
 _EXPECTED = "expected a duration such as 90, '90s', '5m' or '2h'"
 
@@ -30,12 +31,18 @@ def duration_us(value: Any) -> int:
     if isinstance(value, int | float):
         if value != value or value in (float("inf"), float("-inf")):
             raise ValueError("a duration must be finite")
-        return round(value * 1_000_000)
+        return _bounded(value * 1_000_000)
     text = str(value).replace(" ", "")
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(f"{_EXPECTED}, not {value!r}")
-    return sum(round(float(number) * UNITS_US[unit]) for number, unit in parts)
+    return _bounded(sum(float(number) * UNITS_US[unit] for number, unit in parts))
+
+
+def _bounded(value_us: float) -> int:
+    if not abs(value_us) <= DURATION_US_MOST:
+        raise ValueError("a duration must be shorter than 300 years")
+    return round(value_us)
 
 
 def duration_text(value_us: int) -> str:
@@ -60,6 +67,14 @@ class PolicyParams(BaseModel):
     """The base of every policy's table; alone, that of a policy without parameters."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @property
+    def needs_rounds(self) -> str:
+        """Why the policy can decide in rounds only; empty: at every event as well.
+
+        One whose ranks change all the time while a job runs would plan every microsecond.
+        """
+        return ""
 
     def record(self) -> dict[str, Any]:
         """Return the table for the log; keys that change no event may be left out."""

@@ -6,7 +6,7 @@ What the public simulator of Tiresias (NSDI 2019) calls sjf.
 from dataclasses import dataclass
 
 from shunter.core.placement import Placement
-from shunter.core.ranking import Misfit, RankedPolicy
+from shunter.core.ranking import Measure, Misfit, RankedPolicy
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.policies.params import PolicyParams
@@ -25,6 +25,11 @@ class GangSize:
     drifts: bool = False
     wanders: bool = False
     misfit: Misfit = Misfit.skipped
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What its numbers count."""
+        return (Measure.gpus,)
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
         """Return the number of GPUs, which never changes."""

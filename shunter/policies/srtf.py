@@ -9,7 +9,7 @@ length that run already.
 from dataclasses import dataclass
 
 from shunter.core.placement import Placement
-from shunter.core.ranking import Misfit, RankedPolicy
+from shunter.core.ranking import Measure, Misfit, RankedPolicy
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.policies.params import PolicyParams
@@ -28,6 +28,11 @@ class TotalDuration:
     drifts: bool = False
     wanders: bool = False
     misfit: Misfit = Misfit.skipped
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What its numbers count."""
+        return (Measure.duration_us,)
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
         """Return the run time at base speed, which never changes."""
@@ -53,6 +58,11 @@ class RemainingTime:
     wanders: bool = False
     misfit: Misfit = Misfit.skipped
 
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What its numbers count."""
+        return (Measure.remaining_us,)
+
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
         """Return the remaining time of a waiting job, when it is used up of a placed one."""
         remaining_us = view.remaining_us(job)
@@ -76,6 +86,11 @@ class RemainingService:
     drifts: bool = False
     wanders: bool = True
     misfit: Misfit = Misfit.skipped
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What its numbers count."""
+        return (Measure.remaining_gpu_us,)
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
         """Return the remaining time at base speed times the GPUs of the gang."""

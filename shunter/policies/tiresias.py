@@ -19,7 +19,7 @@ from typing import Literal
 from pydantic import Field
 
 from shunter.core.placement import Placement
-from shunter.core.ranking import Misfit, Note, NotedRanks, Notes, RankedPolicy
+from shunter.core.ranking import Measure, Misfit, Note, NotedRanks, Notes, RankedPolicy
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.ids import JobId
@@ -52,6 +52,11 @@ class FeedbackQueues:
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
         """Return how a job stands of which nothing is known but its state."""
         return QueueRanks(self, {}).standing(job, view)
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What its numbers count."""
+        return Measure.queue, Measure.entered_us
 
     def numbers(self, rank: int) -> tuple[int, ...]:
         """Return the queue, and the instant of entry in microseconds."""

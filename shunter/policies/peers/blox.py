@@ -69,6 +69,16 @@ class BloxPeerParams(PolicyParams):
         default="las", description="a scheduler of the public simulator; its FIFO is `fifo`"
     )
 
+    @property
+    def needs_rounds(self) -> str:
+        """Why it decides in rounds only, as the simulator that it plays does."""
+        if self.schedule != "las":
+            return ""
+        return (
+            "blox_peer with schedule = 'las' ranks by the time run, which changes all the time: "
+            "expected policy.trigger = 'round'"
+        )
+
 
 class BloxPeer:
     """The schedulers LAS and SRTF of the public Blox simulator. SRTF is an oracle."""

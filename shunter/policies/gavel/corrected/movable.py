@@ -48,15 +48,22 @@ def left_by(job: Job, movable: Container[JobId], view: View) -> list[Gpu]:
     ]
 
 
-def may_leave(job: Job, view: View) -> bool:
-    """Say whether a job could lose its GPUs in this turn, with those beside it."""
+def may_leave(job: Job, view: View, turn_us: int) -> bool:
+    """Say whether a job could lose its GPUs in this turn, with those beside it.
+
+    One whose start took time has its turn from its first mini-batch on.
+    """
     if job.allocation.sharing is not Sharing.packed:
-        return _may_leave(job, view)
-    return all(_may_leave(view.jobs[name], view) for name in (job.job_id, *view.partners(job)))
+        return _may_leave(job, view, turn_us)
+    together = (job.job_id, *view.partners(job))
+    return all(_may_leave(view.jobs[name], view, turn_us) for name in together)
 
 
-def _may_leave(job: Job, view: View) -> bool:
+def _may_leave(job: Job, view: View, turn_us: int) -> bool:
     if job.end_cause or job.phase is ENDING or view.guards.pinned_by(job, view.now_us):
+        return False
+    counts_from_us = job.counts_from_us if turn_us and view.guards.launches_first else None
+    if counts_from_us is not None and view.now_us < counts_from_us + turn_us:
         return False
     servers = view.cluster.servers
     return all(servers[share.node].is_up for share in job.allocation.shares)

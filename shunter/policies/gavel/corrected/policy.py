@@ -283,7 +283,7 @@ class GavelPolicy:
                 if job.is_eligible:
                     starves = guarded and is_starved(job, view)
                     found.append(Candidate(job, rates.of(job), None, starves))
-            elif memory.turns and may_leave(job, view):
+            elif memory.turns and may_leave(job, view, self.timing.turn_us):
                 beside = view.partners(job) if job.allocation.sharing is Sharing.packed else ()
                 on = gpu_type_of(job, view)
                 found.append(Candidate(job, rates.of(job), on, beside=beside))

@@ -236,7 +236,7 @@ class TwoLevelPolicy:
             if not job.allocation.shares:
                 if job.is_eligible:
                     ranked.append((entry.key + behind, Candidate(job, able)))
-            elif may_leave(job, view):
+            elif may_leave(job, view, 0):
                 ranked.append((entry.key, Candidate(job, able, gpu_type_of(job, view))))
             else:
                 group = getattr(job.spec, self.by)

@@ -14,8 +14,8 @@ from shunter.core.ports import Observers, Rng
 from shunter.core.state import Job
 from shunter.core.throughputs import ThroughputTable
 from shunter.core.view import View
-from shunter.errors import ConfigError
-from shunter.events.facts.decisions import Target, TargetsSet
+from shunter.errors import ConfigError, PlanError
+from shunter.events.facts.decisions import AllocationChanged, Target, TargetsSet
 from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobSubmitted
 from shunter.events.rows import DERIVED
 from shunter.events.values.allocation import Allocation, Share, Sharing
@@ -34,7 +34,7 @@ __all__ = ["PeerMemory", "PeerRoundsPolicy", "Solver"]
 Solver = Literal["ecos", "centred"]
 
 SECOND_US = 1_000_000
-_ENDED = (JobFinished, JobFailed, JobCancelled)
+_ENDED = (JobFailed, JobCancelled)
 
 
 @dataclass(slots=True)
@@ -42,8 +42,9 @@ class PeerMemory:
     """The simulator, and what has happened since its round began.
 
     An objective stands here where it remembers anything. `places` are the server and GPU behind
-    each number of the simulator. `asks` says that fractions are due and not yet there; an objective
-    that remembers and solves nothing has its `answer` ready then.
+    each number of the simulator. `gone` are those that left otherwise than by finishing. `vacated`
+    says that the last plan took somebody off. `asks` says that fractions are due and not yet there;
+    an objective that remembers and solves nothing has its `answer` ready then.
     """
 
     fifo: StaleFifo | None = None
@@ -54,7 +55,9 @@ class PeerMemory:
     places: list[tuple[NodeName, int]] = field(default_factory=list)
     queued: list[PeerJob] = field(default_factory=list)
     gone: list[JobId] = field(default_factory=list)
+    finished: list[JobId] = field(default_factory=list)
     planned_us: int = 0
+    vacated: bool = False
     asks: bool = False
     answer: Fractions = field(default_factory=dict)
     allocations: dict[Gang, tuple[Seat, Allocation]] = field(
@@ -92,7 +95,7 @@ class PeerRoundsPolicy:
     prices: dict[GpuType, float] = field(default_factory=dict)
     solver: Solver = "ecos"
     table: ThroughputTable | None = None
-    version: str = "2"
+    version: str = "3"
     oracle: bool = False
     remembers: bool = True
 
@@ -123,27 +126,41 @@ class PeerRoundsPolicy:
         def ended(event: Any, view: View) -> None:
             memory.gone.append(event.job_id)
 
+        def finished(event: JobFinished, view: View) -> None:
+            memory.finished.append(event.job_id)
+
+        def changed(event: AllocationChanged, view: View) -> None:
+            memory.vacated = memory.vacated or not event.allocation.shares
+
         def given(event: TargetsSet, view: View) -> None:
             rounds, memory.asks, memory.answer = memory.rounds, False, {}
             rounds.ledger.reset(_fractions(event.targets), rounds.now_s)
             rounds.plan()
 
-        return {JobSubmitted: submitted, TargetsSet: given, **dict.fromkeys(_ENDED, ended)}
+        return {
+            JobSubmitted: submitted,
+            TargetsSet: given,
+            AllocationChanged: changed,
+            JobFinished: finished,
+            **dict.fromkeys(_ENDED, ended),
+        }
 
     def advance(self, memory: PeerMemory, view: View) -> None:
         """Play the round that is over; begin the next if no new fractions are due."""
         memory.asks = False
         if not memory.places:
             self._settle_in(memory, view)
-        elif memory.rounds.stints and view.now_us == memory.planned_us:
+        elif view.now_us == memory.planned_us and (memory.rounds.stints or memory.vacated):
+            memory.vacated = False
             return  # everybody has left at once, which ends a round of the backend in between
-        memory.planned_us = view.now_us
+        memory.planned_us, memory.vacated = view.now_us, False
         rounds, queued = memory.rounds, memory.queued
         if not rounds.stints and queued:
             rounds.now_s = queued[0].arrival_s
         elif not rounds.stints:
             rounds.ledger.forget_reset()  # nobody runs and nobody comes: the world's end
         rounds.finish()
+        self._compare_books(memory, view)
         while queued and queued[0].arrival_s <= rounds.now_s:
             rounds.arrive(queued.pop(0), self._known)
         for job_id in memory.gone:
@@ -174,8 +191,6 @@ class PeerRoundsPolicy:
         """Seat everybody as the simulator does."""
         wanted: dict[JobId, tuple[Allocation, Stint]] = {}
         for stint in memory.rounds.stints:
-            if min(stint.steps) < len(stint.seat.gpus):
-                continue  # one of its workers would have nothing to do: the simulator's failure
             where = memory.allocation(stint)
             for job_id in stint.gang:
                 wanted[job_id] = where, stint
@@ -218,6 +233,29 @@ class PeerRoundsPolicy:
     def _remembering(self, memory: PeerMemory) -> Targets | None:
         """Return the objective that remembers and solves nothing, if that is the one."""
         return memory.fifo or memory.allox or memory.pairing
+
+    def _compare_books(self, memory: PeerMemory, view: View) -> None:
+        """Hold the simulator's ends of the last round against those that were observed.
+
+        Raises:
+            PlanError: a job has ended by one book and not by the other.
+        """
+        rounds = memory.rounds
+        for job_id, ended_s in rounds.ended_s.items():
+            if ended_s is not None and job_id in view.jobs:
+                raise PlanError(
+                    f"job {job_id} has done all its steps by the book of {self.name}, and works on "
+                    "in the cluster: both must count by the same table and the same whole steps"
+                )
+        for job_id in memory.finished:
+            if job_id in rounds.jobs.known:
+                left = rounds.jobs.known[job_id].left
+                raise PlanError(
+                    f"job {job_id} has finished in the cluster, and has {left} steps left by the "
+                    f"book of {self.name}: both must count by the same table and the same whole "
+                    "steps"
+                )
+        memory.finished.clear()
 
     def _note(self, memory: PeerMemory) -> None:
         """Let objectives remember; those that solve are asked for their answer later."""

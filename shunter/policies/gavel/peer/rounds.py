@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from shunter.core.progress import steps_in
 from shunter.core.throughputs import ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism import (
@@ -28,7 +29,7 @@ from shunter.policies.gavel.peer.jobs import Jobs, PeerJob
 
 __all__ = ["PeerRounds", "Stint"]
 
-ROUND_S: Final = 360
+ROUND_US: Final = 360_000_000
 FAILURES_MOST: Final = 5
 FASTEST_FIRST: Final = (GpuType("v100"), GpuType("p100"), GpuType("k80"))
 
@@ -137,7 +138,7 @@ class PeerRounds:
     def _begin(self, gang: Gang, where: Seat) -> Stint:
         rates, known = self.jobs.rates[gang][where.gpu_type], self.jobs.known
         steps = tuple(
-            min(int(rate * ROUND_S), known[job_id].left)
+            min(steps_in(ROUND_US, rate), known[job_id].left)
             for job_id, rate in zip(gang, rates, strict=True)
         )
         lasts_s = max(many / rate for many, rate in zip(steps, rates, strict=True))
