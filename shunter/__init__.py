@@ -1,7 +1,5 @@
 """Shunter schedules deep-learning training jobs on a shared GPU cluster, out of one event log."""
 
-from shunter import compiled
-
-__all__ = ["__version__", "compiled"]
+__all__ = ["__version__"]
 
 __version__ = "0.1.0"

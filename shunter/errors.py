@@ -6,7 +6,8 @@
     ├── TraceError                2  a trace or workload file is wrong
     ├── NotFoundError             3  no such job, log, policy or file
     ├── UnreachableError          4  no daemon answers, or it cannot act now
-    ├── RefusedError              5  not allowed: identity, ownership, quota, conflict
+    ├── RefusedError              5  not allowed: identity, ownership, quota
+    │   └── ConflictError         5  something else was asked for before under the same key
     ├── JobFailedError            1  a job one waited for failed; carries its exit status
     ├── IllegalEventError         1  the log does not fit the state: stop, never skip
     ├── PlanError                 1  a policy broke an invariant: refuse that change
@@ -28,6 +29,7 @@ from typing import ClassVar
 __all__ = [
     "BackendError",
     "ConfigError",
+    "ConflictError",
     "IllegalEventError",
     "JobFailedError",
     "LogDamagedError",
@@ -86,6 +88,10 @@ class RefusedError(ShunterError):
     """The daemon knows what is asked, and does not allow it to this caller."""
 
     exit_code: ClassVar[int] = 5
+
+
+class ConflictError(RefusedError):
+    """Something else was asked for before under the same key."""
 
 
 class JobFailedError(ShunterError):

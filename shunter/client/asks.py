@@ -13,6 +13,7 @@ from urllib.parse import quote
 import orjson
 
 from shunter.errors import (
+    ConflictError,
     NotFoundError,
     RefusedError,
     ShunterError,
@@ -41,6 +42,8 @@ _ERRORS: dict[str, type[ShunterError]] = {
     "too_large": UsageError,
     "unauthenticated": RefusedError,
     "refused": RefusedError,
+    "not_allowed": UsageError,
+    "conflict": ConflictError,
     "not_found": NotFoundError,
     "unavailable": UnreachableError,
 }
@@ -51,7 +54,10 @@ class JobOptions(TypedDict, total=False):
 
     `after` are ids of jobs that must have ended well, or pairs (id, "ok" or "any"). `array` is
     (first, last, step, how many at once or None). `environment` are values that the job gets and
-    no log holds. `key` makes a submission happen once, however often it is sent.
+    no log holds. `key` makes a submission happen once, however often it is sent. `shapes` are the
+    splits over servers that will do, as GPUs a server, the best first: `[[4], [2, 2]]`.
+    `split_may_change` says that its checkpoints can be loaded in another split than they were saved
+    in.
     """
 
     name: str
@@ -62,6 +68,8 @@ class JobOptions(TypedDict, total=False):
     memory_mb: int
     gpu_types: Sequence[str]
     max_level: str
+    shapes: Sequence[Sequence[int]]
+    split_may_change: bool
     model: str
     batch_size: int
     total_steps: int
@@ -151,8 +159,8 @@ def value_of(status: int, content: bytes) -> Answer:
 def error_of(status: int, content: bytes) -> ShunterError:
     """Return the error that an answer stands for."""
     try:
-        problem = orjson.loads(content)["error"]
-        lines = [str(problem["message"]), *map(str, problem.get("faults", ()))]
+        problem = orjson.loads(content)
+        lines = [str(problem["detail"]), *map(str, problem.get("faults", ()))]
         kind = _ERRORS.get(problem["code"], ShunterError)
     except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
         return UnreachableError(f"what answers there is no daemon of Shunter's (status {status})")

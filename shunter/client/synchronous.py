@@ -132,6 +132,14 @@ class Client:
         """Let a held job start again."""
         return self._ask(asks.act("/jobs/{}/resume", job_id))
 
+    def discard_checkpoint(self, job_id: str) -> Answer:
+        """Let a job go on without what it saved on servers that do not answer."""
+        return self._ask(asks.act("/jobs/{}/discard-checkpoint", job_id))
+
+    def set_aside(self, job_id: str) -> Answer:
+        """End a job's attempt, whatever its records say, and hold the job."""
+        return self._ask(asks.act("/jobs/{}/set-aside", job_id))
+
     def set_priority(self, job_id: str, priority: int) -> Answer:
         """Give a job another priority; the higher goes first."""
         return self._ask(asks.act("/jobs/{}/priority", job_id, body={"priority": priority}))

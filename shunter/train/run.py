@@ -19,6 +19,7 @@ import os
 import pickle
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -95,8 +96,10 @@ def start(
 def leave_at_once() -> NoReturn:
     """Exit with 75 now: tearing an interpreter with torch down takes seconds."""
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    logging.shutdown()
+        with suppress(OSError, ValueError):  # a full disk, or a stream that the script has closed
+            stream.flush()
+    with suppress(OSError, ValueError):
+        logging.shutdown()
     os._exit(channel.EXIT_SUSPENDED)
 
 
@@ -218,9 +221,12 @@ class Run:
         if self._checkpoints is None:
             return
         try:
-            self._write()
+            path, size = self._write()
         except SAVE_ERRORS as error:
             _complain(str(error))
+        else:
+            if self._world == 1:  # of several ranks nobody knows here whether all have saved
+                self._answer("saved", checkpoint=str(path), bytes=size)
         self._pace.rest(time.monotonic())
 
     def resume(self) -> None:
@@ -339,4 +345,10 @@ class Run:
 
 
 def _complain(error: str) -> None:
-    print(f"shunter: checkpoint failed: {error}", file=sys.stderr)  # noqa: T201  the user's log
+    """Say in the job's own output what failed; on a full disk nothing is said.
+
+    It passes by `sys.stderr`, which would keep what it cannot write, and fail with it at the end.
+    """
+    line = f"shunter: checkpoint failed: {error}\n".encode("utf-8", "backslashreplace")
+    with suppress(OSError):
+        os.write(2, line)

@@ -16,6 +16,7 @@ from shunter.core.throughputs import ThroughputTable
 from shunter.errors import TraceError
 from shunter.events.values.ids import JobId
 from shunter.workloads.dependencies import settle_dependencies
+from shunter.workloads.files import read_file
 from shunter.workloads.formats.format import TraceFormat, TraceText
 from shunter.workloads.formats.instants import iso_text
 from shunter.workloads.formats.registry import find_format, guess_format
@@ -77,9 +78,9 @@ def load_trace(
 
 def _read_bytes(path: str | Path) -> bytes:
     try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        why = error.strerror or type(error).__name__
+        return read_file(path)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
         raise TraceError(f"cannot read trace {path}: {why}; check the path") from error
 
 

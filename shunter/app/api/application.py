@@ -1,12 +1,21 @@
 """The ASGI application: the door, then the table of routes, then what errors become."""
 
+from collections.abc import Awaitable, Callable, Mapping
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp
 
 from shunter.app.api.access.door import Door
-from shunter.app.api.problems import http_problem, internal_problem, our_problem
+from shunter.app.api.problems import (
+    client_left,
+    http_problem,
+    internal_problem,
+    our_problem,
+)
 from shunter.app.api.routes import ROUTES
 from shunter.app.api.routing import endpoint
 from shunter.app.api.served import Served
@@ -15,19 +24,35 @@ from shunter.errors import ShunterError
 __all__ = ["application"]
 
 
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
 def application(served: Served) -> ASGIApp:
     """Return what uvicorn runs."""
-    routes = [
-        StarletteRoute(route.path, endpoint(route, served), methods=[route.method], name=route.name)
-        for route in ROUTES
-    ]
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for route in ROUTES:
+        by_path.setdefault(route.path, {})[route.method] = endpoint(route, served)
     app = Starlette(
-        routes=routes,
+        routes=[
+            StarletteRoute(path, _of_method(endpoints), methods=list(endpoints))
+            for path, endpoints in by_path.items()
+        ],
         exception_handlers={
             ShunterError: our_problem,
             HTTPException: http_problem,
+            ClientDisconnect: client_left,
             Exception: internal_problem,
         },
     )
     server = served.site.config.server
     return Door(app, server.hosts, server.body_bytes_most)
+
+
+def _of_method(endpoints: Mapping[str, Endpoint]) -> Endpoint:
+    """Return what answers on a path: a wrong method is told all right ones."""
+
+    async def answer(request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        return await endpoints[method](request)
+
+    return answer

@@ -9,7 +9,7 @@ from pydantic.json_schema import models_json_schema
 
 from shunter import __version__
 from shunter.app.api.models.problems import ProblemDocument
-from shunter.app.api.problems import STATUSES
+from shunter.app.api.problems import PROBLEM, STATUSES
 from shunter.app.api.routing import JSON, NoBody, NoQuery, Route
 
 __all__ = ["openapi_document"]
@@ -113,6 +113,6 @@ def _headers(route: Route) -> Iterator[dict[str, Any]]:
 
 def _problems(reference: dict[str, Any]) -> dict[str, Any]:
     return {
-        str(status): {"description": code, "content": {JSON: {"schema": reference}}}
+        str(status): {"description": code, "content": {PROBLEM: {"schema": reference}}}
         for code, (status, _) in STATUSES.items()
     }

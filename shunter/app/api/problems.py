@@ -1,5 +1,7 @@
 """What errors become over HTTP: a status, a code, and a message of the error's own."""
 
+from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any, get_args
 
 import orjson
@@ -11,6 +13,7 @@ from starlette.responses import Response
 from shunter.app.api.models.problems import Code
 from shunter.errors import (
     ConfigError,
+    ConflictError,
     NotFoundError,
     RefusedError,
     ShunterError,
@@ -19,8 +22,18 @@ from shunter.errors import (
     UsageError,
 )
 
-__all__ = ["STATUSES", "http_problem", "internal_problem", "our_problem", "problem", "usage_error"]
+__all__ = [
+    "PROBLEM",
+    "STATUSES",
+    "client_left",
+    "http_problem",
+    "internal_problem",
+    "our_problem",
+    "problem",
+    "usage_error",
+]
 
+PROBLEM = "application/problem+json"
 FAULTS_MOST = 32
 
 STATUSES: dict[Code, tuple[int, int]] = {
@@ -29,6 +42,8 @@ STATUSES: dict[Code, tuple[int, int]] = {
     "unauthenticated": (401, 5),
     "refused": (403, 5),
     "not_found": (404, 3),
+    "not_allowed": (405, 2),
+    "conflict": (409, 5),
     "unavailable": (503, 4),
     "failed": (500, 1),
 }
@@ -41,21 +56,35 @@ _KINDS: tuple[tuple[type[ShunterError], Code], ...] = (
     (ConfigError, "usage"),
     (TraceError, "usage"),
     (NotFoundError, "not_found"),
+    (ConflictError, "conflict"),
     (RefusedError, "refused"),
     (UnreachableError, "unavailable"),
 )
 _BY_STATUS: dict[int, Code] = {status: code for code, (status, _) in STATUSES.items()}
 
 
-def problem(code: Code, message: str, faults: tuple[str, ...] = ()) -> Response:
-    """Return the answer to a request that is not fulfilled."""
+def problem(
+    code: Code,
+    detail: str,
+    faults: tuple[str, ...] = (),
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Return the answer to a request that is not fulfilled, as RFC 9457 has it."""
     status, exit_code = STATUSES[code]
-    part: dict[str, Any] = {"code": code, "exit_code": exit_code, "message": message}
+    document: dict[str, Any] = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "code": code,
+        "exit_code": exit_code,
+    }
     if faults:
-        part["faults"] = list(faults)
-    headers = {"WWW-Authenticate": "Bearer"} if code == "unauthenticated" else None
-    body = orjson.dumps({"error": part})
-    return Response(body, status, headers, media_type="application/json")
+        document["faults"] = list(faults)
+    sent = dict(headers or {})
+    if code == "unauthenticated":
+        sent["WWW-Authenticate"] = "Bearer"
+    return Response(orjson.dumps(document), status, sent, media_type=PROBLEM)
 
 
 async def our_problem(request: Request, error: Exception) -> Response:
@@ -71,10 +100,17 @@ async def http_problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException), "it is registered for those only"
     code = _BY_STATUS.get(error.status_code, "usage")
     if error.status_code == 405:
-        return problem(code, f"{request.method} is not what {request.url.path} takes")
+        allowed = (error.headers or {}).get("Allow", "")
+        detail = f"{request.method} is not what {request.url.path} takes: expected {allowed}"
+        return problem(code, detail, headers=error.headers)
     if error.status_code == 404:
         return problem(code, f"there is nothing at {request.url.path}; see /api/v1/openapi.json")
     return problem(code, str(error.detail))
+
+
+async def client_left(request: Request, error: Exception) -> Response:
+    """Answer to nobody: the client left before its request was whole."""
+    return problem("usage", "the request ended before its body did")
 
 
 async def internal_problem(request: Request, error: Exception) -> Response:

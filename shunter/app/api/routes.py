@@ -79,6 +79,14 @@ ROUTES = (
     Route("POST", _JOB + "/suspend", orders.suspend, "Save it, and hold it", ToldDocument),
     Route("POST", _JOB + "/resume", orders.resume, "Let it start again", ToldDocument),
     Route(
+        *("POST", _JOB + "/discard-checkpoint", orders.discard_checkpoint),
+        *("Give up what it saved on servers that do not answer", ToldDocument),
+    ),
+    Route(
+        *("POST", _JOB + "/set-aside", orders.set_aside),
+        *("End its attempt, whatever that tells, and hold it", ToldDocument),
+    ),
+    Route(
         *("POST", _JOB + "/priority", orders.priority, "Change its priority", ToldDocument),
         body=PriorityBody,
     ),

@@ -1,47 +1,18 @@
 """What all handlers share: the site, who may call, the stream, metrics, readers of the past."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
 
-import anyio
 import orjson
-from anyio import to_thread
 
 from shunter.app.api.access.callers import Callers
 from shunter.app.api.documents.cluster import state_document
 from shunter.app.api.metrics import Metrics
+from shunter.app.api.past import Past
 from shunter.app.api.stream import Stream
 from shunter.app.live.site import Site
 from shunter.errors import UnreachableError
-from shunter.events.log import LogReader, read_log
 
-__all__ = ["Past", "Served"]
-
-T = TypeVar("T")
-
-PAST_AT_ONCE = 2
-"""Readers of the past at work at the same time; others wait for their turn."""
-
-
-class Past:
-    """Reads the log beside the scheduler, in a thread with a loop of its own.
-
-    Folding a long log takes seconds. On the scheduler's loop, nothing would be decided meanwhile.
-    """
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._turns = anyio.CapacityLimiter(PAST_AT_ONCE)
-
-    async def read(self, work: Callable[[LogReader], Awaitable[T]]) -> T:
-        """Return what some work finds in the log, as far as it is durable."""
-
-        async def with_reader() -> T:
-            async with read_log(self._url) as reader:
-                return await work(reader)
-
-        return await to_thread.run_sync(lambda: anyio.run(with_reader), limiter=self._turns)
+__all__ = ["Served"]
 
 
 @dataclass

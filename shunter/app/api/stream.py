@@ -5,25 +5,35 @@ scheduler each time. So they are woken together, the more seldom the more they a
 on from where it was; one who is behind what is kept here reads the log.
 """
 
-from collections import deque
-from collections.abc import AsyncIterator, Callable
+import logging
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import orjson
 
 from shunter.app.api.lives import Lives
+from shunter.app.api.past import Past
+from shunter.app.api.slow_readers import SLOW_S, TimelyResponse
 from shunter.app.live.site import Site
 from shunter.errors import UnreachableError
 from shunter.events.kinds import Event
-from shunter.events.log import read_log
+from shunter.events.log import LogReader
 from shunter.events.schema import to_object
 
 __all__ = ["Sent", "Stream", "event_object"]
 
+_LOG = logging.getLogger("shunter.api")
+
 KEPT = 10_000
+AT_ONCE = 512
+"""Events that one piece of an answer is made of: so much waits for a reader who takes nothing."""
+
 FOLLOWERS_MOST = 4096
+FOLLOWERS_MOST_OF_ONE = 1024
 PAUSE_S = 0.02
 PAUSE_PER_FOLLOWER_S = 0.0005
 STILL_THERE_S = 15.0
@@ -49,9 +59,12 @@ def event_object(seq: int, event: Event, dated: Callable[[int], str]) -> dict[st
 class Stream:
     """All followers of one site."""
 
-    def __init__(self, site: Site, dated: Callable[[int], str]) -> None:
+    def __init__(self, site: Site, dated: Callable[[int], str], *, slow_s: float = SLOW_S) -> None:
         self._site = site
         self._dated = dated
+        self._slow_s = slow_s
+        self._past = Past(site.config.log.url)
+        self._of: Counter[str] = Counter()
         self._kept: deque[Sent] = deque(maxlen=KEPT)
         self._came = anyio.Event()
         self._fresh = anyio.Event()
@@ -59,6 +72,7 @@ class Stream:
         self._closed = False
         self.lives = Lives()
         self.followers = 0
+        self.dropped = 0
         self.last_seq = site.committed
 
     async def run(self) -> None:
@@ -93,15 +107,32 @@ class Stream:
             await self._came.wait()
         return self.last_seq > after
 
-    async def follow(self, after: int, wanted: Callable[[Sent], bool]) -> AsyncIterator[bytes]:
-        """Yield what is wanted of the events after a number, as server-sent events.
+    def answer(self, user: str, after: int, wanted: Callable[[Sent], bool]) -> TimelyResponse:
+        """Return the answer to somebody who follows the events after a number.
 
         Raises:
-            UnreachableError: there are as many followers already as one daemon bears.
+            UnreachableError: there are as many followers already as one daemon bears, or one user
+                may have.
         """
         if self.followers >= FOLLOWERS_MOST:
             raise UnreachableError(f"{FOLLOWERS_MOST} clients follow already: try again later")
+        if self._of[user] >= FOLLOWERS_MOST_OF_ONE:
+            raise UnreachableError(
+                f"{FOLLOWERS_MOST_OF_ONE} clients of {user} follow already: end some of them"
+            )
+        return TimelyResponse(
+            self.follow(user, after, wanted),
+            "text/event-stream",
+            slow_s=self._slow_s,
+            was_slow=self._drop,
+        )
+
+    async def follow(
+        self, user: str, after: int, wanted: Callable[[Sent], bool]
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield what is wanted of the events after a number, as server-sent events."""
         self.followers += 1
+        self._of[user] += 1
         try:
             yield b"retry: 1000\n\n"
             while True:
@@ -112,6 +143,9 @@ class Stream:
                         chunk += sent.chunk
                 if chunk:
                     yield bytes(chunk)
+                await anyio.lowlevel.checkpoint()  # others may be far behind, too
+                if after < self.last_seq:
+                    continue
                 with anyio.move_on_after(STILL_THERE_S) as waiting:
                     if not await self.came(after):
                         return
@@ -119,21 +153,26 @@ class Stream:
                     yield STILL_THERE
         finally:
             self.followers -= 1
+            self._of[user] -= 1
+
+    def _drop(self) -> None:
+        """Count a follower who was cut off, and tell of the first in a while."""
+        self.dropped += 1
+        _LOG.warning("a follower took nothing for %g s and was cut off", self._slow_s)
 
     async def _next(self, after: int) -> list[Sent]:
         """Return the next events after a number: what is kept, or a part of the log."""
         oldest = self._kept[0].seq if self._kept else self.last_seq + 1
         if after + 1 >= oldest:
             ahead = self.last_seq - after
-            return [self._kept[-back] for back in range(ahead, 0, -1)]
-        upto = min(after + KEPT // 10, oldest - 1)
-        async with read_log(self._site.config.log.url) as reader:
-            return [
-                self._sent(seq, event)
-                for seq, event in enumerate(
-                    [event async for event in reader.events(after, upto)], after + 1
-                )
-            ]
+            return [self._kept[-back] for back in range(ahead, max(0, ahead - AT_ONCE), -1)]
+        upto = min(after + AT_ONCE, oldest - 1)
+
+        async def read(reader: LogReader) -> list[Sent]:
+            events = [event async for event in reader.events(after, upto)]
+            return [self._sent(seq, event) for seq, event in enumerate(events, after + 1)]
+
+        return await self._past.read(read)
 
     async def _wake_in_groups(self) -> None:
         while True:

@@ -11,6 +11,7 @@ from typing import Any
 from shunter.app.api.models.submission import ArrayBody, SubmitBody
 from shunter.app.live.requests import Caller, Submission
 from shunter.app.live.site import Site
+from shunter.app.replaying.rejections import rejection_in_words
 from shunter.core.intake.admission import Admission
 from shunter.core.state import WAITING, Queue
 from shunter.errors import RefusedError, UsageError
@@ -47,6 +48,8 @@ def submission_of(body: SubmitBody, key: str) -> Submission:
         batch_size=body.batch_size,
         total_steps=body.total_steps,
         max_level=body.max_level,
+        shapes=body.shapes,
+        split_may_change=body.split_may_change,
         group=body.group,
         after=tuple(
             Dependency(JobId(each.job_id), DependsWhen(each.when)) for each in body.depends_on
@@ -85,14 +88,13 @@ def dry_run(site: Site, request: Submission, by: Caller) -> dict[str, Any]:
         memory_mb=request.memory_mb,
         gpu_types=tuple(GpuType(name) for name in request.gpu_types),
         max_level=request.max_level,
+        shapes=request.shapes,
     )
     queue = state.queues.get(spec.queue) or Queue(spec.queue)
     refusal = Admission(state.cluster).refusal(spec.demand(), spec.user, queue)
     if refusal is not None:
-        raise RefusedError(
-            f"it can never run here: {refusal.reason}, needs {refusal.needed}, "
-            f"at most {refusal.most} {refusal.detail}"
-        )
+        why = rejection_in_words(refusal, spec, state.cluster)
+        raise RefusedError(f"it can never run here: {refusal.reason}: {why}")
     waiting = sum(job.phase is WAITING for job in state.jobs.values())
     free = sum(pool.gpus_free for pool in state.cluster.pools.values())
     would = f"it would be accepted; {waiting} jobs wait, {free} GPUs are free"

@@ -1,6 +1,7 @@
 """`shunter compare`: several policies on the same jobs."""
 
 import os
+from collections import Counter
 from typing import Annotated, Any
 
 import typer
@@ -60,8 +61,28 @@ def print_comparison(document: dict[str, Any]) -> None:
     )
     if seeds > 1:
         output.print_line(f"means over {seeds} seeds, ± half the 95 % interval (Student's t)")
+    for line in _left_out(document):
+        output.print_line(line)
     if any(summed["oracle"] for summed in document["policies"]):
         output.print_line("* oracle: uses true durations, which no scheduler knows")
+
+
+def _left_out(document: dict[str, Any]) -> list[str]:
+    """Say of which jobs the times are not, once where that is the same for all."""
+    from shunter.app.cli.units import left_out
+
+    found: dict[str, list[str]] = {}
+    for summed in document["policies"]:
+        counts: Counter[str] = Counter()
+        for run in document["runs"]:
+            if run["policy"] == summed["policy"]:
+                counts.update(run["jobs"])
+        if counts["finished"] < counts["submitted"]:
+            found.setdefault(left_out(counts), []).append(summed["policy"])
+    intro = "times are of finished jobs; left out"
+    if len(found) == 1 and len(*found.values()) == len(document["policies"]):
+        return [f"{intro}: {next(iter(found))}"]
+    return [f"{intro} of {', '.join(names)}: {what}" for what, names in found.items()]
 
 
 def _row(summed: dict[str, Any]) -> list[str]:

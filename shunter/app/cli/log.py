@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from shunter.app.cli import output
-from shunter.app.cli.options import Json
+from shunter.app.cli.options import Json, reading
 from shunter.errors import LogError, UsageError
 
 if TYPE_CHECKING:
@@ -29,10 +29,9 @@ def stats(log: LogAddress, as_json: Json = False) -> None:
     import asyncio
 
     from shunter.app.replaying.statistics import log_statistics
-    from shunter.events.log import read_log
 
     async def counted() -> dict[str, Any]:
-        async with read_log(log) as reader:
+        async with reading(log) as reader:
             with output.progress("counting") as advance:
                 return await log_statistics(reader, advance)
 
@@ -54,16 +53,14 @@ def export(
     ] = None,
     as_trace: Annotated[
         bool,
-        typer.Option("--as-trace", help="The jobs as a canonical trace, run times as observed."),
+        typer.Option("--as-trace", help="The jobs as a canonical trace, with the work they did."),
     ] = False,
 ) -> None:
     """Write the events as lines of JSON, one event a line."""
     import asyncio
 
-    from shunter.events.log import read_log
-
     async def written() -> None:
-        async with read_log(log) as reader:
+        async with reading(log) as reader:
             if as_trace:
                 await _export_trace(reader, target)
             elif target is None:
@@ -85,16 +82,16 @@ def verify(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Prove that a log is what was written: chain, head, frames and snapshots."""
+    """Prove that a log is whole: every table, and its end by its anchor."""
     import asyncio
     from dataclasses import asdict
 
     from shunter.app.cli.units import number
     from shunter.app.collector import collector_off
-    from shunter.events.log import VerifyReport, read_log
+    from shunter.events.log import VerifyReport
 
     async def verified() -> VerifyReport:
-        async with read_log(log) as reader:
+        async with reading(log) as reader:
             return await reader.verify(schema)
 
     with collector_off():
@@ -107,6 +104,8 @@ def verify(
             f"{report.snapshots} snapshots, {report.segments} segments, term {report.term}"
         )
         output.print_line(f"digest {report.digest}")
+        if report.anchor_seq is not None:
+            output.print_line(f"anchor at sequence number {number(report.anchor_seq)}")
 
 
 @commands.command()
@@ -118,11 +117,10 @@ def schema(
     """Print the JSON Schema of an event, as `log export` writes it."""
     import asyncio
 
-    from shunter.events.log import read_log
     from shunter.events.schema import json_schema
 
     async def opened() -> None:
-        async with read_log(str(log)) as reader:
+        async with reading(str(log)) as reader:
             await reader.head()
 
     if log is not None:

@@ -3,11 +3,12 @@
 `rich` is imported when a table or a progress bar is drawn, `orjson` when JSON is written.
 """
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from shunter.errors import ShunterError
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 WIDTH_WITHOUT_TERMINAL = 1000  # a file has room for what a screen would fold
+
+_COMMAND = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all controls but tab and line feed
 
 Advance = Callable[[int, int], None]
 
@@ -39,9 +42,18 @@ def use_color(allowed: bool) -> None:
     _Color.allowed = allowed
 
 
+def visible(text: str, stream: TextIO) -> str:
+    """Return a text as a stream may have it: elsewhere than on a terminal, as it is.
+
+    Jobs and their names come from others. What would move the cursor, ring or change a title is
+    spelled out there: the escape is shown by its number.
+    """
+    return _COMMAND.sub(_spelled_out, text) if stream.isatty() else text
+
+
 def print_line(text: str = "") -> None:
     """Print a line of data."""
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(visible(text, sys.stdout) + "\n")
 
 
 def print_json(document: Any) -> None:
@@ -70,7 +82,7 @@ def print_table(columns: Sequence[Column | str], rows: Sequence[Sequence[str]]) 
         justify: Literal["left", "right"] = "right" if shown.is_number else "left"
         table.add_column(Text(shown.title), justify=justify, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(visible(cell, sys.stdout)) for cell in row))
     _print_drawn(table)
 
 
@@ -83,13 +95,13 @@ def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
 
 def note(text: str) -> None:
     """Say something to a person, on stderr."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(visible(text, sys.stderr) + "\n")
 
 
 def print_error(error: ShunterError) -> None:
     """Say what went wrong, one line for each fault, on stderr."""
     for line in str(error).splitlines() or [type(error).__name__]:
-        sys.stderr.write(f"error: {line}\n")
+        sys.stderr.write(f"error: {visible(line, sys.stderr)}\n")
 
 
 @contextmanager
@@ -111,6 +123,10 @@ def progress(what: str) -> Iterator[Advance | None]:
     with shown as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _spelled_out(found: re.Match[str]) -> str:
+    return f"\\x{ord(found[0]):02x}"
 
 
 def _print_drawn(drawn: "Table") -> None:

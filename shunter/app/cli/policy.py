@@ -19,10 +19,10 @@ def register(root: typer.Typer) -> None:
 
 @app.command(name="list")
 def list_policies(as_json: Json = False) -> None:
-    """List the installed policies."""
+    """List the installed policies; one that cannot be used says why."""
     from shunter.app.config import policy_names
 
-    documents = [_document(name) for name in policy_names()]
+    documents = [_listed(name) for name in policy_names()]
     if as_json:
         output.print_json(documents)
         return
@@ -57,12 +57,40 @@ def show(name: Annotated[str, typer.Argument(metavar="NAME")], as_json: Json = F
         output.print_line(f"    {param['description']}")
 
 
+def _listed(name: str) -> dict[str, Any]:
+    """Return what is known of a policy, or why it cannot be used."""
+    from shunter.errors import ConfigError
+
+    try:
+        return _document(name)
+    except ConfigError as error:
+        problem = " ".join(str(error).split())
+        summary = f"cannot be used: {problem}"
+        return {
+            "name": name,
+            "oracle": False,
+            "summary": summary,
+            "source": "",
+            "params": [],
+            "problem": problem,
+        }
+
+
 def _document(name: str) -> dict[str, Any]:
+    from pydantic import ValidationError
+
     from shunter.app.config import find_policy
+    from shunter.errors import ConfigError
 
     plugin = find_policy(name)
     module = inspect.getmodule(plugin)
-    defaults = plugin.Params().model_dump(mode="json", by_alias=True)
+    try:
+        defaults = plugin.Params().model_dump(mode="json", by_alias=True)
+    except ValidationError as error:
+        wanted = ", ".join(".".join(map(str, fault["loc"])) for fault in error.errors())
+        raise ConfigError(
+            f"policy {name!r}: not every parameter has a default: {wanted}"
+        ) from error
     return {
         "name": name,
         "oracle": plugin.oracle,

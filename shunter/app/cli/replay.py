@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shunter.app.cli import output
-from shunter.app.cli.options import Json
+from shunter.app.cli.options import Json, reading
 from shunter.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,9 +57,8 @@ async def _replay(
     from shunter.app.replaying.standing import standing
     from shunter.app.replaying.verification import verify_log
     from shunter.app.runs.setup import rebuild
-    from shunter.events.log import read_log
 
-    async with read_log(address) as reader:
+    async with reading(address) as reader:
         head = await reader.head()
         to = None if upto is None else seq_of(upto, head.seq)
         wall_s, cpu_s = time.perf_counter(), time.process_time()

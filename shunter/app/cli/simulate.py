@@ -42,6 +42,8 @@ def simulate(
     result = _run(loaded, overwrite)
     for sentence in result.report.sentences():
         output.note(f"{result.trace.source}: {sentence}")
+    for sentence in result.remarks:
+        output.note(sentence)
     if jobs_out is not None:
         write_jobs(jobs_out, result.stories(), len(result.trace.jobs))
     if as_json:
@@ -68,7 +70,7 @@ def _run(loaded: "LoadedConfig", overwrite: bool) -> "RunResult":
 
 
 def _print(document: dict[str, Any]) -> None:
-    from shunter.app.cli.units import duration, number, percent
+    from shunter.app.cli.units import duration, left_out, number, percent
 
     star = "*" if document["oracle"] else ""
     cluster, trace, jobs = document["cluster"], document["trace"], document["jobs"]
@@ -95,6 +97,8 @@ def _print(document: dict[str, Any]) -> None:
         ["GPUs", *(output.Column(title, is_number=True) for title in ["jobs", *columns])],
         [[name, *_times(numbers)] for name, numbers in classes.items()],
     )
+    if jobs["finished"] < jobs["submitted"]:
+        output.print_line(f"times are of finished jobs; left out: {left_out(jobs)}")
     if star:
         output.print_line("* oracle: uses true durations, which no scheduler knows")
 

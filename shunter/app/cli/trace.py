@@ -4,6 +4,8 @@ What was wrong with a file goes to stderr, statistics to stdout; a trace written
 there alone.
 """
 
+import json
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +15,7 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.options import Json
-from shunter.errors import UsageError
+from shunter.errors import TraceError, UsageError
 
 if TYPE_CHECKING:
     from shunter.workloads import Trace
@@ -108,6 +110,67 @@ def convert(
     loaded = _read(trace, format_name, rows, options, throughputs)
     _report(loaded)
     _write(loaded, to, out, None)
+
+
+@app.command()
+def fit(
+    log: Annotated[
+        str, typer.Argument(metavar="LOG", help="The log of a live cluster: its path or address.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write here, not to stdout.")
+    ] = None,
+    rates: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write mini-batches per second here, by model and GPUs."),
+    ] = None,
+    trace: Annotated[
+        str, typer.Option(metavar="TRACE", help="The trace that the config names.")
+    ] = "jobs.csv",
+    as_json: Json = False,
+) -> None:
+    """Measure what starts and suspensions cost in a log, as a config that predicts."""
+    import asyncio
+
+    from shunter.app.fitting import (
+        Observed,
+        config_text,
+        fit_costs,
+        fit_document,
+        observe_log,
+        rates_document,
+    )
+    from shunter.events.log import read_log
+
+    async def observed_log() -> Observed:
+        async with read_log(log) as reader:
+            with output.progress("measuring") as advance:
+                return await observe_log(reader, advance)
+
+    observed = asyncio.run(observed_log())
+    fitted = fit_costs(observed)
+    if not any(fitted.launches.values()):
+        raise TraceError(f"no attempt in {log} was seen to start: there is nothing to measure")
+    if rates is not None:
+        _write_text(rates, json.dumps(rates_document(fitted), indent=1) + "\n")
+    if as_json:
+        output.print_json(fit_document(observed, fitted))
+        return
+    named = rates
+    if rates is not None and out is not None:  # paths in a config are relative to it
+        named = Path(os.path.relpath(rates, out.parent))
+    text = config_text(observed, fitted, trace, None if named is None else str(named))
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        _write_text(out, text)
+
+
+def _write_text(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise TraceError(f"{path} cannot be written: {error.strerror}; check the path") from error
 
 
 def _read(

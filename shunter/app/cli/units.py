@@ -1,6 +1,8 @@
 """Numbers as people read them; None, what does not exist, is a dash."""
 
-__all__ = ["duration", "number", "percent"]
+from collections.abc import Mapping
+
+__all__ = ["duration", "left_out", "number", "percent"]
 
 NOTHING = "–"
 
@@ -28,3 +30,9 @@ def number(count: int) -> str:
 def percent(share: float | None) -> str:
     """Return a share in percent."""
     return NOTHING if share is None else f"{share * 100:.1f} %"
+
+
+def left_out(jobs: Mapping[str, int]) -> str:
+    """Return which jobs did not finish, by how they ended: "14 unfinished, 3 failed"."""
+    others = [name for name in jobs if name not in ("submitted", "finished")]
+    return ", ".join(f"{number(jobs[name])} {name}" for name in others if jobs[name])

@@ -6,7 +6,7 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.live.connecting import Url, connect
-from shunter.app.cli.options import Json
+from shunter.app.cli.options import Json, reading
 
 if TYPE_CHECKING:
     from shunter.app.replaying.why.explanation import Explanation
@@ -35,6 +35,10 @@ def why(
             metavar="SEQ|TIME", help="An event (e20871), T+03:12:40, 11560s, or a date with offset."
         ),
     ] = None,
+    history: Annotated[
+        bool,
+        typer.Option("--history", help="Print every wait with its reasons, and every attempt."),
+    ] = False,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
@@ -42,6 +46,9 @@ def why(
     found = _by_daemon(job, at, url) if log is None else _by_log(job, log, at)
     if as_json:
         output.print_json(found)
+    elif history:
+        output.print_line(f"{found['headline']}   (at {found['at']['time']})")
+        _print_history(found)
     else:
         _print(found)
 
@@ -64,10 +71,9 @@ async def _explain(job: str, address: str, at: str | None) -> "Explanation":
     from shunter.app.replaying.terms import origin_of
     from shunter.app.replaying.why.explanation import explain
     from shunter.app.runs.setup import rebuild
-    from shunter.events.log import read_log
     from shunter.events.values.ids import JobId
 
-    async with read_log(address) as reader:
+    async with reading(address) as reader:
         origin = origin_of(await first_start(reader))
         seq, at_us = await place_of(reader, at, origin)
         return await explain(reader, JobId(job), seq, at_us, rebuild)
@@ -77,6 +83,10 @@ def _print(document: dict[str, Any]) -> None:
     output.print_line(f"{document['headline']}   (at {document['at']['time']})")
     for line in document["details"]:
         output.print_line(f"  {line}")
+    at = document["at"]
+    if at["asked_seq"] != at["seq"]:
+        asked, seq = at["asked_seq"], at["seq"]
+        output.print_line(f"  e{asked} lies within a decision: this is as of its end, e{seq}")
     _print_rows(_rows(document))
     if document["reasons_over_time"] and document["totals"]["wait_s"]:
         output.print_line("reasons over time")
@@ -97,16 +107,19 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     if decision is not None:
         rule = f", rule {decision['rule']}" if "rule" in decision else ""
         number = f"round {decision['round']} " if "round" in decision else ""
-        rows.append(
-            (
-                "decision",
-                (
-                    f"e{decision['seq']}, {number}at {decision['time']}, "
-                    f"policy {document['policy']}{rule}"
-                ),
-            )
+        text = (
+            f"e{decision['seq']}, {number}at {decision['time']}, policy {document['policy']}{rule}"
         )
+        if decision["of"] == "class" and decision["is_older"]:
+            # Nobody decided anything about this job then.
+            rows.append(("class reason", text))
+        else:
+            rows.append(("decision", text))
+    rows += [("at least", line) for line in document["needs_at_least"]]
     rows += [("starts if", line) for line in document["would_start_if"]]
+    became = document["became"]
+    if became is not None:
+        rows += [("later", line) for line in became["words"]]
     again = document["planned_again"]
     if again["checked"]:
         says = "the same reason" if again["agrees"] else f"{again['reason']}: it differs!"
@@ -136,7 +149,7 @@ def _where(part: dict[str, Any]) -> str:
 
 def _print_rows(rows: list[tuple[str, str]]) -> None:
     for name, text in rows:
-        output.print_line(f"  {name:<11} {text}")
+        output.print_line(f"  {name:<12} {text}")
 
 
 def _bar(part: dict[str, Any]) -> str:
@@ -144,6 +157,30 @@ def _bar(part: dict[str, Any]) -> str:
 
     filled = "#" * max(1, round(BAR * (part["share"] or 0)))
     return f"{part['reason']:<24} {filled:<{BAR}} {percent(part['share'])}  {duration(part['s'])}"
+
+
+def _print_history(document: dict[str, Any]) -> None:
+    """Print each reason of each wait, and each attempt, with their events."""
+    from shunter.app.replaying.instants import clock, span
+
+    rows: list[list[str]] = []
+    steps: list[tuple[dict[str, Any], int, str, tuple[int | None, ...]]]
+    for part in document["timeline"]:
+        to_us = document["at"]["us"] if part["to_us"] is None else part["to_us"]
+        if part["what"] == "run":
+            where = f"attempt {part['attempt']} on {_where(part)}"
+            text = f"{where}: {part['ended_by']}" if part["ended_by"] else where
+            steps = [(part, to_us, text, (part["decision_seq"], part["ended_seq"]))]
+        else:
+            steps = [
+                (each, each["to_us"], each["reason"], (each["seq"],)) for each in part["reasons"]
+            ]
+        for step, until_us, text, seqs in steps:
+            began = step.get("from") or clock(step["from_us"])
+            events = " ".join(f"e{seq}" for seq in seqs if seq is not None)
+            lasted = span(until_us - step["from_us"])
+            rows.append([began, part["what"], lasted, text, events])
+    output.print_table(["from", "", output.Column("for", is_number=True), "", "events"], rows)
 
 
 def _print_life(document: dict[str, Any]) -> None:

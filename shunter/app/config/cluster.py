@@ -19,6 +19,9 @@ from shunter.events.values.job_spec import Level
 __all__ = ["ClusterSection", "NodeGroup"]
 
 GPUS_MAX = 64  # a mask of GPUs is one integer of a JSON row, and readers of SQL take 64 bits
+SERVERS_MOST = 100_000
+_BRACKETS = re.compile(r"\[([^\]]*)\]|([,&!^])")
+_RANGE = re.compile(r"([0-9]{1,18})-([0-9]{1,18})(?:/[0-9]+)?")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 Gigabytes = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
@@ -184,6 +187,18 @@ class _ConfigurationSets:
         return found
 
 
+def _named_most(hostlist: str) -> int:
+    """Return a bound of how many names a hostlist stands for, without making one."""
+    total, here = 0, 1
+    for ranges, comma in _BRACKETS.findall(hostlist + ","):
+        if comma:
+            total, here = total + here, 1
+        else:
+            ends = (_RANGE.fullmatch(part.strip()) for part in ranges.split(","))
+            here *= sum(max(1, int(found[2]) - int(found[1]) + 1) if found else 1 for found in ends)
+    return total
+
+
 def _expanded(hostlist: str) -> Sequence[str]:
     """Return the names a hostlist stands for.
 
@@ -198,6 +213,8 @@ def _expanded(hostlist: str) -> Sequence[str]:
 
     if not hostlist.strip():
         return ()
+    if _named_most(hostlist) > SERVERS_MOST:
+        raise ValueError(f"{hostlist[:60]!r} names more than {SERVERS_MOST:,} servers")
     try:
         names = [str(name) for name in NodeSet(hostlist, resolver=RESOLVER_NOGROUP)]
     except NodeSetException as error:

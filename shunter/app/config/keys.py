@@ -59,7 +59,7 @@ def parse_path(text: str) -> Path:
     """
     try:
         table: Any = tomllib.loads(f"{text} = 0")
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{text!r} is no key; write it like policy.name") from error
     path: list[str] = []
     while isinstance(table, dict):

@@ -16,6 +16,7 @@ from shunter.app.config.keys import Origins, Path, parse_path, set_value
 from shunter.app.config.toml_lines import lines_of_keys
 from shunter.errors import ConfigError, NotFoundError
 from shunter.policies.histories import is_file
+from shunter.workloads.files import read_file
 
 __all__ = [
     "CLUSTER_FILE",
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 PREFIX = "SHUNTER_"
+CONFIG_BYTES_MOST = 64 << 20
 SECTIONS = (
     "schema",
     "seed",
@@ -117,7 +119,7 @@ def parse_value(text: str) -> Any:
     """Return a text as the TOML value it is, else as the text it is."""
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
     value = parsed["value"]
     is_json = isinstance(value, str | int | float | bool | list | dict)
@@ -126,12 +128,14 @@ def parse_value(text: str) -> Any:
 
 def _read_file(path: FilePath) -> Layers:
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = read_file(path, CONFIG_BYTES_MOST).decode("utf-8-sig")
         tree = tomllib.loads(text)
     except FileNotFoundError as error:
         raise NotFoundError(f"there is no config file {path}; check the path") from error
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: lists or tables are nested too deeply to be read") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from error
     except tomllib.TOMLDecodeError as error:

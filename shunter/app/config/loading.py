@@ -3,7 +3,7 @@
 import copy
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path as FilePath
@@ -145,6 +145,7 @@ def check_layers(layers: Layers, known: LoadedConfig | None = None) -> LoadedCon
         faults += faults_of(error, Config, tree)
     faults += _lacking_jobs(tree, config)
     params = _checked_params(tree, faults)
+    faults += _refused_at_events(config, params)
     read = known.tables if known is not None else {}
     tables = {**read, **_skew_table(config, read, faults)}
     throughput_file = _throughputs(config, known.throughput_file if known else None, faults)
@@ -274,7 +275,7 @@ def _checked_params(tree: Mapping[str, Any], faults: list[Fault]) -> dict[str, P
     if isinstance(name, str) and name not in known:
         faults.append(Fault(("policy", "name"), f"no policy {name!r}{did_you_mean(name, known)}"))
     params: dict[str, PolicyParams] = {}
-    for policy in dict.fromkeys([*tables, name]):
+    for policy in dict.fromkeys([*tables, *([name] if isinstance(name, str) else [])]):
         table = tables.get(policy, {})
         path = ("policy", "params", policy)
         if policy not in known:
@@ -287,6 +288,16 @@ def _checked_params(tree: Mapping[str, Any], faults: list[Fault]) -> dict[str, P
         except ValidationError as error:
             faults += faults_of(error, model, table, path)
     return params
+
+
+def _refused_at_events(
+    config: Config | None, params: Mapping[str, PolicyParams]
+) -> Iterator[Fault]:
+    """Yield what is wrong where a policy is to decide at every event that cannot."""
+    if config is None or config.policy.round_us or config.policy.name not in params:
+        return
+    if why := params[config.policy.name].needs_rounds:
+        yield Fault(("policy", "trigger"), why)
 
 
 def _json(tree: Any) -> str:

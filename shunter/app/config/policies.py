@@ -11,10 +11,11 @@ from pydantic import ValidationError
 
 from shunter.app.config.cluster import ClusterSection
 from shunter.core.placement import Placement
+from shunter.core.planning.barrier import told_of
 from shunter.core.ports import Policy
 from shunter.core.ranking import RankedPolicy
 from shunter.core.throughputs import ThroughputTable
-from shunter.errors import ConfigError, NotFoundError
+from shunter.errors import ConfigError, NotFoundError, ShunterError
 from shunter.events.values.ids import GpuType
 from shunter.policies.params import Extra, PolicyParams
 
@@ -24,15 +25,18 @@ __all__ = [
     "NeedsThroughputs",
     "NeedsTypes",
     "PolicyPlugin",
+    "built",
     "completed",
     "equipped",
     "find_policy",
     "fitted",
     "informed",
+    "module_of_policy",
     "policy_names",
 ]
 
 GROUP = "shunter.policies"
+HOOKS = ("start", "observers", "advance", "target", "plan", "wake_at", "settled")
 
 
 class PolicyPlugin(Protocol):
@@ -97,9 +101,37 @@ def equipped(policy: Policy[Any]) -> Policy[Any]:
     )
 
 
-def completed(policy: Policy[Any], placement: Placement) -> Policy[Any]:
+def built(plugin: PolicyPlugin, params: Any, placement: Placement) -> Policy[Any]:
+    """Return the policy of a plugin.
+
+    Raises:
+        ConfigError: it cannot be built, or lacks something that every policy has.
+    """
+    try:
+        policy = plugin.build(params, placement)
+    except (KeyboardInterrupt, ShunterError):
+        raise
+    except BaseException as error:
+        raise ConfigError(f"policy {plugin.name!r} failed in {told_of('build', error)}") from error
+    kinds = {"name": str, "version": str, "oracle": bool}
+    lacking = [
+        f"{name} ({kind.__name__})"
+        for name, kind in kinds.items()
+        if not isinstance(getattr(policy, name, None), kind)
+    ]
+    lacking += [f"{hook}()" for hook in HOOKS if not callable(getattr(policy, hook, None))]
+    if lacking:
+        raise ConfigError(f"policy {plugin.name!r}: what it builds lacks {', '.join(lacking)}")
+    return policy
+
+
+def completed(policy: Policy[Any], placement: Placement, *, at_events: bool = False) -> Policy[Any]:
     """Return the policy with the one inside it, if it is to have one.
 
+    Args:
+        policy: the policy.
+        placement: where the one inside puts jobs.
+        at_events: whether it is to decide at every event; one that cannot is refused then.
     Raises:
         ConfigError: that one is not installed, has no index, or its parameters are wrong.
     """
@@ -117,7 +149,9 @@ def completed(policy: Policy[Any], placement: Placement) -> Policy[Any]:
             for fault in error.errors()
         ]
         raise ConfigError("\n".join(faults)) from error
-    inside = plugin.build(params, placement)
+    if at_events and params.needs_rounds:
+        raise ConfigError(f"{key}.inside_params: {params.needs_rounds}")
+    inside = built(plugin, params, placement)
     if not isinstance(inside, RankedPolicy):
         raise ConfigError(f"{key}.inside: policy {name!r} has no index to order jobs by")
     return policy.around(inside)
@@ -156,23 +190,60 @@ def policy_names() -> tuple[str, ...]:
     return tuple(sorted(_entry_points()))
 
 
+def module_of_policy(name: str) -> str:
+    """Return the module that a policy is from; empty: there is no such policy."""
+    point = _entry_points().get(name)
+    return "" if point is None else point.module
+
+
 def find_policy(name: str) -> PolicyPlugin:
     """Load the policy of that name.
 
     Raises:
         NotFoundError: there is none; the message names those that are.
-        ConfigError: its package cannot be imported.
+        ConfigError: its package cannot be imported, or what it gives is no policy.
     """
     point = _entry_points().get(name)
     if point is None:
         raise NotFoundError(f"there is no policy {name!r}{did_you_mean(name, policy_names())}")
     try:
-        found: PolicyPlugin = point.load()
-    except (ImportError, AttributeError) as error:
+        found = point.load()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise ConfigError(
-            f"policy {name!r} cannot be loaded from {point.value}: {error}"
+            f"policy {name!r} cannot be loaded from {point.value}: "
+            f"{told_of(type(error).__name__, error).partition(': ')[2]}"
         ) from error
-    return found
+    return _plugin(name, point, found)
+
+
+def _plugin(name: str, point: EntryPoint, found: Any) -> PolicyPlugin:
+    """Return what an entry point gave, if it is a policy.
+
+    Raises:
+        ConfigError: it lacks something that every policy has.
+    """
+    wanted = {
+        "Params": isinstance(getattr(found, "Params", None), type)
+        and issubclass(found.Params, PolicyParams),
+        "build": callable(getattr(found, "build", None)),
+        "name": isinstance(getattr(found, "name", None), str),
+        "oracle": isinstance(getattr(found, "oracle", None), bool),
+    }
+    expected = {
+        "Params": "a class below shunter.policies.params.PolicyParams",
+        "build": "a function",
+        "name": "a text",
+        "oracle": "True or False",
+    }
+    lacking = [f"{part} ({expected[part]})" for part, is_there in wanted.items() if not is_there]
+    if lacking:
+        raise ConfigError(
+            f"policy {name!r} of {point.value} is no policy: it lacks {', '.join(lacking)}"
+        )
+    plugin: PolicyPlugin = found
+    return plugin
 
 
 def did_you_mean(name: str, known: tuple[str, ...]) -> str:

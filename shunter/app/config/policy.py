@@ -8,6 +8,7 @@ from pydantic import Field
 
 from shunter.app.config.section import Positive, Section, Span, Stretch
 from shunter.core.placement import PLACEMENTS, SKEW_THRESHOLD, Placement, Skew
+from shunter.core.planning.barrier import OnFault
 from shunter.core.planning.guards import Guards
 from shunter.core.ports import Policy
 from shunter.core.ranking import LEVELS_MOST, Aged, RankedPolicy
@@ -27,7 +28,8 @@ class GuardsSection(Section):
     """Promises to single jobs that hold under every policy; all off by default."""
 
     min_runtime: Span = Field(
-        default=0, description="what an attempt may run before it is preempted"
+        default=0,
+        description="what an attempt may run before it is preempted, from its first mini-batch on",
     )
     max_preemptions_per_job_hour: Positive | None = Field(
         default=None, description="how often one job is preempted in any hour at most"
@@ -37,9 +39,14 @@ class GuardsSection(Section):
         description="how long a job waits at a stretch before it goes to the head of the line",
     )
 
-    def guards(self) -> Guards:
-        """Return them as the core takes them."""
-        return Guards(self.min_runtime, self.max_preemptions_per_job_hour, self.starvation_after)
+    def guards(self, *, launches_first: bool) -> Guards:
+        """Return them as the core takes them.
+
+        Args:
+            launches_first: whether a job keeps what it was given until it was launched there.
+        """
+        limit, starves_us = self.max_preemptions_per_job_hour, self.starvation_after
+        return Guards(self.min_runtime, limit, starves_us, launches_first)
 
 
 class AgingSection(Section):
@@ -94,6 +101,16 @@ class PolicySection(Section):
     params: dict[str, dict[str, Any]] = Field(
         default={}, description="one table for each policy; all are checked, the chosen one is used"
     )
+    on_fault: Literal["stop", "isolate"] | None = Field(
+        default=None,
+        description="what a fault of the policy does: 'stop' ends the run, 'isolate' starts no job "
+        "until it works again; isolate live, stop in a simulation",
+    )
+    time_limit: Stretch | None = Field(
+        default=None,
+        description="how long one planning may take before the policy is set aside and jobs run "
+        "on; 60 s live, none in a simulation",
+    )
     aging: AgingSection | None = Field(
         default=None, description="let waiting jobs rise; off by default"
     )
@@ -104,6 +121,12 @@ class PolicySection(Section):
     def round_us(self) -> int:
         """The length of a round; 0 where decisions are made at every event."""
         return self.round if self.trigger == "round" else 0
+
+    def reaction(self, *, is_live: bool) -> OnFault:
+        """Return what a fault of the policy leads to."""
+        if self.on_fault is not None:
+            return OnFault(self.on_fault)
+        return OnFault.isolate if is_live else OnFault.stop
 
     def aged(self, policy: Policy[Any]) -> Policy[Any]:
         """Return a policy with the aging that is configured, if it is.

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from shunter.app.config.loading import LoadedConfig
-from shunter.app.config.policies import completed, equipped, find_policy, fitted, informed
+from shunter.app.config.model import Config
+from shunter.app.config.policies import built, completed, equipped, find_policy, fitted, informed
 from shunter.app.config.policy import PolicySection
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ports import Policy
@@ -17,6 +18,10 @@ from shunter.core.throughputs import ThroughputTable
 from shunter.errors import ConfigError
 
 __all__ = ["Decider", "record_of", "recorded_decider", "recorded_throughputs"]
+
+
+LAUNCHES_FIRST = "launches_first"
+"""The key that says it in the record, where it is so."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +49,24 @@ def record_of(loaded: LoadedConfig, *, instant: bool, workload: dict[str, Any]) 
     document["workload"] = workload
     document["reasons"] = log["reasons"]
     document["instant"] = instant
+    if launches_first(loaded.config):
+        document[LAUNCHES_FIRST] = True
     for name in ("backend", "server"):
         document.pop(name, None)
     if loaded.config.backend.is_live:
         document["backend"] = {"kind": loaded.config.backend.kind}
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def launches_first(config: Config) -> bool:
+    """Say whether a job keeps what it was given until it was launched there.
+
+    So it is wherever launches take time; logs of earlier versions do not say it.
+    """
+    simulation = config.simulation
+    by_peers = simulation.lease.round_ends == "last_gang"
+    costs = simulation.costs
+    return config.backend.is_live or (not by_peers and bool(costs.start or costs.resume))
 
 
 def _settle_later_keys(document: dict[str, Any], loaded: LoadedConfig) -> None:
@@ -64,12 +82,15 @@ def _settle_later_keys(document: dict[str, Any], loaded: LoadedConfig) -> None:
         del section["skew"]["table"]
     else:
         del section["skew"]
-    if section.get("aging") is None:
-        section.pop("aging", None)
+    for name in ("aging", "on_fault", "time_limit"):
+        if section.get(name) is None:
+            section.pop(name, None)
     if simulation["speeds"].get("shared") is None:
         simulation["speeds"].pop("shared", None)
     if not simulation.get("remembered_ends"):
         simulation.pop("remembered_ends", None)
+    if costs["migrate"] is None:
+        costs["migrate"] = costs["resume"]
     if loaded.config.simulation.costs.checkpoint_mb:
         costs["model_mb"] = loaded.config.simulation.costs.sizes_mb(loaded.tensors_mb)
     else:
@@ -82,8 +103,10 @@ def decider_of(loaded: LoadedConfig, *, instant: bool) -> Decider:
     section = config.policy
     plugin = find_policy(section.name)
     placement = section.placement_strategy(loaded.skews)
-    policy = section.aged(equipped(plugin.build(loaded.chosen_params, placement)))
-    policy = informed(completed(policy, placement), loaded.throughputs)
+    policy = section.aged(equipped(built(plugin, loaded.chosen_params, placement)))
+    policy = informed(
+        completed(policy, placement, at_events=not section.round_us), loaded.throughputs
+    )
     policy = fitted(policy, config.cluster)
     rules = RoundRules(
         round_us=section.round_us,
@@ -91,8 +114,10 @@ def decider_of(loaded: LoadedConfig, *, instant: bool) -> Decider:
         instant=instant,
         backend_rounds=config.simulation.lease.round_ends == "last_gang",
         all_reasons=config.log.reasons == "all",
-        guards=section.guards.guards(),
+        guards=section.guards.guards(launches_first=launches_first(config)),
         is_live=config.backend.is_live,
+        checkpoints_stay=config.backend.checkpoints_stay,
+        on_fault=section.reaction(is_live=config.backend.is_live),
     )
     return Decider(policy, rules)
 
@@ -115,14 +140,15 @@ def recorded_decider(record: str) -> Decider:
             instant=document["instant"],
             backend_rounds=document["simulation"]["lease"]["round_ends"] == "last_gang",
             all_reasons=document["reasons"] == "all",
-            guards=section.guards.guards(),
+            guards=section.guards.guards(launches_first=document.get(LAUNCHES_FIRST, False)),
             is_live="backend" in document,
+            on_fault=section.reaction(is_live="backend" in document),
         )
     except (ValueError, LookupError, TypeError) as error:
         raise ConfigError(f"the config recorded in the log cannot be read: {error}") from error
     # The record holds the whole table, whatever was read then.
     placement = section.placement_strategy(section.skew.models)
-    policy = section.aged(plugin.build(params, placement))
+    policy = section.aged(built(plugin, params, placement))
     policy = completed(policy, placement)
     return Decider(informed(policy, recorded_throughputs(record)), rules)
 

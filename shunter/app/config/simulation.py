@@ -42,7 +42,10 @@ class CostsSection(Section):
     start: Span = Field(default=0, description="a first launch")
     suspend: Span = Field(default=0, description="saving a checkpoint on the way out")
     resume: Span = Field(default=0, description="a launch from a checkpoint")
-    migrate: Span = Field(default=0, description="a launch from a checkpoint after a move, instead")
+    migrate: Span | None = Field(
+        default=None,
+        description="the same on other GPUs than before, instead; as resume if left out",
+    )
     checkpoint_mb: CheckpointSize = Field(
         default=0.0,
         description="size of a checkpoint, saved and loaded on top of the times above, in MB; "

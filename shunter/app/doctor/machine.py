@@ -3,6 +3,7 @@
 import os
 import shutil
 import sqlite3
+import stat
 import sys
 import tempfile
 import time
@@ -98,6 +99,11 @@ def memory(looked: Looked) -> Iterator[Finding]:
 def users(looked: Looked) -> Iterator[Finding]:
     """Check whose jobs a daemon of ours can start."""
     uid = os.geteuid()
+    if uid == 0 and (closed := _closed(looked)):
+        what = f"jobs run as who submitted them, and other users cannot pass through {closed}"
+        mend = f"chmod o+x {closed}, or set backend.local.root to a folder that all may enter"
+        yield Finding("users", "bad", what, f"{mend}, such as /var/lib/shunter")
+        return
     if uid == 0:
         what = "a daemon run as root starts everybody's jobs, each as who submitted it"
         yield Finding("users", "good", what)
@@ -134,6 +140,16 @@ def boot(looked: Looked) -> Iterator[Finding]:
     if year < 2024:
         yield Finding("clock", "poor", f"the clock says {year}", "set it; dates are shown by it")
     yield Finding("boot", "good", "boots can be told apart")
+
+
+def _closed(looked: Looked) -> Path | None:
+    """Return what keeps the users of jobs from the folder of attempts here."""
+    local = None if looked.loaded is None else looked.loaded.config.backend.local
+    if local is None:
+        return None
+    there = _nearest(Path(local.root).absolute()).resolve()
+    above = [one for one in (there, *there.parents) if not one.stat().st_mode & stat.S_IXOTH]
+    return above[-1] if above else None
 
 
 def _is_elsewhere(looked: Looked) -> bool:

@@ -92,11 +92,6 @@ def findings_of(one: "Surveyed", described: "ConfigurationSet") -> Iterator[Find
     if found["free_mb"] < FREE_LEAST_MB:
         what = f"{found['free_mb']} MB are free for {one.host.base}"
         yield Finding(name, "poor", what, "make room, or set base to a folder of a larger disk")
-    if not one.sftp:
-        yield Finding(
-            *(name, "poor", "no SFTP: checkpoints cannot be copied there"),
-            "let its shell print nothing for commands, or: Subsystem sftp internal-sftp",
-        )
     if one.slow_s > SLOW_S:
         what = f"it took {one.slow_s:.1f} s to answer"
         yield Finding(name, "poor", what, "look at what its shell does at login (~/.bashrc)")

@@ -34,6 +34,7 @@ root = "shunter-daemon"           # beside this file: what jobs are given in sec
 known_hosts = {{known_hosts}}
 {{login}}
 {{checkpoints}}
+keep = "90d"                      # output of jobs that ended longer ago goes; checkpoints stay
 # heartbeat_deadline = "15m"      # a server that is silent for so long has ended its jobs itself
 {{hosts}}
 {LOG}"""
@@ -100,8 +101,6 @@ def _notes(one: Surveyed) -> list[str]:
         notes.append(f"its clock is {one.ahead_s:+.0f} s against ours; jobs run all the same")
     if found["ends_sessions"]:
         notes.append("systemd ends what sessions leave behind: KillUserProcesses=no is needed")
-    if not one.sftp:
-        notes.append("it has no SFTP: checkpoints cannot be copied to it")
     return notes
 
 

@@ -1,8 +1,7 @@
 """The text of a file a config names; whoever parses it needs no file then."""
 
-from pathlib import Path
-
 from shunter.errors import ConfigError
+from shunter.workloads.files import read_file
 
 __all__ = ["read_text"]
 
@@ -14,11 +13,12 @@ def read_text(path: str) -> str:
         ConfigError: there is no such file, or it is no text.
     """
     try:
-        content = Path(path).read_bytes()
+        content = read_file(path)
     except FileNotFoundError as error:
         raise ConfigError(f"there is no file {path}; check the path") from error
     except (OSError, ValueError) as error:  # a ValueError: the path holds a zero byte
-        raise ConfigError(f"{path}: cannot be read: {error}; check the path") from error
+        why = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(f"{path}: cannot be read: {why}; check the path") from error
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -57,6 +57,7 @@ class LiveBackend(Backend, Protocol):
         started: bool,
         noted: int = 0,
         on: Allocation | None = None,
+        is_set_aside: bool = False,
     ) -> None:
         """Watch an attempt of an earlier term, of which some has been told already.
 
@@ -66,6 +67,20 @@ class LiveBackend(Backend, Protocol):
             started: whether its start has been told.
             noted: how many facts of its suspension and checkpoints have been told.
             on: what it was given, in case there is no trace of it.
+            is_set_aside: whether nothing is believed that it tells.
+        """
+
+    async def old_jobs(self, keep_s: float) -> Sequence[JobId]:
+        """Return the jobs whose attempts have not changed for so long, ended or not.
+
+        None where not all servers answer. What it is asked for does not hold up anything else.
+        """
+
+    async def remove_attempts(self, jobs: Sequence[JobId]) -> None:
+        """Remove output and records of jobs that have ended, and no checkpoints.
+
+        Raises:
+            BackendError: something could not be removed, or a server does not answer.
         """
 
     async def equip(self, job_id: JobId, environment: Mapping[str, str]) -> None:

@@ -6,27 +6,33 @@ Ids of jobs are `j1`, `j2`, …, each higher than all that were ever used.
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from shunter.app.config.model import Config
 from shunter.app.live.digests import Digests
 from shunter.app.live.requests import Caller, Receipt, Submission
+from shunter.app.replaying.rejections import is_short_when_empty, rejection_in_words
 from shunter.core.cluster import Health
+from shunter.core.fold.checkpoints import awaited
 from shunter.core.fold.jobs import key_of
 from shunter.core.intake.arrays import has_no_turn
+from shunter.core.intake.checkpoints import waits_for_checkpoint
 from shunter.core.intake.inputs import (
     CancelJob,
     ChangePriority,
     Command,
+    DiscardCheckpoint,
     DrainNode,
     ReleaseJob,
     RestoreNode,
+    SetAttemptAside,
     SubmitJob,
     SuspendJob,
 )
 from shunter.core.ranking.keys import PRIORITY_MOST
 from shunter.core.state import Job, Outcome, State
-from shunter.errors import NotFoundError, RefusedError, UsageError
-from shunter.events.facts.jobs import JobRejected
+from shunter.errors import ConflictError, NotFoundError, RefusedError, UsageError
+from shunter.events.facts.jobs import JobRejected, JobSubmitted
 from shunter.events.values.ids import GpuType, JobId, NodeName, QueueName, UserName
 from shunter.events.values.job_spec import JobSpec, SuspendMode
 
@@ -57,6 +63,20 @@ class Commands:
             return None
         return self._state.keys.get(key_of(UserName(by.user), request.key))
 
+    def refuse_other(self, first: JobSubmitted, request: Submission, by: Caller) -> None:
+        """Refuse a submission under a key that was used for another one.
+
+        Raises:
+            ConflictError: it is not what was submitted under the key before.
+        """
+        job_id = first.job_id
+        spec = replace(self._spec(job_id, request, by), array=first.spec.array)
+        if spec != first.spec or self._digests.of(request.environment) != first.environment:
+            raise ConflictError(
+                f"the key {request.key!r} was used for job {job_id}, which is another one than "
+                "this: take a new key for another job"
+            )
+
     def submit(self, job_id: JobId, request: Submission, by: Caller) -> Stamped:
         """Return the order to take a job in.
 
@@ -77,9 +97,14 @@ class Commands:
             return
         events = receipt.events if receipt is not None else ()
         told = [event for event in events if isinstance(event, JobRejected)]
-        why = f"{told[0].reason}: {told[0].detail}" if told else "see its events"
-        if told and told[0].needed:
-            why += f"; needed {told[0].needed}, at most {told[0].most}"
+        specs = [event.spec for event in events if isinstance(event, JobSubmitted)]
+        why = "see its events"
+        if told and specs and is_short_when_empty(told[0]):
+            words = rejection_in_words(told[0], specs[0], self._state.cluster)
+            why = f"{told[0].reason}: {words}"
+        elif told:
+            numbers = f"; needed {told[0].needed}, at most {told[0].most}" if told[0].needed else ""
+            why = f"{told[0].reason}: {told[0].detail}{numbers}"
         raise RefusedError(f"job {job_id} can never run here: {why}")
 
     def cancel(self, job_id: JobId, by: Caller) -> Stamped:
@@ -106,7 +131,30 @@ class Commands:
                 f"job {job_id} waits for its turn: {job.spec.at_once} tasks of array "
                 f"{job.spec.array} may run at once"
             )
+        if waits_for_checkpoint(job):
+            silent = ", ".join(awaited(job, self._state.cluster))
+            raise RefusedError(
+                f"job {job_id} waits for {silent}, where its checkpoint lies, to answer or to be "
+                f"lost; `shunter discard-checkpoint {job_id}` lets it go on without it"
+            )
         return lambda at_us: ReleaseJob(at_us, job_id, by.user)
+
+    def discard_checkpoint(self, job_id: JobId, by: Caller) -> Stamped:
+        """Return the order to give up what a job saved on servers that do not answer."""
+        job = self._own_job(job_id, by)
+        if job.since_us is not None or not awaited(job, self._state.cluster):
+            raise RefusedError(
+                f"job {job_id} is {job.phase} and waits for no server that has its checkpoint: "
+                "nothing is to discard"
+            )
+        return lambda at_us: DiscardCheckpoint(at_us, job_id, by.user)
+
+    def set_aside(self, job_id: JobId, by: Caller) -> Stamped:
+        """Return the order to believe nothing that a job's attempt tells, and to end it."""
+        job = self._own_job(job_id, by)
+        if job.since_us is None:
+            raise RefusedError(f"job {job_id} is {job.phase} and has no attempt to be set aside")
+        return lambda at_us: SetAttemptAside(at_us, job_id, by.user)
 
     def set_priority(self, job_id: JobId, priority: int, by: Caller) -> Stamped:
         """Return the order to give a job another priority."""
@@ -190,6 +238,8 @@ class Commands:
             array=JobId(request.array or ("" if request.array_index is None else job_id)),
             at_once=request.at_once,
             max_level=request.max_level,
+            shapes=request.shapes,
+            split_may_change=request.split_may_change,
             suspend_mode=request.suspend_mode,
             checkpoint_interval_us=request.checkpoint_interval_us,
         )

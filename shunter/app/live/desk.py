@@ -18,6 +18,7 @@ from shunter.app.live.upkeep.keeping import Keeper
 from shunter.backends.node.crashes import crash_point, is_armed
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Command, Input
+from shunter.core.scheduler import Scheduler
 from shunter.errors import ShunterError, UnreachableError
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter
@@ -104,12 +105,25 @@ class Desk:
         await self._log.commit()
         mark("durable", events)
         self._feed.publish(self._log.seq - len(events) + 1, events)
-        self._keeper.look()
+        await self._keeper.look()
 
     async def perform(self, effects: Sequence[Effect], now_us: int) -> None:
         """Hand a step's effects out."""
         mark("order", effects)
         await self._backend.perform(effects, now_us)
+
+    async def hand_on(self, core: Scheduler) -> None:
+        """Make durable what a step has taken in, carry it out, and answer for it.
+
+        For a step that goes on: its policy takes its time.
+        """
+        events, effects = core.hand_on()
+        if events:
+            self.append(events)
+            await self.commit()
+        if effects:
+            await self.perform(effects, self._at_us)
+        self._answer()
 
     def stop(self) -> None:
         """Let the loop end before its next step."""

@@ -7,8 +7,8 @@ Whatever dies in between, the next start does the same again.
 """
 
 import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import asynccontextmanager, closing
 
 from shunter import __version__
 from shunter.app.config.loading import LoadedConfig
@@ -18,32 +18,45 @@ from shunter.app.live.clock import STEP_US, wall_now
 from shunter.app.live.desk import mark
 from shunter.app.live.digests import Digests
 from shunter.app.live.history import History, Identity, read_history
+from shunter.app.live.policy import AskedPolicy
 from shunter.app.live.recovery import holding, recovery_of
 from shunter.app.live.site import Site
 from shunter.app.live.unwrapping import the_one
+from shunter.app.sources import sources_of
 from shunter.backends.node.crashes import crash_point
 from shunter.core.cluster import Health
 from shunter.core.scheduler import Scheduler
-from shunter.core.state import State
-from shunter.errors import ConfigError
+from shunter.core.state import ENDING, State
+from shunter.errors import ConfigError, UsageError
+from shunter.events.codec import encode_record
 from shunter.events.facts.cluster import NodeAdded, NodeRemoved, QuotaChanged
+from shunter.events.facts.execution import AttemptSetAside
+from shunter.events.facts.jobs import JobHeld
 from shunter.events.facts.run import ClockStepped, SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import open_log, read_log
-from shunter.events.values.ids import NodeName, QueueName
+from shunter.events.values.ids import JobId, NodeName, QueueName
 from shunter.workloads.throughputs import compact_form
 
 __all__ = ["open_site"]
+
+OPERATOR = "operator"
+"""Who sets an attempt aside at the start of a daemon."""
 
 PRIVATE = 0o600
 """The mode of a live log where the config names none: it holds the commands of all users."""
 
 
+TIME_LIMIT_US = 60_000_000
+"""How long one planning may take where the config does not say."""
+
+
 @asynccontextmanager
-async def open_site(loaded: LoadedConfig) -> AsyncIterator[Site]:
+async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> AsyncIterator[Site]:
     """Open the cluster of a config: begin it, or go on where its log ends.
 
-    Leaving the block lets go of the log and the backend; jobs run on.
+    Leaving the block lets go of the log and the backend; jobs run on. The attempts of jobs that are
+    to be `set_aside` are not looked at.
 
     Raises:
         ConfigError: the config is of no live cluster, or takes away what jobs run on.
@@ -69,26 +82,40 @@ async def open_site(loaded: LoadedConfig) -> AsyncIterator[Site]:
                 crash_point("backend taken over")
                 digests = Digests.below(root_of(config.backend))
                 found = await backend.inventory(holding(history.state))
-                recovery = recovery_of(history.state, found, backend.unreachable)
-                core = Scheduler(decider.policy, decider.rules, history.state)
-                core.view.open()
-                for fact in _opening(loaded, decider, history, log.term, begins_us):
-                    core.emit(fact)
-                core.view.close()
-                events, effects = core.step(begins_us, ())
-                log.append(events)
-                mark("append", events)
-                await log.commit()
-                mark("durable", events)
-                backend.recall(_unreachable(history.state))
-                recovery.adopt(backend)
-                crash_point("adopted")
-                await recovery.settle(backend, begins_us)
-                crash_point("settled")
-                await backend.perform(effects, begins_us)
-                yield Site(config, history.identity, core, backend, log, digests)
+                opening = tuple(_opening(loaded, decider, history, log.term, begins_us))
+                with closing(_asked(loaded, decider, opening[0], history.state)) as asked:
+                    core = Scheduler(decider.policy, decider.rules, history.state, asked=asked)
+                    core.view.open()
+                    for fact in opening:
+                        core.emit(fact)
+                    for fact in _setting_aside(set_aside, history.state, begins_us):
+                        core.emit(fact)
+                    core.view.close()
+                    recovery = recovery_of(history.state, found, backend.unreachable)
+                    core.take_in(begins_us, ())
+                    events, effects = core.hand_on()
+                    asked.keep(events)
+                    await log.note_sources(sources_of(loaded.config.policy.name))
+                    log.append(events)
+                    mark("append", events)
+                    await log.commit()
+                    mark("durable", events)
+                    backend.recall(_unreachable(history.state))
+                    recovery.adopt(backend)
+                    crash_point("adopted")
+                    await recovery.settle(backend, begins_us)
+                    crash_point("settled")
+                    await backend.perform(effects, begins_us)
+                    yield Site(config, history.identity, core, asked, backend, log, digests)
         except BaseExceptionGroup as errors:
             raise the_one(errors) from errors
+
+
+def _asked(loaded: LoadedConfig, decider: Decider, started: Event, state: State) -> AskedPolicy:
+    """Return the policy of a term, in a process of its own."""
+    assert isinstance(started, SchedulerStarted), "a term opens with its start"
+    limit_us = loaded.config.policy.time_limit or TIME_LIMIT_US
+    return AskedPolicy(decider.policy, started, encode_record(state), limit_us)
 
 
 def _unreachable(state: State) -> tuple[NodeName, ...]:
@@ -124,6 +151,25 @@ def _opening(
         yield ClockStepped(at_us, -behind_us)
     yield from _queues(loaded, history.state, at_us)
     yield from _nodes(loaded, history.state, at_us)
+
+
+def _setting_aside(
+    jobs: Collection[JobId], state: State, at_us: int
+) -> Iterator[JobHeld | AttemptSetAside]:
+    """Yield the facts that set attempts aside before anything of them is read.
+
+    Raises:
+        UsageError: a job is unknown, or has nothing that runs.
+    """
+    for job_id in jobs:
+        job = state.jobs.get(job_id)
+        if job is None or job.since_us is None:
+            raise UsageError(f"--set-aside {job_id}: expected a job that holds GPUs by the log")
+        if job.set_aside == job.attempt:
+            continue
+        if job.phase is not ENDING:
+            yield JobHeld(at_us, job_id, OPERATOR)
+        yield AttemptSetAside(at_us, job_id, job.attempt, OPERATOR)
 
 
 def _record(loaded: LoadedConfig, identity: Identity) -> str:

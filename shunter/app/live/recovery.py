@@ -11,7 +11,9 @@ go anyway; then it is made sure that it never begins.
     suspending   watch, suspend or migrate      watch, fence
     ending       watch, terminate               watch, fence
 
-A fenced attempt never begins, and the backend says so; one that began just then is killed.
+A fenced attempt never begins, and the backend says so; one that began just then is killed. Of one
+that had begun by the log it says that it was lost. One that was set aside is watched and fenced,
+whatever it left.
 What runs and belongs to no attempt that holds GPUs is fenced.
 """
 
@@ -26,12 +28,13 @@ from shunter.core.effects import (
     Fence,
     Launch,
     Migrate,
-    Resume,
+    SetAside,
     Stop,
     Suspend,
     Terminate,
 )
 from shunter.core.intake.handlers import stays_in_place
+from shunter.core.scheduler import resume_of
 from shunter.core.state import ENDING, LAUNCHING, SUSPENDING, Job, State
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
@@ -51,6 +54,7 @@ class Adoption:
     started: bool
     noted: int
     on: Allocation
+    is_set_aside: bool = False
 
 
 @dataclass(slots=True)
@@ -63,7 +67,14 @@ class Recovery:
     def adopt(self, backend: LiveBackend) -> None:
         """Have attempts of earlier terms watched; nothing happens to them by it."""
         for one in self.adoptions:
-            backend.adopt(one.job_id, one.attempt, started=one.started, noted=one.noted, on=one.on)
+            backend.adopt(
+                one.job_id,
+                one.attempt,
+                started=one.started,
+                noted=one.noted,
+                on=one.on,
+                is_set_aside=one.is_set_aside,
+            )
 
     async def settle(self, backend: LiveBackend, now_us: int) -> None:
         """Give the orders whose fate is not known; the term must be durable."""
@@ -97,9 +108,14 @@ def recovery_of(
 
 def _settle(recovery: Recovery, job: Job, standing: str) -> None:
     job_id, attempt = job.job_id, job.attempt
-    if standing in _TRACES:
-        started = job.working_since_us is not None
-        noted = job.notes if started else 0
+    started = job.working_since_us is not None
+    noted = job.notes if started else 0
+    if job.set_aside == attempt:
+        recovery.adoptions.append(
+            Adoption(job_id, attempt, started=False, noted=0, on=job.held, is_set_aside=True)
+        )
+        recovery.orders.append(SetAside(job_id, attempt))
+    elif standing in _TRACES:
         recovery.adoptions.append(Adoption(job_id, attempt, started, noted, job.held))
         if job.phase is ENDING:
             recovery.orders.append(Terminate(job_id, attempt))
@@ -110,10 +126,12 @@ def _settle(recovery: Recovery, job: Job, standing: str) -> None:
         elif stays_in_place(job):
             recovery.orders.append((Stop if job.is_on_hold else Continue)(job_id, attempt))
     elif job.phase is LAUNCHING:
-        kind = Launch if attempt == 1 else Resume
-        recovery.orders.append(kind(job_id, attempt, job.held, job.spec))
+        is_first = attempt == 1
+        recovery.orders.append(
+            Launch(job_id, attempt, job.held, job.spec) if is_first else resume_of(job)
+        )
         if job.is_on_hold and stays_in_place(job):
             recovery.orders.append(Stop(job_id, attempt))
     else:
-        recovery.adoptions.append(Adoption(job_id, attempt, started=False, noted=0, on=job.held))
+        recovery.adoptions.append(Adoption(job_id, attempt, started, noted, job.held))
         recovery.orders.append(Fence(job_id, attempt))

@@ -48,6 +48,8 @@ class Submission:
     batch_size: int | None = None
     total_steps: int | None = None
     max_level: Level | None = None
+    shapes: tuple[tuple[int, ...], ...] = ()
+    split_may_change: bool = False
     group: str = ""
     after: tuple[Dependency, ...] = ()
     array: str = ""
@@ -70,6 +72,12 @@ class Submission:
             raise UsageError("command is empty: expected a program and its arguments")
         if any("\0" in word for word in (*self.command, self.directory)):
             raise UsageError("command or directory holds a NUL character, which no program can get")
+        for shape in self.shapes:
+            if not all(count > 0 for count in shape) or sum(shape) != self.gpus:
+                split = "+".join(map(str, shape)) or "nothing"
+                raise UsageError(
+                    f"shape {split}: expected GPUs a server that make up the {self.gpus} of the job"
+                )
         for name in ("name", "queue", "group", "model", "key"):
             text = getattr(self, name)
             if len(text) > _TEXT_MOST or not (text.isprintable() or not text):

@@ -3,15 +3,15 @@
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
 import anyio
-from anyio.abc import TaskGroup
 
 from shunter.app.collector import collector_off
 from shunter.app.config.model import Config
-from shunter.app.live.backends import LiveBackend, root_of
+from shunter.app.live.backends import LiveBackend
 from shunter.app.live.clock import watch_clock
 from shunter.app.live.commands import Commands, Stamped
 from shunter.app.live.desk import Desk, Stopped
@@ -19,28 +19,40 @@ from shunter.app.live.digests import Digests
 from shunter.app.live.feed import Feed
 from shunter.app.live.gathering import gathered
 from shunter.app.live.history import Identity
+from shunter.app.live.policy import AskedPolicy
 from shunter.app.live.requests import Caller, Receipt, Submission
 from shunter.app.live.unwrapping import the_one
-from shunter.app.live.upkeep.faults import Tell, tell_faults
+from shunter.app.live.upkeep.faults import Tell, tell_delays, tell_faults
 from shunter.app.live.upkeep.forgetting import forget_environments
 from shunter.app.live.upkeep.keeping import Keeper
 from shunter.app.live.upkeep.retention import keep_for
-from shunter.app.runs.recorder import snapshot_of
+from shunter.app.live.upkeep.startups import tell_slow_starts
+from shunter.app.snapshots import snapshot_of
 from shunter.backends.node.crashes import crash_point
-from shunter.core.intake.inputs import Command
-from shunter.core.ranking.ranking import Ranking
+from shunter.core.effects import Effect
+from shunter.core.intake.inputs import Command, Input
 from shunter.core.rounds import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.errors import NotFoundError
+from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.facts.run import SchedulerStopped
 from shunter.events.kinds import Event
-from shunter.events.log import LogWriter
+from shunter.events.log import LogWriter, read_log
 from shunter.events.values.ids import JobId, NodeName
 
 __all__ = ["Site"]
 
 _OUTPUT = re.compile(r"(stdout|stderr)(-times)?\.\d{1,6}")
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """What a policy is at, for how long, and how long it may; no `hook`: nothing."""
+
+    hook: str
+    since_s: float
+    limit_s: float
 
 
 class Site:
@@ -51,6 +63,7 @@ class Site:
         config: Config,
         identity: Identity,
         core: Scheduler,
+        asked: AskedPolicy,
         backend: LiveBackend,
         log: LogWriter,
         digests: Digests,
@@ -59,10 +72,11 @@ class Site:
         self.cluster_id = identity.cluster_id
         self.origin = identity.origin
         self._core = core
+        self._asked = asked
         self._backend = backend
         self._log = log
         self._feed = Feed(log)
-        self._keeper = Keeper(core, log, backend, config.log)
+        self._keeper = Keeper(core, asked, log, backend, config.log)
         self._desk = Desk(backend, log, self._feed, self._keeper)
         self._commands = Commands(core.state, config, digests)
 
@@ -102,13 +116,15 @@ class Site:
         """
         return self._feed.follow(after)
 
-    def waiting_order(self) -> tuple[JobId, ...]:
+    async def waiting_order(self) -> tuple[JobId, ...]:
         """Return who waits in the order of the policy; nobody, if it has none."""
-        ranking = self._core.memory
-        if not isinstance(ranking, Ranking):
-            return ()
-        keys = sorted(key for waiting in ranking.classes for key in waiting.in_order)
-        return tuple(ranking.entry_at(key).job_id for key in keys)
+        return await self._asked.order()
+
+    @property
+    def planning(self) -> Planning:
+        """What the policy is at now."""
+        hook, since_s = self._asked.busy
+        return Planning(hook, since_s, self._asked.limit_s)
 
     async def tell(self, stamped: Callable[[int], Command]) -> Receipt:
         """Hand a command in; return once its step is durable and its effects are out.
@@ -126,12 +142,13 @@ class Site:
         Raises:
             UsageError: no job can be like that.
             RefusedError: the caller may not, or no job like that can ever run here.
+            ConflictError: something else was submitted under the key before.
             NotFoundError: it depends on a job that does not exist.
         """
         commands = self._commands
         known = commands.known(request, by)
         if known is not None:
-            await self._feed.reached(self.state.seq)  # the first one may not be durable yet
+            await self._refuse_other(known, request, by)
             commands.refuse_rejected(known)
             return known
         job_id = commands.next_id()
@@ -149,6 +166,8 @@ class Site:
         commands, made = self._commands, []
         for request in requests:
             known = commands.known(request, by)
+            if known is not None:
+                await self._refuse_other(known, request, by)
             job_id = known or commands.next_id()
             stamped = None if known else commands.submit(job_id, request, by)
             made.append((job_id, stamped, request))
@@ -178,8 +197,17 @@ class Site:
         taken = commands.known(request, by) or job_id
         if taken != job_id:
             await self._backend.equip(job_id, {})
+            await self._refuse_other(taken, request, by)
         commands.refuse_rejected(taken, receipt)
         return taken
+
+    async def _refuse_other(self, known: JobId, request: Submission, by: Caller) -> None:
+        """Raise ConflictError if a key was used for another submission than this one."""
+        await self._feed.reached(self.state.seq)  # the first one may not be durable yet
+        async with read_log(self._log) as reader:
+            found = await reader.job_events(known)
+        first = next(event for _, event in found if isinstance(event, JobSubmitted))
+        self._commands.refuse_other(first, request, by)
 
     async def cancel(self, job_id: JobId, by: Caller) -> None:
         """End a job, or keep it from starting.
@@ -207,6 +235,24 @@ class Site:
             RefusedError: it is somebody else's, has ended, or is not held.
         """
         await self.tell(self._commands.resume(job_id, by))
+
+    async def discard_checkpoint(self, job_id: JobId, by: Caller) -> None:
+        """Let a job go on without what it saved on servers that do not answer.
+
+        Raises:
+            NotFoundError: there is no such job.
+            RefusedError: it is somebody else's, has ended, or waits for no such server.
+        """
+        await self.tell(self._commands.discard_checkpoint(job_id, by))
+
+    async def set_aside(self, job_id: JobId, by: Caller) -> None:
+        """End a job's attempt, believe nothing that it tells, and hold the job.
+
+        Raises:
+            NotFoundError: there is no such job.
+            RefusedError: it is somebody else's, has ended, or has no attempt.
+        """
+        await self.tell(self._commands.set_aside(job_id, by))
 
     async def set_priority(self, job_id: JobId, priority: int, by: Caller) -> None:
         """Give a job another priority; the higher goes first.
@@ -268,14 +314,20 @@ class Site:
             LogError: the log cannot be written; nothing was done that is not in it.
             BackendError: the backend failed for good.
         """
+        if self._log.warning:
+            tell(f"warning: {self._log.warning}; it is kept with a new anchor from here on")
         cause = "it was asked to"
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._keeper.run)
                 tasks.start_soon(watch_clock, self._backend)
                 tasks.start_soon(forget_environments, self._feed, self._backend)
-                tasks.start_soon(tell_faults, self._feed, self._core, tell)
-                self._start_pruning(tasks)
+                tasks.start_soon(tell_faults, self._feed, self._core, self._asked, tell)
+                tasks.start_soon(tell_delays, self._asked, tell)
+                tasks.start_soon(tell_slow_starts, self._feed, self._core, tell)
+                if keep_s := self.config.backend.keep_s:
+                    keeping = (keep_s, self._backend, self.state, self._feed, tell)
+                    tasks.start_soon(keep_for, *keeping)
                 await self._loop()
                 tasks.cancel_scope.cancel()
             await self._say_goodbye()
@@ -294,24 +346,23 @@ class Site:
     async def _loop(self) -> None:
         # A collection takes as long as a round; it has its time while the loop waits.
         with suppress(Stopped), collector_off():
-            await run_rounds(self._core, self._desk, self._desk, self._core.state.now_us)
+            now_us = self._core.state.now_us
+            await run_rounds(self._core, self._desk, self._desk, now_us, step=self._step)
 
-    def _start_pruning(self, tasks: TaskGroup) -> None:
-        local = self.config.backend.local
-        if self.config.backend.kind == "local" and local is not None and local.keep:
-            root = root_of(self.config.backend)
-            tasks.start_soon(keep_for, local.keep / 1e6, root, self.state, self._wall_now)
-
-    def _wall_now(self) -> datetime:
-        return self.wall(self.now_us())
+    async def _step(self, now_us: int, inputs: Sequence[Input]) -> tuple[list[Event], list[Effect]]:
+        hand_on = partial(self._desk.hand_on, self._core)
+        return await self._asked.step(self._core, now_us, inputs, hand_on)
 
     async def _say_goodbye(self) -> None:
         """Close the term, with a snapshot for the next one."""
         core = self._core
         at_us = max(core.state.now_us, self.now_us())
         core.view.open()
-        core.emit(SchedulerStopped(at_us, "asked to stop"))
+        stopped = SchedulerStopped(at_us, "asked to stop")
+        core.emit(stopped)
         core.view.close()
-        self._desk.append([SchedulerStopped(at_us, "asked to stop")])
-        await self._log.save_snapshot(snapshot_of(core))
+        self._desk.append([stopped])
+        await self._asked.farewell([stopped])
+        memory = await self._asked.memory(core.state.seq)
+        await self._log.save_snapshot(*snapshot_of(core, self._log.outcomes_kept, memory))
         await self._desk.commit()

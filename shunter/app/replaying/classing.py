@@ -7,20 +7,19 @@ then, so neither the job nor the state knows it.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from shunter.app.replaying.statistics import rows_of
 from shunter.app.replaying.terms import Rebuild, after_change
 from shunter.core.placement import Classing, Messages
 from shunter.core.ranking import RankedPolicy
 from shunter.core.state import State
 from shunter.errors import ConfigError, NotFoundError, UsageError
-from shunter.events.codec import decode_event
 from shunter.events.facts.run import ConfigChanged, SchedulerStarted
 from shunter.events.log import LogReader
 from shunter.events.values.job_spec import Demand, JobSpec
 
 Began = SchedulerStarted | ConfigChanged
 
-_TERMS = frozenset((SchedulerStarted.__name__, ConfigChanged.__name__))
+TERMS = frozenset((SchedulerStarted.__name__, ConfigChanged.__name__))
+"""The kinds of events that say who decides from there on."""
 
 
 def last_start(terms: Iterable[Began]) -> SchedulerStarted | None:
@@ -53,13 +52,8 @@ async def classing_at(reader: LogReader, state: State, rebuild: Rebuild) -> Clas
     """
     if not any(demand.tight for demand in state.class_waits):
         return None
-    terms: list[Began] = []
-    async for frame in reader.frames(0, state.seq):
-        if any(kind.encode() in frame.payload for kind in _TERMS):
-            found = (decode_event(row) for row in rows_of(frame) if row[0] in _TERMS)
-            terms += [
-                event for event in found if isinstance(event, SchedulerStarted | ConfigChanged)
-            ]
+    found = await reader.events_of(TERMS, state.seq)
+    terms = [event for _, event in found if isinstance(event, SchedulerStarted | ConfigChanged)]
     return classing_of(last_start(terms), rebuild)
 
 

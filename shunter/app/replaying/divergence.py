@@ -1,16 +1,120 @@
-"""The first decision that came out otherwise: what was recorded, what was replayed, where."""
+"""The first decision that came out otherwise: what was recorded, what was replayed, where.
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+Where the versions are the same, what the policy saw at that point and how it ranked the jobs in
+question are the first hints, and whether the code is what it was.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from shunter import __version__
 from shunter.app.replaying.instants import clock
+from shunter.app.replaying.scores import measures_of, score_in_words
+from shunter.app.replaying.terms import Term
 from shunter.app.replaying.wording import fact_in_words
+from shunter.app.sources import sources_of
 from shunter.core.ports import Policy
+from shunter.core.ranking import RankedPolicy, Ranking
+from shunter.core.ranking.keys import drift, rank_of
+from shunter.core.ranking.ranking import NO_POOL, Entry
+from shunter.core.state import State
 from shunter.errors import ReplayDivergenceError
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
+from shunter.events.values.ids import JobId
+
+QUEUE_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Rank:
+    """How the policy ranks a job: its score, in words too, and its place.
+
+    `position` is None for a job that has GPUs.
+    """
+
+    job_id: JobId
+    score: tuple[int, ...]
+    words: str
+    position: int | None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the policy saw at a point: GPUs free by type, who waits, and how it ranks.
+
+    `queue` are the first that wait, in order; `ranks` those of the jobs that the decisions name.
+    It is empty where the policy keeps no ranking.
+    """
+
+    free: Mapping[str, int]
+    waiting: int
+    placed: int
+    queue: tuple[JobId, ...] = ()
+    ranks: tuple[Rank, ...] = ()
+
+    def lines(self) -> list[str]:
+        """Return it in words, line by line."""
+        free = ", ".join(f"{count} {name} GPUs" for name, count in self.free.items())
+        queue = f", first {', '.join(self.queue)}" if self.queue else ""
+        jobs = f"{self.waiting} jobs wait{queue}; {self.placed} have GPUs"
+        lines = [f"  view      {free or 'no GPUs'} free; {jobs}"]
+        for rank in self.ranks:
+            place = "has GPUs" if rank.position is None else f"{rank.position} of {self.waiting}"
+            score = ", ".join(map(str, rank.score))
+            words = f": {rank.words}" if rank.words else ""
+            lines.append(f"  rank      {rank.job_id} {place}, score {score}{words}")
+        return lines
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON-able data."""
+        return {
+            "free": dict(self.free),
+            "waiting": self.waiting,
+            "placed": self.placed,
+            "queue": list(self.queue),
+            "ranks": [
+                {
+                    "id": rank.job_id,
+                    "score": list(rank.score),
+                    "words": rank.words,
+                    "position": rank.position,
+                }
+                for rank in self.ranks
+            ],
+        }
+
+
+def seen_at(term: Term, state: State, at_us: int, *events: Event | None) -> Seen:
+    """Return what a policy sees in a state, and its ranks of some jobs."""
+    free = {name: pool.gpus_free for name, pool in state.cluster.pools.items() if pool.gpus_up}
+    ranking = term.memory
+    placed = sum(1 for job in state.jobs.values() if job.allocation.shares)
+    if not isinstance(ranking, Ranking) or not isinstance(term.policy, RankedPolicy):
+        waiting = sum(1 for job in state.jobs.values() if job.is_eligible)
+        return Seen(free, waiting, placed)
+    keys = sorted(key for each in ranking.classes for key in each.in_order)
+    places = {ranking.entry_at(key).job_id: place for place, key in enumerate(keys, 1)}
+    named = dict.fromkeys(
+        job_id for event in events if (job_id := getattr(event, "job_id", None)) is not None
+    )
+    ranks = tuple(
+        _rank_of(ranking.entries[job_id], term.policy, state, at_us, places.get(job_id))
+        for job_id in named
+        if job_id in ranking.entries
+    )
+    return Seen(free, len(keys), placed, tuple(places)[:QUEUE_NAMED], ranks)
+
+
+def _rank_of(
+    entry: Entry, policy: RankedPolicy, state: State, at_us: int, position: int | None
+) -> Rank:
+    drifted = drift(at_us) if policy.index.drifts and entry.pool != NO_POOL else 0
+    score = policy.numbers(rank_of(entry.key - drifted))
+    used_gpu_us = state.jobs[entry.job_id].service_us(at_us)
+    words = score_in_words(measures_of(policy), score, used_gpu_us)
+    return Rank(entry.job_id, score, words, position)
 
 
 @dataclass(frozen=True)
@@ -28,6 +132,8 @@ class Divergence:
 
     `decision` counts the rounds of the log from 1, `seq` is the event that differs (or the one
     that stands where another was expected). `chain` is the hash over all frames up to its own.
+    `seen` is what the policy saw there, `sources` the digests of the code that decided, where the
+    log has them.
     """
 
     decision: int
@@ -41,6 +147,8 @@ class Divergence:
     policy: Policy[Any]
     chain: str = ""
     state_digest: str = ""
+    seen: Seen | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def difference(self) -> Difference:
@@ -68,6 +176,19 @@ class Divergence:
             f"  inputs identical  yes: chain {self.chain[:16]}, state {self.state_digest[:16]}"
         )
         lines.append(f"  code  {started.version} -> {__version__}   policy  {rules}")
+        lines += self._sources_in_words()
+        return lines if self.seen is None else lines + self.seen.lines()
+
+    def _sources_in_words(self) -> list[str]:
+        """Return whether the code that decided is the code that is installed."""
+        if not self.sources:
+            return ["  source    not recorded with this term"]
+        installed = sources_of(self.started.policy)
+        lines = []
+        for name, recorded in sorted(self.sources.items()):
+            now = installed.get(name, "")
+            same = "the same code" if now == recorded else "the code was changed"
+            lines.append(f"  source    {name}: {same}, {recorded[:12]} -> {now[:12] or 'none'}")
         return lines
 
     def document(self) -> dict[str, Any]:
@@ -95,6 +216,11 @@ class Divergence:
                 "recorded": self.started.policy_version,
                 "replayed": self.policy.version,
             },
+            "sources": {
+                "recorded": dict(self.sources),
+                "replayed": sources_of(self.started.policy),
+            },
+            "seen": None if self.seen is None else self.seen.document(),
         }
 
     def error(self) -> ReplayDivergenceError:
@@ -121,9 +247,9 @@ def _differences(path: str, one: Any, other: Any) -> Iterator[tuple[str, Any, An
     if one == other:
         return
     if is_dataclass(one) and type(one) is type(other):
-        for field in fields(one):
-            name = f"{path}.{field.name}" if path else field.name
-            yield from _differences(name, getattr(one, field.name), getattr(other, field.name))
+        for each in fields(one):
+            name = f"{path}.{each.name}" if path else each.name
+            yield from _differences(name, getattr(one, each.name), getattr(other, each.name))
     elif isinstance(one, tuple) and isinstance(other, tuple):
         if len(one) != len(other):
             yield f"{path} (how many)", len(one), len(other)

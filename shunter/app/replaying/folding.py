@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from shunter.app.collector import collector_off
+from shunter.app.snapshots import check_outcomes, check_state, state_of
 from shunter.core.fold import RULES
 from shunter.core.state import State
-from shunter.errors import IllegalEventError, LogDamagedError
-from shunter.events.codec import decode_record, encode_record
+from shunter.errors import IllegalEventError
 from shunter.events.kinds import Event
 from shunter.events.log import Frame, LogReader, Snapshot
 
@@ -59,10 +59,10 @@ async def fold_log(
     """
     folded = Folded()
     state = folded.state
-    pending = [
+    snapshots = [
         snapshot for snapshot in await reader.snapshots() if to is None or snapshot.seq <= to
     ]
-    pending.reverse()
+    pending = snapshots[::-1]
     last = (await reader.head()).seq if to is None else to
     with collector_off():
         async for frame in reader.frames(0, to):
@@ -73,31 +73,17 @@ async def fold_log(
                     folded.snapshots += 1
             if advance is not None:
                 advance(state.seq, last)
+    await check_outcomes(reader, state, snapshots)
     return folded
 
 
 async def state_at(reader: LogReader, seq: int) -> State:
     """Return the state right after an event, from the newest snapshot before it."""
     snapshot = await reader.snapshot_at(seq)
-    state = State() if snapshot is None else state_of(snapshot)
+    state = State() if snapshot is None else await state_of(reader, snapshot)
     with collector_off():
         async for frame in reader.frames(state.seq, seq):
             fold_events(state, frame.events(state.seq, seq))
-    return state
-
-
-def state_of(snapshot: Snapshot) -> State:
-    """Return the state in a snapshot.
-
-    Raises:
-        LogDamagedError: it holds none.
-    """
-    try:
-        state: State = decode_record(State, snapshot.state)
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise LogDamagedError(
-            f"the snapshot at sequence number {snapshot.seq} holds no state: {error}", snapshot.seq
-        ) from error
     return state
 
 
@@ -119,13 +105,3 @@ def cut(frame: Frame, pending: Sequence[Snapshot], to: int | None) -> Iterator[S
         yield events[start : end + 1 - first]
         start = end + 1 - first
     yield events[start:] if start else events
-
-
-def check_state(state: State, snapshot: Snapshot) -> None:
-    """Raise LogDamagedError unless a snapshot holds the state that was folded."""
-    if encode_record(state) != snapshot.state:
-        raise LogDamagedError(
-            f"the snapshot at sequence number {snapshot.seq} is not the state that the events up "
-            "to there lead to: one of the two was changed, or made by other rules",
-            snapshot.seq,
-        )

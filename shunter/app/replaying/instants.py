@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 from shunter.errors import UsageError
 
 SECOND_US = 1_000_000
-_CLOCK = re.compile(r"T\+(\d+):(\d{1,2}):(\d{1,2})(?:\.(\d{1,6}))?")
-_SECONDS = re.compile(r"\d+(?:\.\d+)?s?")
+_CLOCK = re.compile(r"T\+([0-9]{1,9}):([0-9]{1,2}):([0-9]{1,2})(?:\.([0-9]{1,6}))?")
+_SECONDS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?s?")
+_TOLD_MOST = 60
 
 
 def clock(at_us: int) -> str:
@@ -46,8 +47,8 @@ def instant_us(text: str, origin: str | None) -> int:
         when = datetime.fromisoformat(text)
     except ValueError as error:
         raise UsageError(
-            f"{text!r} is no instant: write T+03:12:40, seconds such as 11560s, an event number, "
-            "or a date such as 2026-11-19T18:00:00+00:00"
+            f"{text[:_TOLD_MOST]!r} is no instant: write T+03:12:40, seconds such as 11560s, an "
+            "event number, or a date such as 2026-11-19T18:00:00+00:00"
         ) from error
     if origin is None:
         raise UsageError(f"this log names no origin, so {text!r} means nothing: write T+03:12:40")

@@ -1,16 +1,33 @@
-"""Finding the place in a log that a person means: an event number, or an instant."""
+"""Finding the place in a log that a person means: an event number, an instant, a whole decision.
+
+A decision's facts follow each other in the log and have one instant: what target shares were set,
+the round, and what came of it. Between two of them nothing is true that anybody could act on.
+"""
 
 import re
 from bisect import bisect_right
 from difflib import get_close_matches
 
 from shunter.app.replaying.instants import clock, instant_us
+from shunter.core.intake import answers
 from shunter.errors import NotFoundError, UsageError
+from shunter.events.facts.decisions import (
+    AllocationChanged,
+    PlanRejected,
+    ReservationSet,
+    RoundPlanned,
+    TargetsSet,
+    WaitReasonChanged,
+)
 from shunter.events.facts.run import SchedulerStarted
+from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 
-_SEQ = re.compile(r"e?(\d[\d,_]*)")
+_PARTS = (AllocationChanged, PlanRejected, ReservationSet, WaitReasonChanged)
+_ORDERED = (answers.HELD, answers.NODE_LOST)
+_SEQ = re.compile(r"e?([0-9][0-9,_]{0,25})")
 NEAREST = 3
+_TOLD_MOST = 60
 
 
 def seq_of(text: str, last_seq: int) -> int:
@@ -21,7 +38,7 @@ def seq_of(text: str, last_seq: int) -> int:
     """
     found = _SEQ.fullmatch(text.strip())
     if found is None:
-        raise UsageError(f"{text!r} is no event number: write 20871 or e20871")
+        raise UsageError(f"{text[:_TOLD_MOST]!r} is no event number: write 20871 or e20871")
     seq = int(found.group(1).replace(",", "").replace("_", ""))
     if seq > last_seq:
         raise UsageError(f"there is no event {seq}: the last one is {last_seq}")
@@ -62,6 +79,30 @@ async def place_of(reader: LogReader, text: str | None, origin: str | None) -> t
         return seq, 0
     at_us = instant_us(text.strip(), origin)
     return await seq_at(reader, at_us), at_us
+
+
+def is_part(event: Event) -> bool:
+    """Say whether an event tells what came of a round."""
+    if isinstance(event, AllocationChanged):
+        return event.because not in _ORDERED
+    return isinstance(event, _PARTS)
+
+
+async def end_of_decision(reader: LogReader, seq: int) -> int:
+    """Return the last fact of the decision of an event, or the event itself."""
+    previous: Event | None = None
+    number = seq - 1
+    async for event in reader.events(max(0, seq - 1)):
+        if previous is not None:
+            goes_on = is_part(event) or (
+                isinstance(previous, TargetsSet) and isinstance(event, TargetsSet | RoundPlanned)
+            )
+            if not goes_on or event.at_us != previous.at_us:
+                break
+        elif not is_part(event) and not isinstance(event, TargetsSet | RoundPlanned):
+            return seq
+        previous, number = event, number + 1
+    return max(seq, number)
 
 
 async def first_start(reader: LogReader) -> SchedulerStarted | None:

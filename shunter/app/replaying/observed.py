@@ -1,17 +1,25 @@
-"""A log turned back into a trace: the same jobs, with the run times that were observed.
+"""A log turned back into a trace: the same jobs, with the work that they were seen to do.
 
-The observed run time of a job is how long it held its GPUs, in all its attempts together. Jobs
-that were rejected, never started or have not ended are left out, because nobody saw how long
-they run.
+The work of a job is its time at work in all its attempts, without start-ups, suspensions and what
+was lost: with the costs of the same log (`shunter trace fit`) a simulation holds GPUs for as long
+as the job did. Jobs that were rejected, never started or have not ended are left out, because
+nobody saw how long they run.
 """
 
 from dataclasses import replace
 
-from shunter.app.collector import collector_off
-from shunter.app.replaying.folding import Advance, fold_events
-from shunter.core.state import Job, Outcome, State
+from shunter.app.fitting import (
+    Fitted,
+    Observed,
+    ObservedJob,
+    checkpoint_interval_us,
+    fit_costs,
+    observe_log,
+    work_us,
+)
+from shunter.app.replaying.folding import Advance
+from shunter.core.state import Outcome
 from shunter.errors import TraceError
-from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished
 from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId
 from shunter.workloads import JobEnd, QualityReport, Trace, TraceJob
@@ -30,31 +38,30 @@ async def observed_trace(reader: LogReader, advance: Advance | None = None) -> t
     Raises:
         TraceError: no job has run to its end.
     """
-    head = await reader.head()
-    state, seen = State(), list[tuple[int, TraceJob]]()
-    with collector_off():
-        async for frame in reader.frames(0, head.seq):
-            for event in frame.events():
-                fold_events(state, (event,))
-                if isinstance(event, JobFinished | JobFailed | JobCancelled):
-                    job = state.departed
-                    assert job is not None, "an end without a job"
-                    if job.first_start_us is not None:
-                        seen.append((job.ordinal, _observed(job, state)))
-            if advance is not None:
-                advance(state.seq, head.seq)
+    observed = await observe_log(reader, advance)
+    fitted = fit_costs(observed)
+    seen = [
+        _observed(job, observed, fitted)
+        for job in sorted(observed.jobs, key=lambda job: job.ordinal)
+        if job.has_run and job.outcome in _ENDS
+    ]
+    seen = [job for job in seen if job.duration_us]
     if not seen:
         raise TraceError(f"no job of {reader.url} has run to its end: there is nothing to export")
-    ended = {job.job_id for _, job in seen}
-    jobs = tuple(_without_others(job, ended) for _, job in sorted(seen, key=lambda pair: pair[0]))
+    ended = {job.job_id for job in seen}
+    jobs = tuple(_without_others(job, ended) for job in seen)
     report = QualityReport(len(jobs), len(jobs), len(jobs))
-    trace = Trace(reader.url, "observed", jobs, head.chain.hex(), report)
-    return trace, state.submitted - len(jobs)
+    trace = Trace(reader.url, "observed", jobs, observed.digest, report)
+    return trace, len(observed.jobs) - len(jobs)
 
 
-def _observed(job: Job, state: State) -> TraceJob:
-    end = _ENDS[state.ended[job.job_id]]
-    return TraceJob(job.job_id, job.submitted_us, job.spec, job.held_us, end)
+def _observed(job: ObservedJob, observed: Observed, fitted: Fitted) -> TraceJob:
+    assert job.outcome is not None, "a job that has ended has an outcome"
+    spec, every_us = job.spec, checkpoint_interval_us(job)
+    if every_us != spec.checkpoint_interval_us:
+        spec = replace(spec, checkpoint_interval_us=every_us)
+    duration_us = work_us(job, observed, fitted)
+    return TraceJob(job.job_id, job.submit_us, spec, duration_us, _ENDS[job.outcome])
 
 
 def _without_others(job: TraceJob, ended: set[JobId]) -> TraceJob:

@@ -5,11 +5,15 @@ from typing import Any
 
 from shunter.app.replaying.classing import classed
 from shunter.app.replaying.instants import clock
+from shunter.app.replaying.wording import only_drained
 from shunter.core.cluster import Cluster
 from shunter.core.digest import state_digest
 from shunter.core.intake.arrays import has_no_turn
+from shunter.core.intake.checkpoints import waits_for_checkpoint
 from shunter.core.placement import Classing
 from shunter.core.state import JobPhase, Outcome, State
+from shunter.events.values.job_spec import Demand
+from shunter.events.values.reasons import Reason, Wait
 
 SCHEMA = 1
 
@@ -59,12 +63,16 @@ def _queue(state: State, classing: Classing | None) -> dict[str, Any]:
         wait = job.wait or state.class_waits.get(demand)
         if job.back_at_us is not None:
             reasons["backing_off"] += 1
+        elif waits_for_checkpoint(job):
+            reasons[str(Reason.checkpoint_unreachable)] += 1
         elif job.is_on_hold and not has_no_turn(job):
             reasons["held"] += 1
-        elif job.blocked_by or has_no_turn(job):
+        elif has_no_turn(job):
+            reasons[str(Reason.array_limit)] += 1
+        elif job.blocked_by:
             reasons["dependency"] += 1
         else:
-            reasons["waiting_for_round" if wait is None else str(wait.reason)] += 1
+            reasons[_told(wait, demand, state)] += 1
     since = [job.waiting_since_us for job in waiting if job.waiting_since_us is not None]
     return {
         "jobs": len(waiting),
@@ -73,6 +81,15 @@ def _queue(state: State, classing: Classing | None) -> dict[str, Any]:
         "reasons": dict(sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))),
         "reservations": len(state.reservations),
     }
+
+
+def _told(wait: Wait | None, demand: Demand, state: State) -> str:
+    """Return the reason of a class; drained servers are not told as lost."""
+    if wait is None:
+        return str(Reason.waiting_for_round)
+    if wait.reason is Reason.node_lost and only_drained(state.cluster, demand.gpu_types):
+        return str(Reason.node_drained)
+    return str(wait.reason)
 
 
 def _cluster(cluster: Cluster) -> dict[str, Any]:

@@ -4,12 +4,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from shunter.app.replaying.folding import Advance
 from shunter.app.replaying.instants import clock
-from shunter.errors import LogDamagedError
-from shunter.events.log import Frame, LogReader
+from shunter.events.log import LogReader
 
 SCHEMA = 1
 
@@ -26,7 +23,7 @@ async def log_statistics(reader: LogReader, advance: Advance | None = None) -> d
     frames = payload_bytes = 0
     first_us = last_us = 0
     async for frame in reader.frames(0, head.seq):
-        rows = rows_of(frame)
+        rows = frame.rows()
         kinds.update(row[0] for row in rows)
         terms[frame.term] += frame.count
         first_us = first_us if frames else frame.at_us
@@ -58,22 +55,6 @@ async def log_statistics(reader: LogReader, advance: Advance | None = None) -> d
         "snapshots": [snapshot.seq for snapshot in snapshots],
         "segments": [[segment.first_seq, segment.last_seq] for segment in segments],
     }
-
-
-def rows_of(frame: Frame) -> list[list[Any]]:
-    """Return the rows of a frame, not decoded to events.
-
-    Raises:
-        LogDamagedError: the payload holds no rows, or another number of them.
-    """
-    try:
-        rows: list[list[Any]] = orjson.loads(frame.payload)
-        sound = len(rows) == frame.count and all(len(row) >= 3 for row in rows)
-    except (ValueError, TypeError) as error:
-        raise LogDamagedError(f"{frame.named} is not JSON: {error}", frame.first_seq) from error
-    if not sound:
-        raise LogDamagedError(f"{frame.named} does not hold {frame.count} events", frame.first_seq)
-    return rows
 
 
 def _file_bytes(path: Path) -> int | None:

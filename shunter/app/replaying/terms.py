@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from shunter.core.intake.admission import Admission
-from shunter.core.planning.careful import TARGET, Careful
+from shunter.core.planning.barrier import TARGET, Barrier
 from shunter.core.planning.planner import Planner, RoundRules
 from shunter.core.ports import Policy
 from shunter.core.scheduler import merged, policy_observers
 from shunter.core.state import State
 from shunter.core.view import View
 from shunter.errors import UsageError
+from shunter.events.codec import decode_record
 from shunter.events.facts.run import ConfigChanged, SchedulerStarted
 from shunter.events.kinds import Event
 
@@ -20,9 +21,14 @@ Rebuild: TypeAlias = Callable[[SchedulerStarted], tuple[Policy[Any], RoundRules]
 
 
 class Term:
-    """One policy at work from `started` on; its view stays open."""
+    """One policy at work from `started` on; its view stays open.
 
-    def __init__(self, started: SchedulerStarted, rebuild: Rebuild, state: State) -> None:
+    `aside` says that it was set aside before it had begun, so that it is not even begun here.
+    """
+
+    def __init__(
+        self, started: SchedulerStarted, rebuild: Rebuild, state: State, aside: str = ""
+    ) -> None:
         policy, rules = rebuild(started)
         refuse_other_version(started, policy)
         self.started = started
@@ -31,11 +37,16 @@ class Term:
         self.view = View(state, rules.guards, oracle=policy.oracle, all_reasons=rules.all_reasons)
         self.view.open()
         self.view.now_us = state.now_us
-        self.careful = Careful(policy) if rules.is_live else None
-        self.asked: Policy[Any] = self.careful or policy
+        self.asked = Barrier(policy, rules.on_fault)
+        self.asked.aside = aside
         self.memory = self.asked.start(self.view)
         self.planner = Planner(self.asked, self.memory, state, self.view, rules)
         self.admission = Admission(state.cluster)
+        self.observers = merged([policy_observers(self.asked, self.memory)])
+
+    def restore(self, memory: bytes) -> None:
+        """Go on with the memory of a snapshot of the state that this term is on."""
+        self.memory = self.planner.memory = decode_record(type(self.memory), memory)
         self.observers = merged([policy_observers(self.asked, self.memory)])
 
     def mend(self, at_us: int, fault: str = "") -> None:
@@ -45,14 +56,12 @@ class Term:
             at_us: the instant of the round.
             fault: what was recorded of it; that of a solver is not found again, but taken as is.
         """
-        if self.careful is None:
-            return
-        if self.careful.is_lost:
+        if self.asked.is_lost:
             self.view.now_us = at_us
             self.memory = self.planner.memory = self.asked.start(self.view)
             self.observers = merged([policy_observers(self.asked, self.memory)])
         if fault.startswith(TARGET):
-            self.careful.fault = self.careful.fault or fault
+            self.asked.fault = self.asked.fault or fault
 
     def tell(self, event: Event) -> None:
         """Tell the policy of an event that has just been folded."""

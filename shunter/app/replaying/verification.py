@@ -9,15 +9,16 @@ rejections, withdrawals, and when it decided at all) is derived once more by the
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
 from shunter.app.collector import collector_off
-from shunter.app.replaying.divergence import Divergence
-from shunter.app.replaying.folding import Advance, check_state, cut
+from shunter.app.replaying.divergence import Divergence, seen_at
+from shunter.app.replaying.folding import Advance, cut
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.terms import Rebuild, Term, after_change
 from shunter.app.replaying.timing import RoundWatch
+from shunter.app.snapshots import check_outcomes, check_state
 from shunter.core.digest import state_digest
 from shunter.core.fold import RULES
 from shunter.core.intake import answers
@@ -29,6 +30,7 @@ from shunter.events.facts.cluster import NodeAdded, NodeLost, NodeRemoved, Quota
 from shunter.events.facts.decisions import (
     AllocationChanged,
     PlanRejected,
+    PolicySetAside,
     ReservationSet,
     RoundPlanned,
     Target,
@@ -52,7 +54,7 @@ from shunter.events.facts.run import (
     SegmentSealed,
 )
 from shunter.events.kinds import Event
-from shunter.events.log import LogReader, Snapshot
+from shunter.events.log import Frame, LogReader, Snapshot
 
 TOLERANCE = 1e-6
 
@@ -88,6 +90,7 @@ class Verifier:
         self._watch: RoundWatch | None = None
         self._expected: deque[Event] = deque()
         self._targets_us = -1
+        self._aside: PolicySetAside | None = None
 
     @property
     def memory(self) -> object:
@@ -108,6 +111,16 @@ class Verifier:
             self._fold(event)
         return None
 
+    def look_ahead(self, events: Sequence[Event]) -> None:
+        """Look for a policy that is set aside: it is told no more than it was then.
+
+        Args:
+            events: those of a frame that is to be gone through next, or of the one after it.
+        """
+        for event in events:
+            if isinstance(event, PolicySetAside):
+                self._aside = event
+
     def _compare(self, event: Event) -> Divergence | None:
         """Return how an event differs from what must happen here, if it does."""
         kind = type(event)
@@ -125,6 +138,10 @@ class Verifier:
             return self._diverged(event, None, "nothing of the kind is decided here")
         if isinstance(event, JobCancelled) and event.cause == answers.DEPENDENCY:
             return self._diverged(event, None, "its dependencies can still be met")
+        if isinstance(event, PolicySetAside):
+            self._active()[0].asked.set_aside(event.cause)
+            self._aside = None
+            return None
         if kind in _NO_INPUTS:
             return None
         return self._heard(event)
@@ -218,7 +235,8 @@ class Verifier:
         state.now_us = event.at_us
         state.seq += 1
         term, watch = self._active()
-        term.tell(event)
+        if self._is_told():
+            term.tell(event)
         if state.launched:
             state.launched.clear()
         if kind is JobSubmitted:
@@ -233,6 +251,14 @@ class Verifier:
         elif term.rules.round_us and leaves_work(event):
             watch.changed()
 
+    def _is_told(self) -> bool:
+        """Say whether the policy was told of the last event; set it aside if not."""
+        aside = self._aside
+        if aside is None or self.state.seq <= aside.told:
+            return True
+        self._active()[0].asked.set_aside(aside.cause)
+        return False
+
     def _begin(self, event: Event) -> None:
         """Start the policy that decides from here on; an unclosed term is over."""
         if isinstance(event, SchedulerStarted):
@@ -243,7 +269,8 @@ class Verifier:
             started = after_change(self._active()[0].started, event)
         self._expected.clear()
         self._targets_us = -1
-        self._term = Term(started, self._rebuild, self.state)
+        aside = "" if self._aside is None or self._aside.told > self.state.seq else "set aside"
+        self._term = Term(started, self._rebuild, self.state, aside)
         self._watch = RoundWatch(self._term, event.at_us)
 
     def _active(self) -> tuple[Term, RoundWatch]:
@@ -281,6 +308,7 @@ class Verifier:
             why,
             term.started,
             term.policy,
+            seen=seen_at(term, self.state, recorded.at_us, recorded, replayed),
         )
 
 
@@ -300,16 +328,19 @@ async def verify_log(
         NotFoundError: the log's policy is not installed.
     """
     verifier = Verifier(rebuild, resolve=resolve)
-    pending = [
+    snapshots = [
         snapshot for snapshot in await reader.snapshots() if to is None or snapshot.seq <= to
     ]
-    pending.reverse()
+    pending = snapshots[::-1]
     last = (await reader.head()).seq if to is None else to
     checked, chain = 0, ""
     divergence: Divergence | None = None
     with collector_off():
-        async for frame in reader.frames(0, to):
+        async for frame, following in _with_next(reader.frames(0, to)):
             chain = frame.chain.hex()
+            verifier.look_ahead(frame.events(0, to))
+            if following is not None:
+                verifier.look_ahead(following.events(0, to))
             for events in cut(frame, pending, to):
                 divergence = verifier.take(events)
                 if divergence is not None:
@@ -323,8 +354,22 @@ async def verify_log(
                 advance(verifier.state.seq, last)
     if divergence is not None:
         digest = state_digest(verifier.state)
-        divergence = replace(divergence, chain=chain, state_digest=digest)
+        sources = (await reader.sources()).get(verifier.state.term, {})
+        divergence = replace(divergence, chain=chain, state_digest=digest, sources=sources)
+    else:
+        await check_outcomes(reader, verifier.state, snapshots)
     return Verdict(verifier.state, verifier.decisions, verifier.terms, checked, divergence)
+
+
+async def _with_next(frames: AsyncIterator[Frame]) -> AsyncIterator[tuple[Frame, Frame | None]]:
+    """Yield each frame with the one after it."""
+    before: Frame | None = None
+    async for frame in frames:
+        if before is not None:
+            yield before, frame
+        before = frame
+    if before is not None:
+        yield before, None
 
 
 def check_snapshot(verifier: Verifier, snapshot: Snapshot) -> None:

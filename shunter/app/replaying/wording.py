@@ -1,22 +1,34 @@
 """Facts in words: the one place where allocations and decisions become text."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from shunter.app.replaying.instants import clock
+from shunter.core.cluster import Cluster, Health
+from shunter.core.intake.checkpoints import LOST
 from shunter.events.facts.decisions import (
     AllocationChanged,
     PlanRejected,
+    PolicySetAside,
     ReservationSet,
     RoundPlanned,
     TargetsSet,
     WaitReasonChanged,
 )
+from shunter.events.facts.execution import CheckpointDiscarded
 from shunter.events.facts.jobs import JobCancelled, JobRejected
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Because, ClassWait
+
+DOWN_NAMED = 8
+_HEALTH = {
+    "drained": "is drained",
+    "unreachable": "does not answer",
+    "lost": "is lost",
+    "up": "is up",
+}
 
 
 def allocation_in_words(allocation: Allocation, most: int | None = None) -> str:
@@ -48,6 +60,8 @@ def demand_in_words(demand: Demand) -> str:
         parts.append(f"within one {demand.max_level}")
     if demand.tight:
         parts.append("on the fewest servers")
+    if demand.keeps_split:
+        parts.append("in the split of its checkpoints")
     if demand.shapes:
         parts.append("as " + " or ".join("+".join(map(str, shape)) for shape in demand.shapes))
     if demand.queue:
@@ -80,6 +94,48 @@ def because_in_words(because: Because) -> str:
     word = "beside" if names_partners(because) else "for"
     gain = f", {word} {', '.join(because.beneficiaries)}" if because.beneficiaries else ""
     return f"{because.rule} ({scores}){gain}" if scores else because.rule + gain
+
+
+def down_in_words(cluster: Cluster, gpu_types: Sequence[str] = ()) -> str:
+    """Return what is out of service, and how: drained, lost, set aside.
+
+    `gpu_types` are those that count; none: all. Empty where everything is in service.
+    """
+    parts: list[str] = []
+    for server in cluster.servers.values():
+        gpu_type = server.configuration.gpu_type
+        if server.health is Health.removed or (gpu_types and gpu_type not in gpu_types):
+            continue
+        if not server.is_up:
+            is_drained = server.drained and server.health is Health.up
+            parts.append(f"{server.name} {_HEALTH['drained' if is_drained else server.health]}")
+        elif server.quarantined:
+            parts.append(f"GPU {_ranges(server.quarantined)} of {server.name} is set aside")
+    more = f" and {len(parts) - DOWN_NAMED} more" if len(parts) > DOWN_NAMED else ""
+    return ", ".join(parts[:DOWN_NAMED]) + more
+
+
+def only_drained(cluster: Cluster, gpu_types: Sequence[str] = ()) -> bool:
+    """Say whether servers are out of service, all because they are drained."""
+    down = [
+        server.health
+        for server in cluster.servers.values()
+        if server.health is not Health.removed
+        and not server.is_up
+        and (not gpu_types or server.configuration.gpu_type in gpu_types)
+    ]
+    return bool(down) and all(health is Health.up for health in down)
+
+
+def discarded_in_words(event: CheckpointDiscarded) -> str:
+    """Return what a job goes on without, and why."""
+    step = "" if event.step is None else f" of step {event.step}"
+    nodes = ", ".join(event.nodes)
+    why = f"{nodes} was lost" if event.cause == LOST else f"{event.by or 'somebody'} gave it up"
+    return (
+        f"the checkpoint{step} that attempt {event.attempt} saved on {nodes} was discarded at "
+        f"{clock(event.at_us)}: {why}"
+    )
 
 
 def fact_in_words(event: Event | None) -> str:
@@ -147,6 +203,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     PlanRejected: lambda event: (
         f"refuse {event.rule} for {event.job_id}: {event.reason} ({event.detail})"
     ),
+    PolicySetAside: lambda event: f"set the policy {event.policy} aside: {event.cause}",
     WaitReasonChanged: lambda event: f"{event.job_id} waits: {event.wait.reason}",
     TargetsSet: lambda event: f"set {len(event.targets)} target shares",
     JobRejected: lambda event: f"reject {event.job_id}: {event.reason} ({event.detail})",

@@ -3,22 +3,16 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from shunter.app.snapshots import snapshot_of
 from shunter.core.scheduler import Scheduler
-from shunter.events.codec import encode_record
 from shunter.events.kinds import Event
-from shunter.events.log import LogWriter, Snapshot
+from shunter.events.log import LogWriter
 
-__all__ = ["Recorder", "Report", "snapshot_of"]
+__all__ = ["Recorder", "Report"]
 
 STEPS_BETWEEN_REPORTS = 500
 Report = Callable[[int, int], None]
 """Told now and then how many jobs have ended, and of how many."""
-
-
-def snapshot_of(core: Scheduler) -> Snapshot:
-    """Return what the scheduler and its policy know now, encoded."""
-    state = core.state
-    return Snapshot.of(state.seq, state.now_us, encode_record(state), encode_record(core.memory))
 
 
 @dataclass
@@ -47,7 +41,7 @@ class Recorder:
     async def commit(self) -> None:
         """Commit, after a snapshot if one is due."""
         if self.snapshot_every and self.log.seq >= self._snapshot_due:
-            await self.log.save_snapshot(snapshot_of(self.core))
+            await self.log.save_snapshot(*snapshot_of(self.core, self.log.outcomes_kept))
             self._snapshot_due = self.log.seq + self.snapshot_every
         await self.log.commit()
         self._steps += 1

@@ -12,9 +12,10 @@ from shunter.app.runs.throughputs import fit_to_table
 from shunter.backends.simulated import SimulatedBackend
 from shunter.backends.simulated.failures import Failures
 from shunter.core.performance import SpeedModel
+from shunter.core.planning.answers import is_our_own
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ports import Policy
-from shunter.errors import ConfigError, TraceError
+from shunter.errors import ConfigError, TraceError, UsageError
 from shunter.events.facts.cluster import NodeAdded, QuotaChanged
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
@@ -24,7 +25,7 @@ from shunter.workloads.throughputs import compact_form
 
 _NAMED_MOST = 5
 
-__all__ = ["Setup", "load_jobs", "rebuild", "set_up"]
+__all__ = ["Setup", "load_jobs", "rebuild", "rebuild_our_own", "set_up"]
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,22 @@ def rebuild(started: SchedulerStarted) -> tuple[Policy[Any], RoundRules]:
     return decider.policy, decider.rules
 
 
+def rebuild_our_own(started: SchedulerStarted) -> tuple[Policy[Any], RoundRules]:
+    """Return the policy and the rules of a log, if the policy is no plugin.
+
+    Raises:
+        UsageError: the policy is not one of ours throughout.
+        ConfigError: as `rebuild` does.
+    """
+    policy, rules = rebuild(started)
+    if not is_our_own(policy):
+        raise UsageError(
+            f"policy {policy.name} is a plugin, which the daemon does not ask a second time; "
+            "`shunter why JOB --log URL` does"
+        )
+    return policy, rules
+
+
 def load_jobs(loaded: LoadedConfig) -> Trace:
     """Read or generate the jobs of a config.
 
@@ -84,7 +101,7 @@ def load_jobs(loaded: LoadedConfig) -> Trace:
     """
     config, workload = loaded.config, loaded.config.workload
     if workload.trace is not None:
-        if not Path(workload.trace).exists():
+        if not _is_there(workload.trace):
             place = loaded.layers.origins.of(("workload", "trace"))
             raise TraceError(
                 f"{place}: workload.trace: there is no file {workload.trace}; "
@@ -115,6 +132,14 @@ def load_jobs(loaded: LoadedConfig) -> Trace:
             loaded.throughputs,
         ),
     )
+
+
+def _is_there(path: str) -> bool:
+    """Say whether there is a file, or a path that reading will refuse in words."""
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):
+        return True
 
 
 def set_up(loaded: LoadedConfig, trace: Trace) -> Setup:

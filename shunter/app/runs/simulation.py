@@ -7,25 +7,32 @@ Nothing here reaches the log but facts: no wall time, no host name, no process i
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from shunter.app.collector import collector_off
 from shunter.app.config.loading import LoadedConfig
-from shunter.app.runs.recorder import Recorder, Report, snapshot_of
+from shunter.app.runs.recorder import Recorder, Report
 from shunter.app.runs.setup import Setup, load_jobs, set_up
 from shunter.app.runs.share_gaps import ShareGaps
 from shunter.app.runs.summary import SCHEMA, job_numbers, stories
+from shunter.app.runs.time_limit import timed
+from shunter.app.snapshots import snapshot_of
+from shunter.app.sources import sources_of
 from shunter.core.digest import state_digest
 from shunter.core.metrics import JobLedger, JobResult
+from shunter.core.ports import Observers
 from shunter.core.ranking import RankedPolicy
 from shunter.core.rounds import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
+from shunter.core.view import View
+from shunter.events.facts.decisions import NO_SUCH_JOB, PlanRejected
 from shunter.events.facts.run import SchedulerStopped
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter, load_store, open_log
+from shunter.events.values.ids import JobId
 from shunter.workloads import QualityReport, Trace
 
 __all__ = ["RunResult", "simulate"]
@@ -40,6 +47,17 @@ class RunResult:
     trace: Trace
     ledger: JobLedger
     state: State
+    refused: Sequence[JobId] = ()
+
+    @property
+    def remarks(self) -> list[str]:
+        """What is to be said of the run besides its numbers."""
+        if not self.refused:
+            return []
+        count, name = len(self.refused), self.document["policy"]
+        first = repr(self.refused[0])
+        what = f"policy {name} planned {count:,} times for jobs that do not exist, first for"
+        return [f"{what} {first}: refused"]
 
     @property
     def report(self) -> QualityReport:
@@ -103,28 +121,40 @@ def simulate(
 
 async def _run(setup: Setup, clock: _Clock, overwrite: bool, report: Report | None) -> RunResult:
     config = setup.loaded.config
-    ledger, gaps = JobLedger(), ShareGaps()
-    listeners = [ledger.observers()]
+    ledger, gaps, refused = JobLedger(), ShareGaps(), list[JobId]()
+    listeners = [ledger.observers(), _strangers(refused)]
     if not isinstance(setup.decider.policy, RankedPolicy):
         listeners.append(gaps.observers())  # an index policy has no targets
     core = Scheduler(setup.decider.policy, setup.decider.rules, listeners=listeners)
     async with open_log(config.log.url, overwrite=overwrite, mode=config.log.permissions) as log:
+        await log.note_sources(sources_of(config.policy.name))
         _emit(core, setup.opening(log.term))
         every = config.log.snapshot_every
         count = len(setup.trace.jobs)
         recorder = Recorder(core, log, count, every, report) if every or report else log
-        await run_rounds(core, setup.backend, recorder)
+        with timed(core, config.policy.time_limit) as step:
+            await run_rounds(core, setup.backend, recorder, step=step)
         closing = [SchedulerStopped(core.state.now_us, "end of the trace")]
         _emit(core, closing)
         log.append(closing)
-        await log.save_snapshot(snapshot_of(core))
+        await log.save_snapshot(*snapshot_of(core, log.outcomes_kept))
     elapsed = clock.elapsed()
     document = _document(setup, core, ledger, log)
     if (shares := gaps.document()) is not None:
         document["share_gap"] = shares
     document["state_digest"] = state_digest(core.state)
     document["elapsed"] = elapsed
-    return RunResult(document, setup.trace, ledger, core.state)
+    return RunResult(document, setup.trace, ledger, core.state, refused)
+
+
+def _strangers(refused: list[JobId]) -> Observers:
+    """Collect the jobs for which a policy plans though they do not exist."""
+
+    def noted(event: PlanRejected, view: View) -> None:
+        if event.detail == NO_SUCH_JOB:
+            refused.append(event.job_id)
+
+    return {PlanRejected: noted}
 
 
 def _emit(core: Scheduler, facts: Iterable[Event]) -> None:

@@ -20,7 +20,6 @@ from shunter.core.metrics import (
     distribution_of,
     finish_time_fairness,
     size_class,
-    unfinished_results,
 )
 from shunter.core.state import Outcome, State
 from shunter.workloads import Trace
@@ -33,7 +32,7 @@ _FAILED = ("failed", "timeout")
 
 def stories(ledger: JobLedger, state: State) -> Iterator[JobResult]:
     """Yield the story of every job: those that ended, then the unfinished ones."""
-    return chain(ledger.stories(), unfinished_results(state))
+    return chain(ledger.stories(), ledger.unfinished(state))
 
 
 @dataclass

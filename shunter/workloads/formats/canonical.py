@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Final
 
+from shunter.core.throughputs import ThroughputTable
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads.formats.columns import (
@@ -31,10 +32,19 @@ class CanonicalRows:
     with equal texts, which is most rows of most traces, are not even read again.
     """
 
-    def __init__(self, header: Sequence[str], inspection: Inspection) -> None:
-        """Take the columns that the rows will have; unknown ones are ignored."""
+    def __init__(
+        self,
+        header: Sequence[str],
+        inspection: Inspection,
+        throughputs: ThroughputTable | None = None,
+    ) -> None:
+        """Take the columns that the rows will have; unknown ones are ignored.
+
+        With throughputs a row may leave its duration to its steps.
+        """
         self.jobs: list[TraceJob] = []
         self._inspection = inspection
+        self._throughputs = throughputs
         self._names = tuple(c.name for c in SPEC_COLUMNS if c.name in header)
         places = [header.index(name) for name in self._names]
         # itemgetter returns no tuple for one column; every header has gpus, so ask it twice.
@@ -49,9 +59,9 @@ class CanonicalRows:
         """Read one row; `number` is its id where the trace has none."""
         try:
             submit_us = read_seconds(texts[self._submit])
-            duration_us = read_seconds(texts[self._duration])
             picked: tuple[str, ...] = self._pick(texts)
             spec = self._by_texts.get(picked) or self._new_spec(picked)
+            duration_us = self._duration_us(texts[self._duration], spec)
             ends = JobEnd((texts[self._status] if self._status is not None else "") or "finished")
         except ValueError:
             self._inspection.drop(*self._fault(texts), place)
@@ -62,6 +72,15 @@ class CanonicalRows:
             return
         self.jobs.append(TraceJob(JobId(job_id), submit_us, spec, duration_us, ends))
         self._inspection.places.append(place)
+
+    def _duration_us(self, text: str, spec: JobSpec) -> int:
+        """Return the duration of a row: as it is written, or its steps by their rate."""
+        table = self._throughputs
+        if text or table is None or not spec.total_steps:
+            return read_seconds(text)
+        kind = table.kind_of(spec)
+        rate = None if kind is None else table.rate(table.base_type, kind)
+        return round(spec.total_steps / rate * 1_000_000) if rate else read_seconds(text)
 
     def _new_spec(self, picked: tuple[str, ...]) -> JobSpec:
         read = read_spec(self._by_name(picked))

@@ -17,7 +17,7 @@ def parse_canonical_csv(file: TraceText, inspection: Inspection) -> list[TraceJo
     rows = DelimitedRows(file)
     rows.require(REQUIRED)
     rows.refuse_others(COLUMNS)
-    canonical = CanonicalRows(rows.header, inspection)
+    canonical = CanonicalRows(rows.header, inspection, file.throughputs)
     number = -1
     for number, fields in enumerate(rows):
         if rows.is_whole(fields, inspection):

@@ -40,7 +40,8 @@ def parse_canonical_jsonl(file: TraceText, inspection: Inspection) -> list[Trace
             known.add(names)
         if canonical is None:
             has_ids = "job_id" in row
-            canonical = CanonicalRows(COLUMNS if has_ids else COLUMNS[1:], inspection)
+            columns = COLUMNS if has_ids else COLUMNS[1:]
+            canonical = CanonicalRows(columns, inspection, file.throughputs)
         if has_ids is not ("job_id" in row):
             fault = Fault.missing if has_ids else Fault.contradiction
             inspection.drop(fault, "job_id", _cell(row.get("job_id")), line)

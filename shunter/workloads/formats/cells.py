@@ -84,6 +84,16 @@ def write_shape(shape: object) -> str:
     return "+".join(map(str, shape))
 
 
+def read_yes(text: str) -> bool:
+    """Return whether a cell says yes."""
+    return text == "yes" if text in ("yes", "no") else _refuse(text)
+
+
+def write_yes(value: object) -> str:
+    """Return the text `read_yes` reads."""
+    return "yes" if value else "no"
+
+
 def read_tolerance(text: str) -> tuple[Level, float]:
     """Return a level and the speed there: "rack:0.8"."""
     level, _, speed = text.partition(":")

@@ -156,5 +156,6 @@ SPEC_COLUMNS: Final = (
     _number("skew", cells.read_part),
     _text("array"),
     _number("at_once", cells.read_positive),
+    Column("split_may_change", "split_may_change", cells.read_yes, cells.write_yes),
 )
 """In the order of the specification's fields."""

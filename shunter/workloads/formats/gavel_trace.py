@@ -10,7 +10,6 @@ defines it; -1 is none. The command, its folder and its arguments are neither ru
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf
 from typing import Final
 
 from shunter.core.throughputs import JobKind, ThroughputTable
@@ -41,6 +40,8 @@ _BATCH_SIZE: Final = re.compile(r"\(batch size ([1-9][0-9]{0,8})\)$")
 _UNKNOWN: Final = ("error", "drop")
 _UNKNOWN_MOST: Final = 5
 _NO_SLO: Final = -1.0
+SLO_MOST: Final = 1e6
+"""A deadline a million times a job's run time is none that anybody means."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,8 @@ def _rows(file: TraceText, inspection: Inspection) -> Iterator[tuple[int, _Row |
         inspection.drop(Fault.missing if is_short else Fault.surplus, column, "", line)
         yield line, None
     # Behind the last line break stands no line.
-    inspection.see_blanks([line for line in blanks if line <= file.text.count("\n")], last)
+    ends = file.text.count("\n")
+    inspection.see_blanks([line for line in blanks if line <= ends], last)
 
 
 _MEANT: Final = frozenset(_Row.__dataclass_fields__)
@@ -192,7 +194,7 @@ def _read_slo(text: str) -> float | None:
     slo = float(text)
     if slo == _NO_SLO:
         return None
-    if not 0 < slo < inf:
+    if not 0 < slo <= SLO_MOST:
         raise ValueError(text)
     return slo
 

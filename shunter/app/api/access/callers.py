@@ -1,57 +1,21 @@
 """Who calls: the peer of the socket as the kernel knows it, or the user of a token.
 
-Nothing a request says of its sender counts. uvicorn hides a connection's socket from the
-application, so a protocol class of ours asks the kernel once for each connection and hands the
-answer on in the request's scope.
+Nothing a request says of its sender counts.
 """
 
 import os
 import pwd
-import socket
-import struct
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.exceptions import HTTPException
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from shunter.app.api.access.peers import PEER, Peer
 from shunter.app.api.access.tokens import Tokens
 from shunter.app.live.requests import Caller
 from shunter.errors import RefusedError
 
-__all__ = ["Callers", "Peer", "PeerProtocol", "user_name"]
-
-PEER = "shunter.peer"
-_CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """The process at the other end of a unix socket, as it was when it connected."""
-
-    pid: int
-    uid: int
-    gid: int
-
-
-class PeerProtocol(H11Protocol):
-    """HTTP/1.1 that tells the application who is at the other end of a unix socket."""
-
-    def connection_made(self, transport: Any) -> None:
-        """Ask the kernel, once for all requests of the connection."""
-        super().connection_made(transport)
-        connection = transport.get_extra_info("socket")
-        if connection is None or connection.family != socket.AF_UNIX:
-            return
-        found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        peer, app = Peer(*_CREDENTIALS.unpack(found)), self.app
-
-        async def with_peer(scope: Any, receive: Any, send: Any) -> None:
-            extensions = {**scope.get("extensions", {}), PEER: peer}
-            await app({**scope, "extensions": extensions}, receive, send)
-
-        self.app = with_peer
+__all__ = ["Callers", "user_name"]
 
 
 def user_name(uid: int) -> str:

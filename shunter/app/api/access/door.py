@@ -5,6 +5,7 @@ Origin, and one whose name was made to point here (DNS rebinding) by the Host it
 holds for the socket too, since `ssh -L` brings it to a port of somebody's own machine.
 """
 
+import re
 from collections.abc import Collection
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,10 +14,15 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shunter.addresses import SOCKET_HOST
+from shunter.app.api.numbers import whole_number
 from shunter.app.api.problems import problem
 
 __all__ = ["Door"]
 
+_HOST = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]+)|\[(?P<v6>[0-9A-Fa-f:.]+)\])(?::[0-9]{1,5})?")
+"""uri-host and port of RFC 9110, section 7.2: no user before it, no path behind it."""
+
+_TOLD_MOST = 200
 KNOWN_HOSTS = (SOCKET_HOST, "localhost", "127.0.0.1", "::1")
 _SAFE = [
     (b"x-content-type-options", b"nosniff"),
@@ -65,23 +71,31 @@ class Door:
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> Any:
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > self._most:
+        if whole_number(length, self._most) is None:
             return problem("too_large", self._too_long)
         host = _host_of(headers.get("host", ""))
         server = scope.get("server") or ("", 0)
         if host is None or host not in {*self._hosts, server[0]}:
             return problem(
-                "refused", f"host {host or 'none'!r} is not one of this daemon; see server.hosts"
+                "refused",
+                f"host {(host or 'none')[:_TOLD_MOST]!r} is not one of this daemon; "
+                "see server.hosts",
             )
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
-            return problem("refused", f"pages of {origin!r} may not ask this daemon")
+        if origin is not None and _page_host(origin) != headers.get("host"):
+            return problem("refused", f"pages of {origin[:_TOLD_MOST]!r} may not ask this daemon")
         return None
 
 
 def _host_of(header: str) -> str | None:
-    """Return the name in a Host header, None if it holds none that could be."""
+    """Return the name in a Host header, without its port; None if it is none."""
+    found = _HOST.fullmatch(header)
+    return None if found is None else (found["v6"] or found["name"]).lower()
+
+
+def _page_host(origin: str) -> str | None:
+    """Return the host and port of an Origin; None if it has none."""
     try:
-        return urlsplit(f"//{header}").hostname
+        return urlsplit(origin).netloc
     except ValueError:
         return None

@@ -10,6 +10,7 @@ from typing import Any
 
 from shunter.app.api.documents.dates import with_dates
 from shunter.app.api.documents.jobs import Dated
+from shunter.app.replaying.lookup import is_part
 from shunter.app.replaying.wording import fact_in_words
 from shunter.errors import NotFoundError
 from shunter.events.codec import encode_payload
@@ -26,7 +27,6 @@ from shunter.events.schema import to_object
 
 __all__ = ["Found", "decision_document", "find_decision"]
 
-_PARTS = (AllocationChanged, PlanRejected, ReservationSet, WaitReasonChanged)
 FACTS_MOST = 100_000
 WINDOW = 512
 
@@ -58,7 +58,7 @@ async def find_decision(reader: LogReader, seq: int) -> Found:
     number = found - 1
     async for event in reader.events(found - 1, min(head, found + FACTS_MOST)):
         number += 1
-        if facts and not isinstance(event, _PARTS):
+        if facts and not is_part(event):
             break
         facts.append((number, event))
     return facts

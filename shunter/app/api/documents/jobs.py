@@ -6,17 +6,20 @@ their model.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from shunter.app.replaying.classing import classed
-from shunter.app.replaying.wording import allocation_in_words
+from shunter.app.replaying.wording import allocation_in_words, down_in_words, only_drained
 from shunter.core.intake.arrays import has_no_turn, turn_of
+from shunter.core.intake.checkpoints import checkpoint_wait, waits_for_checkpoint
 from shunter.core.placement import Classing
 from shunter.core.state import RUNNING, WAITING, Job, State
 from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason, Wait
 
-__all__ = ["Dated", "in_order", "job_row", "job_state", "queue_document", "wait_of"]
+__all__ = ["Dated", "Evidence", "in_order", "job_row", "job_state", "queue_document", "wait_of"]
 
 Dated = Callable[[int], str]
 """Turns an instant of the log into a date."""
@@ -26,6 +29,7 @@ _FIRST = Wait(Reason.waiting_for_round)
 _HELD = Wait(Reason.held)
 _BACKING_OFF = Wait(Reason.backing_off)
 BLOCKERS_MOST = 8
+NO_RANKS: Mapping[JobId, int] = MappingProxyType({})
 
 
 def job_state(job: Job) -> str:
@@ -34,7 +38,8 @@ def job_state(job: Job) -> str:
         return STOPPED
     if job.phase is not WAITING:
         return job.phase.value
-    if job.is_on_hold and job.back_at_us is None and not has_no_turn(job):
+    is_ours = job.back_at_us is not None or has_no_turn(job) or waits_for_checkpoint(job)
+    if job.is_on_hold and not is_ours:
         return HELD
     return SUSPENDED if job.first_start_us is not None else WAITING.value
 
@@ -45,6 +50,8 @@ def wait_of(job: Job, state: State, classing: Classing | None = None) -> Wait | 
         return None
     if has_no_turn(job):
         return turn_of(job.spec)
+    if waits_for_checkpoint(job):
+        return checkpoint_wait(job, state.cluster)
     if job.is_on_hold:
         return _HELD if job.back_at_us is None else _BACKING_OFF
     if job.blocked_by:
@@ -63,8 +70,9 @@ def job_row(
     *,
     rank: int | None = None,
     classing: Classing | None = None,
+    evidence: "Evidence | None" = None,
 ) -> dict[str, Any]:
-    """Return the row of a job."""
+    """Return the row of a job; `evidence` is what rows of the same state share."""
     spec = job.spec
     wait = wait_of(job, state, classing)
     since_us = job.since_us if wait is None else job.waiting_since_us
@@ -88,19 +96,63 @@ def job_row(
         "service_gpu_s": job.service_us(state.now_us) / 1e6,
         "array_index": spec.array_index,
         "rank": rank,
-        "reason": None if wait is None else reason_part(wait),
+        "reason": None if wait is None else (evidence or Evidence(state)).part(job, wait),
     }
 
 
-def reason_part(wait: Wait) -> dict[str, Any]:
-    """Return a reason with its evidence."""
-    return {
-        "name": wait.reason.value,
-        "needed": wait.needed,
-        "free": wait.free,
-        "blockers": list(wait.blockers[:BLOCKERS_MOST]),
-        "detail": wait.detail,
-    }
+class Evidence:
+    """Reasons with the evidence of one state: what is recorded may be of long ago.
+
+    Blockers are those that still hold GPUs, or wait before the job where it is known who does.
+    """
+
+    def __init__(self, state: State, ranks: Mapping[JobId, int] = NO_RANKS) -> None:
+        self._state = state
+        self._ranks = ranks
+        self._parts: dict[tuple[Wait, Demand], dict[str, Any]] = {}
+
+    def part(self, job: Job, wait: Wait) -> dict[str, Any]:
+        """Return why a job waits, with its evidence."""
+        key = (wait, job.demand)
+        part = self._parts.get(key)
+        if part is None:
+            part = self._parts[key] = self._part(job, wait)
+        ahead = [job_id for job_id in wait.blockers if self._waits_before(job_id, job)]
+        return {**part, "blockers": [*ahead, *part["blockers"]]} if ahead else part
+
+    def _part(self, job: Job, wait: Wait) -> dict[str, Any]:
+        jobs, detail = self._state.jobs, wait.detail
+        open_ones = [job_id for job_id in wait.blockers if job_id in jobs]
+        if wait.reason is not Reason.dependency:
+            open_ones = [job_id for job_id in open_ones if jobs[job_id].allocation.shares]
+        reason, cluster = wait.reason, self._state.cluster
+        if reason is Reason.node_lost and not detail:
+            open_ones, detail = [], down_in_words(cluster, job.demand.gpu_types)
+            if only_drained(cluster, job.demand.gpu_types):
+                reason = Reason.node_drained
+        return {
+            "name": reason.value,
+            "needed": wait.needed,
+            "free": self._free(job, wait) if wait.needed else wait.free,
+            "blockers": open_ones[:BLOCKERS_MOST],
+            "detail": detail,
+        }
+
+    def _waits_before(self, job_id: JobId, job: Job) -> bool:
+        """Say whether a job that is recorded as a blocker waits in front of another one."""
+        ranks, other = self._ranks, self._state.jobs.get(job_id)
+        if other is None or other.allocation.shares or job.job_id not in ranks:
+            return False
+        return ranks.get(job_id, len(ranks) + 1) < ranks[job.job_id]
+
+    def _free(self, job: Job, wait: Wait) -> int:
+        """Return how many GPUs are free now, or how many of a quota."""
+        queue = self._state.queues.get(job.spec.queue)
+        if wait.reason is Reason.quota and queue is not None and queue.quota_gpus is not None:
+            return max(0, queue.quota_gpus - queue.gpus)
+        pools = self._state.cluster.pools
+        names = job.demand.gpu_types or pools
+        return max((pools[name].gpus_free for name in names if name in pools), default=0)
 
 
 def in_order(jobs: Iterable[Job], ranks: Mapping[JobId, int]) -> list[Job]:
@@ -124,11 +176,15 @@ def queue_document(
     """Return the rows of some jobs, with how many there are in each state."""
     ordered = in_order(jobs, ranks)
     counts = Counter(job_state(job) for job in ordered)
+    evidence = Evidence(state, ranks)
     return {
         "schema_version": 1,
         "seq": state.seq,
         "now": now,
         "total": len(ordered),
         "states": dict(sorted(counts.items())),
-        "jobs": [job_row(job, state, dated, rank=ranks.get(job.job_id)) for job in ordered[:limit]],
+        "jobs": [
+            job_row(job, state, dated, rank=ranks.get(job.job_id), evidence=evidence)
+            for job in ordered[:limit]
+        ],
     }

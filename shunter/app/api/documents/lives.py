@@ -9,16 +9,20 @@ from typing import Any
 
 from shunter.app.api.documents.jobs import Dated
 from shunter.app.replaying.wording import allocation_in_words
+from shunter.core.intake.checkpoints import GIVEN_UP
 from shunter.core.state import Outcome
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (
     AttemptEnded,
     AttemptLost,
+    AttemptSetAside,
     AttemptStarted,
+    CheckpointDiscarded,
     CheckpointSaved,
     GpusReleased,
     JobSuspended,
     LaunchFailed,
+    MessagesDropped,
     SuspendAcknowledged,
     SuspendEscalated,
 )
@@ -54,6 +58,10 @@ class Attempt:
     ended_by: str = ""
     exit_code: int | None = None
     released_us: int | None = None
+    discarded: CheckpointDiscarded | None = None
+    dropped: int = 0
+    dropped_because: str = ""
+    set_aside_by: str = ""
 
     def document(self, dated: Dated) -> dict[str, Any]:
         """Return it with dates."""
@@ -75,6 +83,11 @@ class Attempt:
             "exit_code": self.exit_code,
             "released_at": _date(self.released_us, dated),
             "suspend_s": _span_s(self.asked_us, self.released_us) if leaves else None,
+            "discarded_at": None if self.discarded is None else dated(self.discarded.at_us),
+            "discarded_because": "" if self.discarded is None else _because(self.discarded),
+            "messages_dropped": self.dropped,
+            "dropped_because": self.dropped_because,
+            "set_aside_by": self.set_aside_by,
         }
 
 
@@ -182,11 +195,14 @@ _EXECUTION = (
     SuspendAcknowledged,
     SuspendEscalated,
     CheckpointSaved,
+    CheckpointDiscarded,
     JobSuspended,
     AttemptEnded,
     AttemptLost,
     LaunchFailed,
     GpusReleased,
+    MessagesDropped,
+    AttemptSetAside,
 )
 
 
@@ -212,6 +228,8 @@ def _execute(one: Attempt, event: Event) -> None:
         one.escalated = (*one.escalated, event.mode.value)
     elif isinstance(event, CheckpointSaved):
         one.saved_us, one.step = at_us, event.step if event.step is not None else one.step
+    elif isinstance(event, CheckpointDiscarded):
+        one.discarded = event
     elif isinstance(event, JobSuspended):
         one.ended_us, one.ended_by = at_us, "suspended"
         one.step = event.step if event.step is not None else one.step
@@ -225,6 +243,18 @@ def _execute(one: Attempt, event: Event) -> None:
         one.ended_by = f"not launched: {event.cause}"
     elif isinstance(event, GpusReleased):
         one.released_us = at_us
+    elif isinstance(event, MessagesDropped):
+        one.dropped, one.dropped_because = max(one.dropped, event.count), event.cause
+    elif isinstance(event, AttemptSetAside):
+        one.set_aside_by = event.by
+
+
+def _because(event: CheckpointDiscarded) -> str:
+    """Return why a checkpoint was discarded: what was lost, or who gave it up."""
+    nodes = ", ".join(event.nodes)
+    if event.cause == GIVEN_UP:
+        return f"{event.by or 'somebody'} gave it up while {nodes} did not answer"
+    return f"{nodes} was lost"
 
 
 def _date(at_us: int | None, dated: Dated) -> str | None:

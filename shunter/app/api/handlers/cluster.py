@@ -11,10 +11,14 @@ from shunter.app.api.documents.cluster import nodes_of, state_document
 from shunter.app.api.handlers.queries import AtQuery
 from shunter.app.api.metrics import METRICS_MEDIA
 from shunter.app.api.routing import Call, NoBody, NoQuery, json_answer
+from shunter.app.live.site import Planning
 from shunter.app.replaying.folding import state_at
 from shunter.app.replaying.lookup import place_of
 from shunter.errors import UnreachableError
 from shunter.events.log import LogReader
+
+NOTED_S = 0.5
+"""A policy that is at work for less is not worth a word."""
 
 __all__ = ["daemon", "health", "metrics", "nodes", "ready", "state"]
 
@@ -61,6 +65,7 @@ async def daemon(call: Call[NoQuery, NoBody]) -> Response:
             "term": site.term,
             "policy": site.policy,
             "policy_fault": site.state.policy_fault,
+            "planning": _planning(site.planning),
             "seq": site.committed,
             "now": served.now,
             "backend": site.config.backend.kind,
@@ -87,6 +92,17 @@ async def ready(call: Call[NoQuery, NoBody]) -> Response:
     if not call.served.is_ready:
         raise UnreachableError("the scheduler is not at work")
     return json_answer(_status("ready"))
+
+
+def _planning(planning: Planning) -> dict[str, Any] | None:
+    """Return what the policy is at, if it takes long enough for somebody to wait."""
+    if planning.since_s < NOTED_S:
+        return None
+    return {
+        "hook": planning.hook,
+        "since_s": round(planning.since_s, 1),
+        "limit_s": planning.limit_s,
+    }
 
 
 def _status(status: str) -> dict[str, Any]:

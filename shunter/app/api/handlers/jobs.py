@@ -7,7 +7,7 @@ import anyio
 from starlette.responses import Response
 
 from shunter.app.api.documents.dates import with_dates
-from shunter.app.api.documents.jobs import job_row, job_state, queue_document
+from shunter.app.api.documents.jobs import Evidence, job_row, job_state, queue_document
 from shunter.app.api.documents.lives import Life, life_of
 from shunter.app.api.handlers.queries import AtQuery, HistoryQuery, JobQuery, QueueQuery
 from shunter.app.api.routing import Call, NoBody, json_answer
@@ -15,7 +15,7 @@ from shunter.app.api.served import Served
 from shunter.app.replaying.lookup import place_of
 from shunter.app.replaying.why.document import document as why_document
 from shunter.app.replaying.why.explanation import explain
-from shunter.app.runs.setup import rebuild
+from shunter.app.runs.setup import rebuild_our_own
 from shunter.core.state import Job
 from shunter.errors import NotFoundError
 from shunter.events.kinds import Event
@@ -33,6 +33,7 @@ TOGETHER = 50
 async def queue(call: Call[QueueQuery, NoBody]) -> Response:
     """Answer with the jobs that have not ended."""
     query, served = call.query, call.served
+    ranks = {job_id: rank for rank, job_id in enumerate(await served.site.waiting_order(), 1)}
     state = served.site.state
     user = call.caller.user if query.user == ME else query.user
 
@@ -44,7 +45,6 @@ async def queue(call: Call[QueueQuery, NoBody]) -> Response:
         )
 
     jobs = [one for one in state.jobs.values() if wanted(one)]
-    ranks = {job_id: rank for rank, job_id in enumerate(served.site.waiting_order(), 1)}
     document = queue_document(
         state, jobs, served.dated, now=served.now, ranks=ranks, limit=query.limit
     )
@@ -87,9 +87,16 @@ async def job(call: Call[JobQuery, NoBody]) -> Response:
         seq = served.stream.last_seq
         while job_id in served.site.state.jobs and await served.stream.came(seq):
             seq = served.stream.last_seq
+    evidence = await _evidence(served) if job_id in served.site.state.jobs else None
     await served.durable(served.site.state.seq)  # its end may be on its way to the disk
     life = await life_in_log(served, job_id)
-    return json_answer(_job_document(served, job_id, life))
+    return json_answer(_job_document(served, job_id, life, evidence))
+
+
+async def _evidence(served: Served) -> Evidence:
+    """Return what rows of the present state share."""
+    ranks = {job_id: rank for rank, job_id in enumerate(await served.site.waiting_order(), 1)}
+    return Evidence(served.site.state, ranks)
 
 
 async def why(call: Call[AtQuery, NoBody]) -> Response:
@@ -100,12 +107,13 @@ async def why(call: Call[AtQuery, NoBody]) -> Response:
 
     async def read(reader: LogReader) -> dict[str, Any]:
         seq, at_us = await place_of(reader, call.query.at, origin.isoformat())
-        return why_document(await explain(reader, job_id, seq, at_us, rebuild))
+        return why_document(await explain(reader, job_id, seq, at_us, rebuild_our_own))
 
     document = await served.past.read(read)
     del document["log"]
     for part in document["timeline"]:
-        part["from"] = served.dated(part["from_us"])
+        for each in (part, *part.get("reasons", ())):
+            each["from"] = served.dated(each["from_us"])
     for blocker in (document["evidence"] or {}).get("blockers", ()):
         if blocker.get("since_us") is not None:
             blocker["since"] = served.dated(blocker["since_us"])
@@ -177,7 +185,9 @@ async def _ended_lives(served: Served, ids: list[JobId]) -> list[Life]:
     return [life for life in known if life is not None and life.outcome is not None]
 
 
-def _job_document(served: Served, job_id: JobId, life: Life) -> dict[str, Any]:
+def _job_document(
+    served: Served, job_id: JobId, life: Life, evidence: Evidence | None
+) -> dict[str, Any]:
     state, dated = served.site.state, served.dated
     live = None if life.outcome is not None else state.jobs.get(job_id)
     submitted = to_object(life.submitted)
@@ -192,7 +202,7 @@ def _job_document(served: Served, job_id: JobId, life: Life) -> dict[str, Any]:
         "is_over": life.outcome is not None,
         "cause": life.cause,
         "exit_code": life.exit_code,
-        "row": None if live is None else job_row(live, state, dated),
+        "row": None if live is None else job_row(live, state, dated, evidence=evidence),
         "spec": submitted["spec"],
         "environment": dict(life.submitted.environment),
         "submitted_at": dated(life.submitted.at_us),

@@ -4,11 +4,12 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import orjson
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from shunter.app.api.documents.decisions import decision_document, find_decision
 from shunter.app.api.handlers.queries import EventsQuery, StreamQuery
-from shunter.app.api.routing import JSON_LINES, SSE, Call, NoBody, NoQuery, json_answer
+from shunter.app.api.numbers import whole_number
+from shunter.app.api.routing import JSON_LINES, Call, NoBody, NoQuery, json_answer
 from shunter.app.api.stream import Sent, event_object
 from shunter.app.replaying.folding import state_at
 from shunter.app.replaying.lookup import seq_of
@@ -72,11 +73,7 @@ async def stream(call: Call[StreamQuery, NoBody]) -> Response:
     """Answer with events as they become durable, from a number on."""
     query, served = call.query, call.served
     after = _last_seen(call.header("last-event-id"), query.after, served.site.committed)
-    return StreamingResponse(
-        served.stream.follow(after, _chosen(query)),
-        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-        media_type=SSE,
-    )
+    return served.stream.answer(call.caller.user, after, _chosen(query))
 
 
 async def decision(call: Call[NoQuery, NoBody]) -> Response:
@@ -126,9 +123,10 @@ def _last_seen(header: str, after: int | None, committed: int) -> int:
     """
     seen = committed if after is None else after
     if header:
-        if not header.isdecimal():
+        found = whole_number(header)
+        if found is None:
             raise UsageError(f"Last-Event-ID {header[:32]!r} is no event number")
-        seen = int(header)
+        seen = found
     if seen > committed:
         raise UsageError(f"event {seen} does not exist: the log ends at {committed}")
     return seen

@@ -1,4 +1,4 @@
-"""What people want done: submit, cancel, suspend, resume, priority, drain, restore.
+"""What people want done: submit, cancel, suspend, resume, priority, drain, restore, and so on.
 
 Each is answered once it is in the log, durable, and its effects are on their way.
 """
@@ -14,7 +14,17 @@ from shunter.app.live.requests import Submission
 from shunter.errors import UsageError
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["cancel", "drain", "priority", "restore", "resume", "submit", "suspend"]
+__all__ = [
+    "cancel",
+    "discard_checkpoint",
+    "drain",
+    "priority",
+    "restore",
+    "resume",
+    "set_aside",
+    "submit",
+    "suspend",
+]
 
 KEY_MOST = 200
 TOGETHER = 100
@@ -54,6 +64,20 @@ async def resume(call: Call[NoQuery, NoBody]) -> Response:
     """Let a held job start again."""
     job_id = JobId(call.path["job_id"])
     await call.served.site.resume(job_id, call.caller)
+    return _told(call, job_id)
+
+
+async def discard_checkpoint(call: Call[NoQuery, NoBody]) -> Response:
+    """Let a job go on without what it saved on servers that do not answer."""
+    job_id = JobId(call.path["job_id"])
+    await call.served.site.discard_checkpoint(job_id, call.caller)
+    return _told(call, job_id)
+
+
+async def set_aside(call: Call[NoQuery, NoBody]) -> Response:
+    """End a job's attempt, whatever its records say, and hold the job."""
+    job_id = JobId(call.path["job_id"])
+    await call.served.site.set_aside(job_id, call.caller)
     return _told(call, job_id)
 
 

@@ -4,17 +4,18 @@ A file is named by numbers and by one of two words that the query's model knows,
 exists: nothing of a request ever becomes a part of a path.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 import anyio
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from shunter.app.api.documents.lives import Life
 from shunter.app.api.handlers.jobs import known, life_in_log
 from shunter.app.api.handlers.queries import LogsQuery
 from shunter.app.api.routing import BYTES, Call, NoBody
 from shunter.app.api.served import Served
+from shunter.app.api.slow_readers import TimelyResponse
 from shunter.app.live.requests import Caller
 from shunter.app.replaying.instants import instant_us
 from shunter.backends.node.printed.times import offset_at
@@ -56,8 +57,7 @@ async def logs(call: Call[LogsQuery, NoBody]) -> Response:
             )
     is_fixed = query.attempt is not None
     pieces = output.follow(first, is_fixed=is_fixed) if query.follow else output.whole(attempts)
-    headers = {"X-Attempt": str(first), "Cache-Control": "no-store"}
-    return StreamingResponse(pieces, headers=headers, media_type=BYTES)
+    return TimelyResponse(pieces, BYTES, headers={"X-Attempt": str(first)})
 
 
 def _check_owner(life: Life, by: Caller) -> None:
@@ -114,7 +114,7 @@ class _Output:
         """How it is named."""
         return f"{self.stream}.{self.rank}"
 
-    async def whole(self, attempts: Sequence[int]) -> AsyncIterator[bytes]:
+    async def whole(self, attempts: Sequence[int]) -> AsyncGenerator[bytes, None]:
         """Yield what there is of the output of attempts."""
         for attempt in attempts:
             offset, size = await self._begin(attempt), None
@@ -125,7 +125,7 @@ class _Output:
                     break
                 yield piece
 
-    async def follow(self, attempt: int, *, is_fixed: bool) -> AsyncIterator[bytes]:
+    async def follow(self, attempt: int, *, is_fixed: bool) -> AsyncGenerator[bytes, None]:
         """Yield output as it comes, attempt after attempt, until the job ends."""
         offset, is_last_look = await self._begin(attempt), False
         while True:

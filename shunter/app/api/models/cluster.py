@@ -101,6 +101,14 @@ class DecisionDocument(Document):
     digest: str = Field(description="of the decision's facts; equal decisions, equal digests")
 
 
+class PlanningDocument(Model):
+    """A policy at work."""
+
+    hook: str = Field(description="what it was asked: start, observer or plan")
+    since_s: float = Field(description="seconds since it was asked")
+    limit_s: float = Field(description="seconds after which it is set aside")
+
+
 class DaemonDocument(Document):
     """Who answers, and whom it takes the caller for."""
 
@@ -110,6 +118,9 @@ class DaemonDocument(Document):
     policy: str
     policy_fault: str = Field(
         description="how the policy failed in the last round; empty: it did not"
+    )
+    planning: PlanningDocument | None = Field(
+        description="what the policy is at, if it takes long; commands wait for it"
     )
     seq: int
     now: Instant

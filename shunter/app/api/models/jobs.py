@@ -85,6 +85,13 @@ class AttemptPart(Model):
     exit_code: int | None
     released_at: Instant | None
     suspend_s: float | None = Field(description="from the request to its GPUs being free")
+    discarded_at: Instant | None = Field(
+        description="when it was given up what this attempt had saved; later ones began without it"
+    )
+    discarded_because: str
+    messages_dropped: int = Field(description="of the job's messages: wrong ones, or too many")
+    dropped_because: str = Field(description="what was wrong with the last of them")
+    set_aside_by: str = Field(description="who ordered that it is not believed any more")
 
 
 class EndedRow(Model):

@@ -18,6 +18,9 @@ job_id_pattern = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$"
 
 Id = Annotated[str, Field(pattern=job_id_pattern)]
 Priority = Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
+Shape = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...], Field(min_length=1, max_length=1024)
+]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=256)]
 
 
@@ -63,7 +66,21 @@ class SubmitBody(Model):
     cpus: float = Field(default=0, ge=0, le=1_000_000, description="of the whole job")
     memory_mb: int = Field(default=0, ge=0, le=2**40, description="of the whole job")
     gpu_types: tuple[Name, ...] = Field(default=(), max_length=64)
-    max_level: Level | None = Field(default=None, description="how far apart its GPUs may be")
+    max_level: Level | None = Field(
+        default=None,
+        description="the widest group its GPUs may be spread over; `server`: they are all in one",
+    )
+    shapes: tuple[Shape, ...] = Field(
+        default=(),
+        max_length=64,
+        description="splits over servers that will do, the best first, as GPUs a server: "
+        "[[4], [2, 2]]; each adds up to `gpus`",
+    )
+    split_may_change: bool = Field(
+        default=False,
+        description="its checkpoints can be loaded in another split over servers than they were "
+        "saved in; else it keeps the split of its first start",
+    )
     model: Name = ""
     batch_size: int | None = Field(default=None, ge=1)
     total_steps: int | None = Field(default=None, ge=1)

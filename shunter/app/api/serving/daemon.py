@@ -10,18 +10,20 @@ import pwd
 import resource
 import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 import anyio
 import uvicorn
 from anyio.abc import TaskGroup
 
-from shunter.app.api.access.callers import Callers, PeerProtocol, user_name
+from shunter.app.api.access.callers import Callers, user_name
+from shunter.app.api.access.peers import PeerProtocol
 from shunter.app.api.access.tokens import Tokens, read_tokens
 from shunter.app.api.application import application
 from shunter.app.api.metrics import Metrics
 from shunter.app.api.served import Served
+from shunter.app.api.serving.messages import brief_messages
 from shunter.app.api.serving.notifying import notify
 from shunter.app.api.serving.sockets import BACKLOG, Listening, listening
 from shunter.app.api.stream import Stream
@@ -30,6 +32,7 @@ from shunter.app.config.loading import LoadedConfig
 from shunter.app.live import Site, open_site
 from shunter.app.live.upkeep.faults import Tell
 from shunter.errors import ConfigError, ShunterError
+from shunter.events.values.ids import JobId
 
 __all__ = ["Ready", "run_daemon"]
 
@@ -39,6 +42,9 @@ Ready = Callable[[Site, Sequence[Listening]], None]
 HEADER_S = 20
 GRACE_S = 3
 FILES_MOST = 65_536
+OTHER_FILES = 2048
+CONNECTIONS_MOST = 8192
+"""Connections at the same time; who comes then is told 503, so that those who are there go on."""
 
 
 class QuietServer(uvicorn.Server):
@@ -59,13 +65,16 @@ class QuietServer(uvicorn.Server):
         yield
 
 
-async def run_daemon(loaded: LoadedConfig, ready: Ready, tell: Tell) -> None:
+async def run_daemon(
+    loaded: LoadedConfig, ready: Ready, tell: Tell, set_aside: Collection[JobId] = ()
+) -> None:
     """Serve a cluster until SIGTERM or SIGINT.
 
     Args:
         loaded: its config.
         ready: told once it takes commands.
         tell: told of faults that do not end it.
+        set_aside: jobs whose attempts are ended unread.
     Raises:
         ConfigError: the config is of no live cluster, or a socket cannot be had.
         RefusedError: another daemon has one of the sockets.
@@ -75,8 +84,9 @@ async def run_daemon(loaded: LoadedConfig, ready: Ready, tell: Tell) -> None:
     server = loaded.config.server
     tokens = _tokens(server)
     _raise_file_limit()
+    brief_messages()
     with listening(server) as sockets:
-        async with open_site(loaded) as site:
+        async with open_site(loaded, set_aside) as site:
             callers = Callers(server.admins, tokens)
             served = _served(site, callers)
             try:
@@ -154,6 +164,7 @@ def _uvicorn_config(served: Served, section: ServerSection) -> uvicorn.Config:
         server_header=False,
         backlog=BACKLOG,
         timeout_keep_alive=HEADER_S,
+        limit_concurrency=_connections_most(),
         timeout_graceful_shutdown=GRACE_S,
         ssl_certfile=None if tls is None else tls.certificate,
         ssl_keyfile=None if tls is None else tls.key,
@@ -192,8 +203,14 @@ def _is_known(user: str) -> bool:
     return True
 
 
+def _connections_most() -> int:
+    """Return how many connections there may be; some files are for the rest."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return min(CONNECTIONS_MOST, max(files // 2, files - OTHER_FILES))
+
+
 def _raise_file_limit() -> None:
-    """Allow as many open files as the system lets us: every follower is one."""
+    """Allow as many open files as the system lets us: every connection is one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = FILES_MOST if hard == resource.RLIM_INFINITY else min(hard, FILES_MOST)
     if soft < wanted:

@@ -1,4 +1,7 @@
-"""`shunter cancel`, `suspend`, `resume`, `priority`: what their owner or an admin does to jobs."""
+"""What the owner of a job or an admin does to it: `shunter cancel`, `suspend`, `resume` and so on.
+
+`discard-checkpoint` and `priority` are here as well.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +25,8 @@ def register(app: typer.Typer) -> None:
     app.command()(cancel)
     app.command()(suspend)
     app.command()(resume)
+    app.command("discard-checkpoint")(discard_checkpoint)
+    app.command("set-aside")(set_aside)
     app.command()(priority)
 
 
@@ -38,6 +43,24 @@ def suspend(jobs: Jobs, as_json: Json = False, url: Url = None) -> None:
 def resume(jobs: Jobs, as_json: Json = False, url: Url = None) -> None:
     """Let held jobs start again."""
     _each(jobs, url, "may start again", lambda client, job: client.resume(job), as_json=as_json)
+
+
+def discard_checkpoint(jobs: Jobs, as_json: Json = False, url: Url = None) -> None:
+    """Let jobs go on without what they saved on servers that do not answer.
+
+    They wait for these servers until they answer or are lost. What is given up is given up for
+    good, even where the server comes back: jobs go on from an older checkpoint, or begin again.
+    """
+    told = "goes on without the checkpoint"
+    _each(jobs, url, told, lambda client, job: client.discard_checkpoint(job), as_json=as_json)
+
+
+def set_aside(jobs: Jobs, as_json: Json = False, url: Url = None) -> None:
+    """End the attempts of jobs, believe nothing that these tell, and hold the jobs.
+
+    For an attempt whose records or processes trouble the scheduler; `resume` lets its job go on.
+    """
+    _each(jobs, url, "is set aside", lambda client, job: client.set_aside(job), as_json=as_json)
 
 
 def priority(

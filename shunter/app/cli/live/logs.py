@@ -1,5 +1,10 @@
-"""`shunter logs`: what a job printed, byte for byte, or as it comes; several ranks line by line."""
+"""`shunter logs`: what a job printed, or as it comes; several ranks line by line.
 
+A pipe or file gets it byte for byte. A terminal is commanded by none of it: escapes are spelled
+out, so that nobody's job changes a title, asks the terminal for answers or hides what it printed.
+"""
+
+import codecs
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +16,7 @@ import typer
 
 from shunter.app.cli.live.connecting import JobArgument, Url, connect
 from shunter.app.cli.live.submitting.quantities import since_s
+from shunter.app.cli.output import visible
 from shunter.errors import ShunterError
 
 if TYPE_CHECKING:
@@ -63,8 +69,9 @@ def logs(
     with connect(url) as client:
         nodes = [] if rank is not None else _nodes(client, job, attempt)
         if len(nodes) < 2:
+            write = _writer()
             for piece in client.logs(job, rank=rank or 0, **said):
-                _write(piece)
+                write(piece)
             return
     _print_ranks(job, nodes, said, url)
 
@@ -74,11 +81,11 @@ def _print_ranks(job: str, nodes: list[str], said: Mapping[str, Any], url: str |
     turn = Lock()
 
     def print_rank(rank: int) -> None:
-        prefix = f"({nodes[rank]}, rank={rank}) ".encode()
+        prefix, write = f"({nodes[rank]}, rank={rank}) ".encode(), _writer()
         with connect(url) as client:
             for line in _lines(client.logs(job, rank=rank, **said)):
                 with turn:
-                    _write(prefix + line)
+                    write(prefix + line)
 
     if said["follow"]:
         _side_by_side(print_rank, len(nodes))
@@ -124,6 +131,20 @@ def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
             yield line + b"\n"
     if rest:
         yield rest + b"\n"
+
+
+def _writer() -> Callable[[bytes], None]:
+    """Return what writes the output of one rank, a piece at a time."""
+    if not sys.stdout.isatty():
+        return _write
+    # What is cut in two, between pieces, is one letter all the same.
+    decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+    return lambda piece: _write(_tamed(decoder.decode(piece)).encode())
+
+
+def _tamed(text: str) -> str:
+    """Spell out what would command a terminal, but for a progress bar's return."""
+    return "\r".join(visible(part, sys.stdout) for part in text.split("\r"))
 
 
 def _write(piece: bytes) -> None:

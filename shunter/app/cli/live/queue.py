@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from shunter.client.asks import Answer
 
 EVERY_S = 1.0
+IDS_NAMED = 8
 CLEAR = "\x1b[H\x1b[2J"
 COLUMNS = (
     *("JOB", "NAME", "USER", output.Column("GPUS", is_number=True)),
@@ -34,7 +36,7 @@ def queue(
         bool, typer.Option("-w", "--watch", help="Print it anew every second, until Ctrl-C.")
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say in a sentence why each job waits.")
+        bool, typer.Option("--explain", help="Say why jobs wait, those alike in one sentence.")
     ] = False,
     all_users: Annotated[
         bool, typer.Option("-a", "--all-users", help="Everybody's jobs, not only yours.")
@@ -74,19 +76,40 @@ def _print(found: "Answer", *, explain: bool) -> None:
     now = datetime.fromisoformat(found["now"])
     print_rows(COLUMNS, [_row(job, now) for job in jobs])
     if explain:
-        for job in jobs:
-            if job["reason"] is not None:
-                output.print_line(f"{job['id']}: {printable_clause(job)}")
+        for line in explained(jobs):
+            output.print_line(line)
     hidden = found["total"] - len(jobs)
     counts = ", ".join(f"{count:,} {state}" for state, count in found["states"].items())
     more = f"; {hidden:,} more are not shown" if hidden else ""
     output.note(f"{found['total']:,} jobs{': ' + counts if counts else ''}{more}")
 
 
-def printable_clause(job: dict[str, Any]) -> str:
-    """Return why a job waits; what others wrote in it moves no cursor."""
-    rank = f"rank {job['rank']}; " if job["rank"] is not None else ""
-    return rank + " ".join(printable(word) for word in clause(job["reason"]).split())
+def explained(jobs: Sequence[dict[str, Any]]) -> list[str]:
+    """Return why jobs wait, in a line for all that wait for the same.
+
+    What others wrote in it moves no cursor.
+    """
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for job in jobs:
+        if job["reason"] is not None:
+            why = " ".join(printable(word) for word in clause(job["reason"]).split())
+            groups.setdefault(why, []).append(job)
+    return [f"{_named(group)}: {_ranks(group)}{why}" for why, group in groups.items()]
+
+
+def _named(group: Sequence[dict[str, Any]]) -> str:
+    """Return the ids of some jobs, the first few by name."""
+    names = ", ".join(job["id"] for job in group[:IDS_NAMED])
+    hidden = len(group) - IDS_NAMED
+    return f"{names} and {hidden:,} more" if hidden > 0 else names
+
+
+def _ranks(group: Sequence[dict[str, Any]]) -> str:
+    """Return where some jobs stand, from the first to the last."""
+    ranks = sorted(job["rank"] for job in group if job["rank"] is not None)
+    if not ranks:
+        return ""
+    return f"rank {ranks[0]}; " if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}; "
 
 
 def _row(job: dict[str, Any], now: datetime) -> tuple[str, ...]:

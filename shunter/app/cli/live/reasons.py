@@ -19,8 +19,12 @@ CLAUSES = {
     "waiting_for_round": "the next round decides",
     "dependency": "it waits for other jobs to end",
     "held": "held: `shunter resume` lets it start",
-    "node_lost": "its server was lost",
+    "array_limit": "it is not its turn in its array",
+    "node_lost": "too few GPUs are in service",
+    "node_drained": "too few GPUs are in service",
     "backing_off": "its last launch failed or was lost; it is tried again",
+    "checkpoint_unreachable": "its checkpoint lies on a server that does not answer",
+    "split_kept": "free GPUs are not split over servers as its checkpoints are",
     "infeasible": "it can never run here",
     "refused": "the approver refused the change",
 }
@@ -30,6 +34,8 @@ BLOCKERS_NAMED = 4
 def clause(reason: dict[str, Any]) -> str:
     """Return why a job waits, with the numbers and ids behind it."""
     words = CLAUSES.get(reason["name"], reason["name"].replace("_", " "))
+    if reason["name"] == "no_capacity" and reason["free"] >= reason["needed"] > 0:
+        words = "too few GPUs were free at the last round"
     parts = [words]
     if reason["needed"]:
         parts.append(f"needs {reason['needed']}, {reason['free']} free")

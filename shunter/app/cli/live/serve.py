@@ -29,6 +29,12 @@ def serve(
             "--make-token", help="Make server.token_file, with a token of yours, if it is missing."
         ),
     ] = False,
+    set_aside: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set-aside", metavar="JOB", help="End this job's attempt unread, and hold the job."
+        ),
+    ] = None,
 ) -> None:
     """Run a live cluster until SIGTERM or SIGINT; its jobs run on after that.
 
@@ -38,11 +44,12 @@ def serve(
     import anyio
 
     from shunter.app.api.serving.daemon import run_daemon
+    from shunter.events.values.ids import JobId
 
     loaded = load(config, settings)
     if make_token:
         _make_token(loaded)
-    anyio.run(run_daemon, loaded, _say_ready, output.note)
+    anyio.run(run_daemon, loaded, _say_ready, output.note, [JobId(job) for job in set_aside or ()])
     output.note("stopped; jobs run on")
 
 

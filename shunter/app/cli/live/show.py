@@ -43,6 +43,9 @@ def show(job: JobArgument, as_json: Json = False, url: Url = None) -> None:
     if found["attempts"]:
         output.print_line()
         print_rows(ATTEMPTS, [_attempt(one) for one in found["attempts"]])
+    for one in found["attempts"]:
+        if one["discarded_at"] is not None:
+            output.print_line(_discarded(one))
 
 
 def history(
@@ -94,6 +97,12 @@ def _pairs(found: "Answer") -> list[tuple[str, str]]:
         ("submitted", local_time(found["submitted_at"])),
         ("started", local_time(found["started_at"])),
     ]
+    pairs += [("dropped", _dropped(one)) for one in found["attempts"] if one["messages_dropped"]]
+    pairs += [
+        ("set aside", f"attempt {one['attempt']}, by {one['set_aside_by'] or 'somebody'}")
+        for one in found["attempts"]
+        if one["set_aside_by"]
+    ]
     sample = found["profile"]
     if sample is not None:
         pairs.append(("profile", _sample(sample)))
@@ -105,6 +114,12 @@ def _pairs(found: "Answer") -> list[tuple[str, str]]:
     ]
 
 
+def _dropped(one: dict[str, Any]) -> str:
+    """Return how many messages of an attempt were not taken, and why not."""
+    count, number = one["messages_dropped"], one["attempt"]
+    return f"{count:,} messages of attempt {number}, the last because {one['dropped_because']}"
+
+
 def _demand(spec: dict[str, Any]) -> str:
     parts = [f"{spec.get('gpus', 1)} GPUs"]
     if spec.get("gpu_types"):
@@ -113,6 +128,12 @@ def _demand(spec: dict[str, Any]) -> str:
         parts.append(f"{spec['cpus_milli'] / 1000:g} CPUs")
     if spec.get("memory_mb"):
         parts.append(f"{spec['memory_mb']:,} MB")
+    if spec.get("max_level"):
+        parts.append(f"within one {spec['max_level']}")
+    if spec.get("shapes"):
+        parts.append("as " + " or ".join("+".join(map(str, one)) for one in spec["shapes"]))
+    if spec.get("split_may_change"):
+        parts.append("in any split later")
     if spec.get("time_limit_us"):
         parts.append(f"for {duration(spec['time_limit_us'] / 1e6)} at most")
     return ", ".join(parts)
@@ -158,6 +179,14 @@ def _attempt(one: dict[str, Any]) -> tuple[str, ...]:
         "" if one["exit_code"] is None else str(one["exit_code"]),
         "" if one["step"] is None else str(one["step"]),
         "" if one["suspend_s"] is None else f"{one['suspend_s']:.2f} s",
+    )
+
+
+def _discarded(one: dict[str, Any]) -> str:
+    step = "" if one["step"] is None else f", up to step {one['step']},"
+    return (
+        f"what attempt {one['attempt']} had saved{step} was discarded at "
+        f"{local_time(one['discarded_at'])}: {one['discarded_because']}"
     )
 
 

@@ -15,6 +15,7 @@ from shunter.app.cli.live.submitting.quantities import (
     dependency_of,
     memory_mb,
     seconds,
+    shape_of,
 )
 from shunter.app.cli.live.submitting.script import command_of, read_script
 from shunter.errors import UsageError
@@ -103,6 +104,7 @@ def described(options: SubmitOptions) -> tuple[list[str], "JobOptions"]:
         said["memory_mb"] = memory_mb(options.memory)
     if options.types:
         said["gpu_types"] = [part for text in options.types for part in text.split(",") if part]
+    said.update(_nearness(options))
     if options.time is not None:
         said["time_limit_s"] = seconds(options.time)
     if options.after:
@@ -116,6 +118,25 @@ def described(options: SubmitOptions) -> tuple[list[str], "JobOptions"]:
     if options.dedupe_key is not None:
         said["key"] = options.dedupe_key
     return command, said
+
+
+def _nearness(options: SubmitOptions) -> "JobOptions":
+    """Return what is said of how a job may be spread over servers.
+
+    Raises:
+        UsageError: it contradicts itself, or a shape cannot be read.
+    """
+    said: JobOptions = {}
+    if options.one_server and options.max_level not in (None, "server"):
+        raise UsageError(f"--one-server and --max-level {options.max_level}: say one of them")
+    level = "server" if options.one_server else options.max_level
+    if level is not None:
+        said["max_level"] = level
+    if options.shape:
+        said["shapes"] = [shape_of(text) for text in options.shape]
+    if options.split_may_change:
+        said["split_may_change"] = True
+    return said
 
 
 def environment_of(options: SubmitOptions) -> dict[str, str]:

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from shunter.app.config.live.limits import LimitsSection
 from shunter.app.config.live.ssh import SshSection
-from shunter.app.config.section import Section, Span, Stretch
+from shunter.app.config.section import Section, Stretch
 
 __all__ = ["BackendSection", "LocalSection"]
 
@@ -27,11 +27,6 @@ class LocalSection(LimitsSection):
         default=None,
         description="GPUs as CUDA names them, given to the servers in order; "
         "if left out they are numbered from 0",
-    )
-    keep: Span = Field(
-        default=0,
-        description="how long output and records of jobs that have ended are kept, such as '90d'; "
-        "0 for ever; checkpoints are never removed",
     )
     patrol: Stretch = Field(
         default=_SECOND, description="how often all attempts are looked at, whatever is told"
@@ -64,3 +59,14 @@ class BackendSection(Section):
     def is_live(self) -> bool:
         """Whether jobs really run."""
         return self.kind != "simulated"
+
+    @property
+    def checkpoints_stay(self) -> bool:
+        """Whether checkpoints lie on the servers that saved them, and must be copied."""
+        return self.kind == "ssh" and self.ssh is not None and not self.ssh.checkpoints
+
+    @property
+    def keep_s(self) -> float:
+        """How many seconds what ended jobs leave behind is kept; 0: for ever."""
+        chosen = {"local": self.local, "ssh": self.ssh}.get(self.kind)
+        return 0.0 if chosen is None else chosen.keep / 1e6

@@ -52,6 +52,11 @@ class LimitsSection(Section):
         description="what a rank may print to each of stdout and stderr; "
         "beyond it the middle is dropped",
     )
+    keep: Span = Field(
+        default=0,
+        description="how long output and records of jobs that have ended are kept, such as '90d'; "
+        "0 for ever; checkpoints are never removed",
+    )
     ports: tuple[Port, Port] = Field(
         default=(20_000, 28_999),
         description="the first and the last port on which the ranks of a job may meet",

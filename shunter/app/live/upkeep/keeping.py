@@ -12,11 +12,12 @@ import anyio.lowlevel
 
 from shunter.app.config.model import LogSection
 from shunter.app.live.backends import LiveBackend
-from shunter.app.runs.recorder import snapshot_of
+from shunter.app.live.policy import AskedPolicy
+from shunter.app.snapshots import snapshot_of
 from shunter.backends.node.crashes import crash_point
 from shunter.core.scheduler import Scheduler
 from shunter.events.facts.run import SegmentSealed
-from shunter.events.log import LogWriter, Segment, Snapshot
+from shunter.events.log import LogWriter, Outcomes, Segment, Snapshot
 
 __all__ = ["Keeper", "superseded"]
 
@@ -32,22 +33,29 @@ class Keeper:
     """Takes snapshots between steps; writes, seals and tidies beside the loop."""
 
     def __init__(
-        self, core: Scheduler, log: LogWriter, backend: LiveBackend, section: LogSection
+        self,
+        core: Scheduler,
+        asked: AskedPolicy,
+        log: LogWriter,
+        backend: LiveBackend,
+        section: LogSection,
     ) -> None:
         self._core = core
+        self._asked = asked
         self._log = log
         self._backend = backend
         self._every = section.snapshot_every or SNAPSHOT_EVENTS
         self._seal_after = section.seal_after
         self._due_seq = log.seq + self._every
-        self._taken: Snapshot | None = None
+        self._taken: tuple[Snapshot, Outcomes] | None = None
         self._came = anyio.Event()
 
-    def look(self) -> None:
+    async def look(self) -> None:
         """Take a snapshot if one is due; call it between two steps, once all is durable."""
-        if self._log.seq >= self._due_seq:
+        if self._log.seq >= self._due_seq and not self._asked.is_busy:
             self._due_seq = self._log.seq + self._every
-            self._taken = snapshot_of(self._core)
+            memory = await self._asked.memory(self._core.state.seq)
+            self._taken = snapshot_of(self._core, self._log.outcomes_kept, memory)
             self._came.set()
 
     async def run(self) -> None:
@@ -61,11 +69,11 @@ class Keeper:
             self._came = anyio.Event()
             taken, self._taken = self._taken, None
             if taken is not None:
-                await self._keep(taken)
+                await self._keep(*taken)
 
-    async def _keep(self, taken: Snapshot) -> None:
+    async def _keep(self, taken: Snapshot, ended: Outcomes) -> None:
         crash_point("snapshot taken")
-        await self._log.save_snapshot(taken)
+        await self._log.save_snapshot(taken, ended)
         crash_point("snapshot kept")
         await self._log.thin_snapshots(superseded)
         while segment := await self._log.seal(max(0, taken.seq - self._seal_after)):

@@ -1,20 +1,19 @@
 """How long what jobs printed is kept once they have ended, where the config bounds it.
 
-Only jobs that ended, by the log, are looked at; whatever else lies in the folder of attempts is
-left alone. What is old is measured by the scheduler's clock, which follows no step of the wall
-clock.
+Only jobs whose end is in the log, durable, are looked at; whatever else lies in a folder of
+attempts is left alone. And nothing is removed anywhere while a server does not answer: what it has
+of a job may be younger.
 """
 
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
 
 import anyio
-from anyio import to_thread
 
-from shunter.backends.local.pruning import over_since, remove
+from shunter.app.live.backends import LiveBackend
+from shunter.app.live.feed import Feed
 from shunter.core.state import State
-from shunter.events.values.ids import JobId
+from shunter.errors import BackendError, UnreachableError
 
 __all__ = ["keep_for"]
 
@@ -22,19 +21,40 @@ LOOK_S = 3600.0
 """How often it is looked what has become old."""
 
 
-async def keep_for(keep_s: float, root: str, state: State, now: Callable[[], datetime]) -> None:
+async def keep_for(
+    keep_s: float, backend: LiveBackend, state: State, feed: Feed, tell: Callable[[str], None]
+) -> None:
     """Remove what is older than so long, for ever.
 
     Args:
         keep_s: seconds since anything of a job changed.
-        root: the folder of attempts.
+        backend: where attempts lie.
         state: what is true; read on the thread of the loop only.
-        now: tells the date and time.
+        feed: says what of it is durable.
+        tell: told what could not be removed, once for each time that it changes.
     """
+    told = ""
     while True:
-        before_s = now().timestamp() - keep_s
-        with suppress(OSError):  # the next look tries again; nobody waits for it
-            old = await to_thread.run_sync(over_since, root, before_s)
-            ended = [job for job in old if JobId(job) in state.ended]
-            await to_thread.run_sync(remove, root, ended)
+        try:
+            await _remove(keep_s, backend, state, feed)
+            said = ""
+        except BackendError as error:  # the next look tries again; nobody waits for it
+            said = f"old output and records cannot be removed: {error}"
+        if said and said != told:
+            tell(said)
+        told = said
         await anyio.sleep(min(LOOK_S, keep_s))
+
+
+async def _remove(keep_s: float, backend: LiveBackend, state: State, feed: Feed) -> None:
+    """Remove what is old now.
+
+    Raises:
+        BackendError: something cannot be removed.
+    """
+    old = await backend.old_jobs(keep_s)
+    ended, seq = [job for job in old if job in state.ended], state.seq
+    if ended:
+        with suppress(UnreachableError):  # the log closes
+            await feed.reached(seq)
+            await backend.remove_attempts(ended)

@@ -1,8 +1,12 @@
-"""Planning once more at a point of the log, with all reasons: the evidence behind an answer.
+"""Planning once more at points of the log, with all reasons: the evidence behind an answer.
 
 The state right before the last round is folded (from the newest snapshot), the same planner is
 asked that made the recorded decision, and what it says of the job's class is held against the
-record. Nothing is emitted, so nothing changes.
+record. Then the state is folded on to the point asked for, where the policy is asked how the job
+stands there. Nothing is emitted, so nothing changes.
+
+A policy that takes notes of what jobs did is told of every event from the beginning of its term,
+or from a snapshot of its memory: it would rank them otherwise than it did.
 """
 
 from collections.abc import Sequence
@@ -10,41 +14,31 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shunter.app.collector import collector_off
-from shunter.app.replaying.classing import classed, last_start
-from shunter.app.replaying.folding import fold_events, state_of
+from shunter.app.replaying.classing import last_start
+from shunter.app.replaying.folding import fold_events
 from shunter.app.replaying.terms import Rebuild, Term
+from shunter.app.replaying.why.present import Present, demand_of, present_of
 from shunter.app.replaying.why.story import Story
+from shunter.app.snapshots import state_of
 from shunter.core.fold import RULES
+from shunter.core.fold.decisions import SET_ASIDE
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ports import Policy
-from shunter.core.ranking import RankedPolicy, Ranking
-from shunter.core.ranking.keys import rank_of
-from shunter.core.state import Job, JobPhase, State
+from shunter.core.ranking import RankedPolicy, Remembering
+from shunter.core.state import JobPhase, State
 from shunter.errors import ConfigError, NotFoundError, UsageError
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, Trigger
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
-from shunter.events.log import LogReader
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand
+from shunter.events.log import LogReader, Snapshot
 from shunter.events.values.reasons import Wait
 
-AHEAD = 3
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a waiting job stands: position, of how many, score, who is ahead."""
-
-    position: int
-    waiting: int
-    score: tuple[int, ...]
-    ahead: tuple[JobId, ...]
+REMEMBERS = "it decides by what it remembers of the rounds before"
 
 
 @dataclass(slots=True)
 class Planned:
-    """What planning again said: reason, whether it would start, who is pinned.
+    """What planning again said: the reason, and what it does with the job.
 
     `seq` is the last event before it; `problem` says why the policy could not be asked.
     `waits` says that the job waited there; `starts` and `leaves` that the plan starts it, or takes
@@ -57,19 +51,20 @@ class Planned:
     waits: bool = False
     starts: bool = False
     leaves: bool = False
-    place: Place | None = None
-    pinned: tuple[tuple[JobId, int], ...] = ()
-    starves_us: int | None = None
     problem: str = ""
 
 
 @dataclass(slots=True)
 class Folded:
-    """The state at the point asked for, with what was looked at on the way."""
+    """The state at the point asked for, with what was looked at on the way.
+
+    `present` is how the job stands there, if it waits.
+    """
 
     state: State
     launches: list[tuple[int, int]] = field(default_factory=list)
     planned: Planned = field(default_factory=Planned)
+    present: Present | None = None
 
 
 def rules_of(story: Story, rebuild: Rebuild) -> tuple[RoundRules | None, str]:
@@ -86,7 +81,7 @@ def rules_of(story: Story, rebuild: Rebuild) -> tuple[RoundRules | None, str]:
 async def fold_story(
     reader: LogReader, story: Story, rebuild: Rebuild, *, plan: bool, track: bool
 ) -> Folded:
-    """Fold up to the story's end; plan again before its last round.
+    """Fold up to the end of a story; plan again before its last round.
 
     Args:
         reader: the log.
@@ -95,39 +90,132 @@ async def fold_story(
         plan: whether to ask the policy again.
         track: whether to look for the instants at which the job's attempts began.
     """
-    from_seq = story.own[0].seq - 1 if track else story.seq
     pause = _pause(story) if plan else story.seq
-    snapshot = await reader.snapshot_at(min(from_seq, pause))
-    folded = Folded(State() if snapshot is None else state_of(snapshot))
-    job_id = story.job_id if track else None
-    await _fold_upto(reader, folded, pause, job_id)
+    from_seq = story.own[0].seq - 1 if track else story.seq
+    replay = _Replay(reader, story, rebuild, track=track)
+    await replay.begin(min(from_seq, pause), plan=plan)
+    await replay.fold_upto(pause)
+    folded = replay.folded
     if plan:
-        folded.planned = plan_again(story, folded.state, rebuild)
-    await _fold_upto(reader, folded, story.seq, job_id)
+        folded.planned = replay.plan()
+    await replay.fold_upto(story.seq)
     job = folded.state.jobs.get(story.job_id)
     if plan and job is not None and job.phase is JobPhase.waiting:
         since_us = job.waiting_since_us or 0
         if since_us > folded.planned.at_us or not (folded.planned.waits or folded.planned.leaves):
             # That round was before this wait: what the next one will find is more to the point.
-            folded.planned = plan_again(story, folded.state, rebuild)
+            folded.planned = replay.plan()
+        term, problem = replay.staged()
+        folded.present = present_of(story, folded.state, term, problem)
     return folded
 
 
-def plan_again(story: Story, state: State, rebuild: Rebuild) -> Planned:
-    """Ask the policy on a state, at the round that follows or at once."""
-    planned = Planned(state.seq, state.now_us)
+class _Replay:
+    """Folds a log up to the points where the policy is asked."""
+
+    def __init__(self, reader: LogReader, story: Story, rebuild: Rebuild, *, track: bool) -> None:
+        self.folded = Folded(State())
+        self._reader = reader
+        self._story = story
+        self._rebuild = rebuild
+        self._tracks = track
+        self._told: Term | None = None
+
+    async def begin(self, upto: int, *, plan: bool) -> None:
+        """Start from a snapshot; the notes of a policy begin with its term."""
+        began = self._began() if plan else None
+        snapshot = await self._reader.snapshot_at(upto)
+        if began is None:
+            self.folded.state = (
+                State() if snapshot is None else await state_of(self._reader, snapshot)
+            )
+            return
+        if snapshot is not None and snapshot.seq >= began and snapshot.memory:
+            self.folded.state = await state_of(self._reader, snapshot)
+            self._told = self._remembering(snapshot)
+            return
+        snapshot = await self._reader.snapshot_at(min(upto, began - 1))
+        self.folded.state = State() if snapshot is None else await state_of(self._reader, snapshot)
+        await self.fold_upto(began - 1)
+        self._told, _ = self._fresh()
+
+    async def fold_upto(self, seq: int) -> None:
+        """Fold events up to a number."""
+        state = self.folded.state
+        with collector_off():
+            async for frame in self._reader.frames(state.seq, seq):
+                self._fold(frame.events(state.seq, seq))
+
+    def plan(self) -> Planned:
+        """Ask the policy on the state, at the round that follows or at once."""
+        term, problem = self.staged()
+        return plan_again(self._story, self.folded.state, term, problem)
+
+    def staged(self) -> tuple[Term | None, str]:
+        """Return the policy at work on the state; or None, and why there is none."""
+        if self._told is not None:
+            return self._told, ""
+        return self._fresh()
+
+    def _fold(self, events: Sequence[Event]) -> None:
+        """Fold events, tell a policy that takes notes, and look for launches."""
+        if not self._tracks and self._told is None:
+            fold_events(self.folded.state, events)
+            return
+        state, job_id = self.folded.state, self._story.job_id
+        for event in events:
+            if isinstance(event, RoundPlanned) and self._told is not None:
+                self._told.view.now_us = event.at_us
+                self._told.asked.advance(self._told.memory, self._told.view)
+            RULES[type(event)](state, event)
+            state.now_us = event.at_us
+            state.seq += 1
+            if self._told is not None:
+                self._told.tell(event)
+            if state.launched:
+                if self._tracks and any(job.job_id == job_id for job in state.launched):
+                    self.folded.launches.append((state.seq, event.at_us))
+                state.launched.clear()
+
+    def _fresh(self) -> tuple[Term | None, str]:
+        """Return the policy begun anew on the state."""
+        started = _started(self._story)
+        if started is None:
+            return None, "the log does not say which policy decided"
+        fault = self.folded.state.policy_fault
+        if fault.startswith(SET_ASIDE):
+            return None, f"the policy is {fault}"
+        try:
+            term = Term(started, _with_all_reasons(self._rebuild), self.folded.state)
+        except (ConfigError, NotFoundError, UsageError) as error:
+            return None, str(error)
+        return (None, REMEMBERS) if getattr(term.policy, "remembers", False) else (term, "")
+
+    def _began(self) -> int | None:
+        """Return the event that began the term, if its policy takes notes from there on."""
+        started = _started(self._story)
+        if started is None:
+            return None
+        try:
+            policy, _ = self._rebuild(started)
+        except (ConfigError, NotFoundError, UsageError):
+            return None
+        takes_notes = isinstance(policy, RankedPolicy) and isinstance(policy.index, Remembering)
+        return self._story.terms[-1][0] if takes_notes else None
+
+    def _remembering(self, snapshot: Snapshot) -> Term | None:
+        term, _ = self._fresh()
+        if term is not None:
+            term.restore(snapshot.memory)
+        return term
+
+
+def plan_again(story: Story, state: State, term: Term | None, problem: str) -> Planned:
+    """Ask a policy that stands on a state, at the round that follows or at once."""
+    planned = Planned(state.seq, state.now_us, problem=problem)
     job = state.jobs.get(story.job_id)
-    started = _started(story)
-    if job is None or started is None:
-        planned.problem = "the log does not say which policy decided"
-        return planned
-    try:
-        term = Term(started, _with_all_reasons(rebuild), state)
-    except (ConfigError, NotFoundError, UsageError) as error:
-        planned.problem = str(error)
-        return planned
-    if getattr(term.policy, "remembers", False):
-        planned.problem = "it decides by what it remembers of the rounds before"
+    if job is None or term is None:
+        planned.problem = problem or "the log does not say which policy decided"
         return planned
     last = story.last_round
     if last is not None and last.seq > state.seq:
@@ -138,39 +226,12 @@ def plan_again(story: Story, state: State, rebuild: Rebuild) -> Planned:
         if isinstance(fact, RoundPlanned):
             planned.problem = f"the policy fails: {fact.fault}" if fact.fault else ""
             told = {entry.demand: entry.wait for entry in fact.waits}
-            planned.wait = told.get(_demand_of(job, term))
+            planned.wait = told.get(demand_of(job, term))
         elif isinstance(fact, AllocationChanged) and fact.job_id == job.job_id:
             planned.starts = bool(fact.allocation.shares)
             planned.leaves = not planned.starts
     planned.waits = job.phase is JobPhase.waiting
-    planned.place = _place_of(job, term)
-    planned.pinned = _pinned(term, planned.at_us)
-    if planned.waits:
-        planned.starves_us = term.rules.guards.changes_at(job, planned.at_us)
     return planned
-
-
-async def _fold_upto(reader: LogReader, folded: Folded, seq: int, job_id: JobId | None) -> None:
-    state = folded.state
-    with collector_off():
-        async for frame in reader.frames(state.seq, seq):
-            _fold(folded, frame.events(state.seq, seq), job_id)
-
-
-def _fold(folded: Folded, events: Sequence[Event], job_id: JobId | None) -> None:
-    """Fold events, and look for the launches of a job if one is named."""
-    state = folded.state
-    if job_id is None:
-        fold_events(state, events)
-        return
-    for event in events:
-        RULES[type(event)](state, event)
-        state.now_us = event.at_us
-        state.seq += 1
-        if state.launched:
-            if any(job.job_id == job_id for job in state.launched):
-                folded.launches.append((state.seq, event.at_us))
-            state.launched.clear()
 
 
 def _pause(story: Story) -> int:
@@ -198,38 +259,3 @@ def _with_all_reasons(rebuild: Rebuild) -> Rebuild:
         return policy, replace(rules, all_reasons=True)
 
     return rebuilt
-
-
-def _demand_of(job: Job, term: Term) -> Demand:
-    """Return the demand of the class in which a job waits."""
-    placement = term.policy.placement if isinstance(term.policy, RankedPolicy) else None
-    classing = None if placement is None else placement.classing
-    return classed(job.demand, job.spec, classing, term.view.messages)
-
-
-def _place_of(job: Job, term: Term) -> Place | None:
-    """Return where a job stands among those that wait, if the policy ranks them."""
-    ranking = term.memory
-    if not isinstance(ranking, Ranking) or job.phase is not JobPhase.waiting:
-        return None
-    mine = ranking.entries.get(job.job_id)
-    if mine is None:
-        return None
-    keys = sorted(key for waiting in ranking.classes for key in waiting.in_order)
-    ahead = [key for key in keys if key < mine.key]
-    first = tuple(ranking.entry_at(key).job_id for key in ahead[:AHEAD])
-    rank = rank_of(mine.key)
-    score = term.policy.numbers(rank) if isinstance(term.policy, RankedPolicy) else (rank,)
-    return Place(len(ahead) + 1, len(keys), score, first)
-
-
-def _pinned(term: Term, at_us: int) -> tuple[tuple[JobId, int], ...]:
-    """Return the jobs a guard keeps in place and until when, soonest first."""
-    guards = term.rules.guards
-    found: list[tuple[int, int, JobId]] = []
-    for job in term.view.jobs.values():
-        if guards.pinned_by(job, at_us) is not None:
-            until_us = guards.changes_at(job, at_us)
-            if until_us is not None:
-                found.append((until_us, job.ordinal, job.job_id))
-    return tuple((job_id, until_us) for until_us, _, job_id in sorted(found)[:AHEAD])

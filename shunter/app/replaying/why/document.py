@@ -4,15 +4,19 @@ from typing import Any
 
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.why.explanation import Explanation
-from shunter.app.replaying.why.sentences import advice, details, headline, how_ended
-from shunter.app.replaying.why.story import Own, Round
+from shunter.app.replaying.why.needs import needs, suffices
+from shunter.app.replaying.why.outset import Round
+from shunter.app.replaying.why.present import Group
+from shunter.app.replaying.why.ranking import became, rank_in_words, scores_in_words
+from shunter.app.replaying.why.sentences import details, headline, how_ended, is_preempted
+from shunter.app.replaying.why.story import Own
 from shunter.app.replaying.why.stretches import Run
 from shunter.app.replaying.wording import allocation_in_words
 from shunter.core.state import Job, JobPhase, State
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.values.ids import JobId
 
-SCHEMA = 1
+SCHEMA = 2
 MANUAL = "docs/reference/reasons.md"
 
 
@@ -30,7 +34,12 @@ def document(found: Explanation) -> dict[str, Any]:
             "gpus": spec.gpus,
             "submitted_us": story.submitted.at_us,
         },
-        "at": {"seq": story.seq, "us": story.at_us, "time": clock(story.at_us)},
+        "at": {
+            "seq": story.seq,
+            "us": story.at_us,
+            "time": clock(story.at_us),
+            "asked_seq": found.asked_seq,
+        },
         "policy": found.policy,
         "phase": found.phase,
         "headline": headline(found),
@@ -40,7 +49,9 @@ def document(found: Explanation) -> dict[str, Any]:
         "rank": _rank(found),
         "decision": _decision(found),
         "planned_again": _agreement(found),
-        "would_start_if": advice(found),
+        "needs_at_least": needs(found),
+        "would_start_if": suffices(found),
+        "became": _became(found),
         "reasons_over_time": _shares(found),
         "timeline": _timeline(found),
         "totals": _totals(found),
@@ -89,25 +100,61 @@ def _evidence(found: Explanation) -> dict[str, Any] | None:
     evidence, now = found.evidence, found.waits_now
     if evidence is None or now is None:
         return None
-    recorded = evidence is now.wait
+    present = found.present
     return {
         "needed": evidence.needed,
         "free": evidence.free,
+        "behind": 0 if present is None else present.room(evidence.reason).behind,
+        "missing": 0 if present is None else present.missing(evidence.reason),
         "blockers": blockers_of(found),
-        "source": "recorded" if recorded else "planned again",
-        "seq": (found.told.seq if found.told else None) if recorded else found.planned.seq + 1,
+        "seq": found.story.seq,
     }
 
 
 def _rank(found: Explanation) -> dict[str, Any] | None:
-    place = found.planned.place
+    place = None if found.present is None else found.present.place
     if place is None:
         return None
     return {
         "position": place.position,
         "waiting": place.waiting,
         "score": place.score[0] if len(place.score) == 1 else list(place.score),
+        "score_in_words": rank_in_words(found),
         "ahead": list(place.ahead),
+        "waiting_ahead": _group(place.waiting_ahead),
+        "running_ahead": _group(place.running_ahead),
+    }
+
+
+def _group(group: Group) -> dict[str, Any]:
+    """Return jobs that rank before this one: their GPUs, and the work left."""
+    return {
+        "jobs": group.jobs,
+        "gpus": group.gpus,
+        "left_gpu_s": group.left_gpu_us / 1e6,
+        "unknown": group.unknown,
+    }
+
+
+def _became(found: Explanation) -> dict[str, Any] | None:
+    """Return what became of a waiting job; None: the log ends there."""
+    later = found.later
+    if later is None:
+        return None
+    event = later.event
+    at_us = later.upto_us if event is None else event.at_us
+    got = isinstance(event, AllocationChanged)
+    return {
+        "what": "waits" if event is None else "started" if got else "ended",
+        "seq": None if event is None else later.seq,
+        "at_us": at_us,
+        "time": clock(at_us),
+        "after_s": (at_us - found.story.at_us) / 1e6,
+        "ended": [
+            {"id": job_id, "seq": seq, "at_us": end.at_us, "time": clock(end.at_us)}
+            for job_id, (seq, end) in sorted(later.ends.items())
+        ],
+        "words": became(found),
     }
 
 
@@ -116,12 +163,12 @@ def _decision(found: Explanation) -> dict[str, Any] | None:
     if found.waits_now is not None:
         after = found.waits[-1].after
         if isinstance(after.event, AllocationChanged) and found.told in (None, after.round):
-            return _allocation(after)
-        return _round(found.told)
+            return _allocation(found, after)
+        return _of_class(found)
     run = found.last_run
     if run is None or run.decision is None:
         return None
-    document = _allocation(run.decision)
+    document = _allocation(found, run.decision)
     document["made_room"] = [
         each.event.job_id  # type: ignore[union-attr]  # victims are events about jobs
         for each in found.story.victims
@@ -130,17 +177,35 @@ def _decision(found: Explanation) -> dict[str, Any] | None:
     return document
 
 
-def _allocation(own: Own) -> dict[str, Any]:
+def _of_class(found: Explanation) -> dict[str, Any] | None:
+    """Return the round that told why all wait that ask for the same.
+
+    `is_older` says that it was before this wait began, `is_older_than_job` before the job came.
+    """
+    planned = _round(found.told)
+    if planned is None:
+        return None
+    return {
+        **planned,
+        "of": "class",
+        "is_older": found.is_of_class,
+        "is_older_than_job": planned["seq"] < found.story.own[0].seq,
+    }
+
+
+def _allocation(found: Explanation, own: Own) -> dict[str, Any]:
     assert isinstance(own.event, AllocationChanged), "an allocation is decided by one kind only"
     because = own.event.because
     return {
         **(_round(own.round) or {}),
+        "of": "job",
         "seq": own.seq,
         "at_us": own.event.at_us,
         "time": clock(own.event.at_us),
         "where": allocation_in_words(own.event.allocation),
         "rule": because.rule,
         "scores": list(because.scores),
+        "scores_in_words": scores_in_words(found, own),
         "beneficiaries": list(because.beneficiaries),
     }
 
@@ -203,11 +268,11 @@ def _timeline(found: Explanation) -> list[dict[str, Any]]:
         }
         for wait in found.waits
     ]
-    runs = [_run(run) for run in found.runs]
+    runs = [_run(found, run) for run in found.runs]
     return sorted([*parts, *runs], key=lambda part: (part["from_us"], part["what"] == "run"))
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(found: Explanation, run: Run) -> dict[str, Any]:
     decision = None if run.decision is None else run.decision
     return {
         "what": "run",
@@ -217,14 +282,14 @@ def _run(run: Run) -> dict[str, Any]:
         "where": allocation_in_words(run.allocation),
         "gpus": run.allocation.gpus,
         "decision_seq": None if decision is None else decision.seq,
-        "ended_by": how_ended(run),
+        "ended_by": how_ended(found, run),
         "ended_seq": None if run.ended_by is None else run.ended_by.seq,
     }
 
 
 def _totals(found: Explanation) -> dict[str, Any]:
     end = found.story.end
-    preemptions = sum(1 for run in found.runs if how_ended(run).startswith("preempted"))
+    preemptions = sum(1 for run in found.runs if is_preempted(run))
     return {
         "wait_s": found.waited_us / 1e6,
         "held_s": found.held_us / 1e6,

@@ -3,15 +3,22 @@
 An explanation holds numbers and ids only; `document` gives them names, `sentences` words.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from shunter.app.replaying.classing import last_start
+from shunter.app.replaying.folding import state_at
 from shunter.app.replaying.instants import clock
-from shunter.app.replaying.lookup import unknown_job
+from shunter.app.replaying.lookup import end_of_decision, unknown_job
+from shunter.app.replaying.rejections import is_short_when_empty
+from shunter.app.replaying.scores import measures_of
 from shunter.app.replaying.terms import Rebuild
 from shunter.app.replaying.why.again import Folded, Planned, fold_story, rules_of
+from shunter.app.replaying.why.later import Later, later_of
+from shunter.app.replaying.why.outset import Round
+from shunter.app.replaying.why.present import Present
+from shunter.app.replaying.why.service import told_apart
 from shunter.app.replaying.why.story import (
-    Round,
     Story,
     known_jobs,
     later_submission,
@@ -26,14 +33,26 @@ from shunter.app.replaying.why.stretches import (
     segments_of,
     stretches_of,
 )
+from shunter.core.cluster import Cluster
+from shunter.core.intake.arrays import under_way
 from shunter.core.planning.planner import RoundRules
+from shunter.core.ranking import Measure
 from shunter.core.state import Job, JobPhase, Outcome, State
-from shunter.errors import NotFoundError
+from shunter.errors import ConfigError, NotFoundError, UsageError
 from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.jobs import JobCancelled
+from shunter.events.facts.jobs import JobCancelled, JobRejected
 from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason, Wait
+
+_NOT_OF_GPUS = (
+    Reason.held,
+    Reason.dependency,
+    Reason.backing_off,
+    Reason.checkpoint_unreachable,
+    Reason.array_limit,
+)
+_OF_SERVERS = (Reason.node_lost, Reason.node_drained, Reason.gpu_type_unavailable)
 
 
 @dataclass(frozen=True)
@@ -51,9 +70,13 @@ class Explanation:
     """What is known about one job at one point of a log.
 
     `job` and `state` are there while it has not ended; `reasons` are the parts of all its waits.
+    `cluster` are the servers of then, of a job that could never run though there are enough GPUs.
+    `asked_seq` is the event that was asked for, which may lie within the decision that ends at
+    the story's. `measures` say what the scores of its policy count, by the event of the term.
     """
 
     url: str
+    asked_seq: int
     policy: str
     story: Story
     runs: Sequence[Run]
@@ -64,6 +87,22 @@ class Explanation:
     state: State | None = None
     job: Job | None = None
     planned: Planned = field(default_factory=Planned)
+    present: Present | None = None
+    later: Later | None = None
+    measures: Mapping[int, tuple[Measure, ...]] = field(default_factory=dict)
+    cluster: Cluster | None = None
+
+    def measures_at(self, seq: int) -> tuple[Measure, ...]:
+        """Return what the scores counted that were recorded with an event."""
+        began = max((term for term in self.measures if term <= seq), default=None)
+        return () if began is None else self.measures[began]
+
+    def used_gpu_us(self, at_us: int) -> int:
+        """Return what the job had used of GPUs by an instant, in GPU-microseconds."""
+        return sum(
+            max(0, min(self._upto(run.to_us), at_us) - run.from_us) * run.allocation.gpus
+            for run in self.runs
+        )
 
     @property
     def outcome(self) -> Outcome | None:
@@ -93,12 +132,24 @@ class Explanation:
 
     @property
     def evidence(self) -> Wait | None:
-        """The newest numbers: planned again if that agrees, else recorded."""
-        now = self.waits_now
-        if now is None:
-            return None
-        again = self.planned.wait
-        return again if again is not None and again.reason is now.wait.reason else now.wait
+        """The numbers of the instant asked for; blockers are still there.
+
+        A policy that cannot be asked again leaves the recorded blockers, without those that hold
+        nothing any more.
+        """
+        now, present = self.waits_now, self.present
+        if now is None or present is None:
+            return None if now is None else now.wait
+        wait = now.wait
+        if wait.reason is Reason.array_limit and self.state is not None:
+            return replace(wait, blockers=under_way(self.state.jobs, self.story.spec))
+        if wait.reason in _NOT_OF_GPUS:
+            return replace(wait, blockers=self._still(wait.blockers, waiting=True))
+        if wait.reason in _OF_SERVERS:
+            return replace(wait, needed=present.needed, free=present.gpus.free, blockers=())
+        room = present.room(wait.reason)
+        blockers = room.holders if present.place else self._still(wait.blockers, waiting=False)
+        return replace(wait, needed=present.needed, free=room.free, blockers=blockers)
 
     @property
     def agreement(self) -> Agreement:
@@ -111,8 +162,28 @@ class Explanation:
             return Agreement(checked=False, agrees=True, again=again, problem=problem)
         # In the midst of a round's facts, the one that starts the job may be still to come.
         within = self.state is not None and self.state.now_us == planned.at_us
-        agrees = again is now.wait.reason or planned.leaves or (planned.starts and within)
+        told = Reason.node_lost if now.wait.reason is Reason.node_drained else now.wait.reason
+        agrees = again is told or planned.leaves or (planned.starts and within)
         return Agreement(checked=True, agrees=agrees, again=again, problem=problem)
+
+    @property
+    def is_of_class(self) -> bool:
+        """Whether its reason is one of its class, from before this wait."""
+        told = self.told
+        if told is None:
+            return False
+        after = self.waits[-1].after
+        took_its_gpus = isinstance(after.event, AllocationChanged) and told == after.round
+        return told.seq < after.seq and not took_its_gpus
+
+    def _still(self, blockers: Sequence[JobId], *, waiting: bool) -> tuple[JobId, ...]:
+        """Return the blockers that have not ended and hold GPUs, or, if asked for, wait."""
+        jobs = {} if self.state is None else self.state.jobs
+        return tuple(
+            job_id
+            for job_id in blockers
+            if job_id in jobs and (waiting or jobs[job_id].allocation.shares)
+        )
 
     def _was_asked(self, now: Segment) -> bool:
         """Say whether the plan that was made again is the one that gave a reason."""
@@ -160,13 +231,14 @@ async def explain(
     Args:
         reader: the log.
         job_id: the job.
-        seq: the last event that counts.
+        seq: the last event that counts; within a decision, all of that counts.
         at_us: the instant that is asked for, not before that event.
         rebuild: makes the policy and rules of a term.
     Raises:
         NotFoundError: there is no such job, or not yet.
         LogDamagedError: the bytes of the log are not what was written.
     """
+    asked_seq, seq = seq, await end_of_decision(reader, seq)
     story = await read_story(reader, job_id, seq, at_us, rebuild)
     if not story.is_known:
         raise await _missing(reader, job_id, seq)
@@ -182,13 +254,46 @@ async def explain(
     runs, waits = stretches_of(story, launches)
     job = folded.state.jobs.get(job_id) if folded is not None else None
     blocked = bool(job.blocked_by) if job is not None else _was_stranded(story)
-    reasons = [part for wait in waits for part in segments_of(story, wait, rules, blocked=blocked)]
+    parts = [part for wait in waits for part in segments_of(story, wait, rules, blocked=blocked)]
+    reasons = await told_apart(reader, parts, story.spec.gpu_types, story.seq)
     policy = story.terms[-1][1].policy if story.terms else ""
-    explanation = Explanation(reader.url, policy, story, runs, waits, reasons, rules, problem)
+    explanation = Explanation(
+        reader.url, asked_seq, policy, story, runs, waits, reasons, rules, problem
+    )
+    explanation.measures = _measures(story, rebuild)
+    end = story.end
+    if end is not None and isinstance(end.event, JobRejected) and is_short_when_empty(end.event):
+        explanation.cluster = (await state_at(reader, end.seq)).cluster
     if folded is not None and not ended:
         explanation.state, explanation.job = folded.state, job
-        explanation.planned = folded.planned
+        explanation.planned, explanation.present = folded.planned, folded.present
+        if explanation.waits_now is not None:
+            explanation.later = await later_of(reader, story, _named(explanation))
     return explanation
+
+
+def _named(found: Explanation) -> tuple[JobId, ...]:
+    """Return the other jobs that an explanation names: those ahead, and the blockers."""
+    evidence, present = found.evidence, found.present
+    ahead = () if present is None or present.place is None else present.place.ahead
+    blockers = () if evidence is None else evidence.blockers
+    return tuple(dict.fromkeys((*ahead, *blockers)))
+
+
+def _measures(story: Story, rebuild: Rebuild) -> dict[int, tuple[Measure, ...]]:
+    """Return what scores count in each term, by the event that began it."""
+    found: dict[int, tuple[Measure, ...]] = {}
+    known: dict[tuple[str, str], tuple[Measure, ...]] = {}
+    for number, (seq, event) in enumerate(story.terms, 1):
+        key = (event.policy, event.config)
+        if key not in known:
+            started = last_start(each for _, each in story.terms[:number])
+            try:
+                known[key] = () if started is None else measures_of(rebuild(started)[0])
+            except (ConfigError, NotFoundError, UsageError):
+                known[key] = ()
+        found[seq] = known[key]
+    return found
 
 
 async def _missing(reader: LogReader, job_id: JobId, seq: int) -> NotFoundError:

@@ -1,39 +1,62 @@
-"""Where to begin to read a job's story: at a snapshot before it came.
+"""Where to begin to read a job's story: at the newest snapshot before it came.
 
 What a story needs of the time before the job is who decides, which queues have a quota, what was
-measured of models, and what a round last said of the job's class of equal jobs. All of it is in a
-snapshot but the last, unless nobody of the class waits there; then nothing was said that still
-holds. So it is one in which its class does not wait; where there is none, a story is read from the
-log's beginning.
+measured of models, and what a round last said of the job's class of equal jobs. The snapshot knows
+the queues and the measurements, and for which reason the class waits, if it does. Which round said
+so is looked for backwards from there.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from shunter.app.replaying.folding import state_of
+import orjson
+
+from shunter.app.replaying.classing import TERMS
+from shunter.app.snapshots import state_of
 from shunter.core.state import State
+from shunter.events.codec import row_fields
+from shunter.events.facts.decisions import RoundPlanned
 from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.log import LogReader
+from shunter.events.facts.run import ConfigChanged, SchedulerStarted
+from shunter.events.log import Frame, LogReader
+from shunter.events.rows import row_encoder
 from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values.job_spec import Demand, JobSpec
 
-__all__ = ["Outset", "outset_of"]
+__all__ = ["Outset", "Round", "outset_of"]
+
+_ROUND = RoundPlanned.__name__
+_ROUND_TEXT = orjson.dumps(_ROUND)
+_NUMBER = row_fields(RoundPlanned).index("number")
+_WAITS = row_fields(RoundPlanned).index("waits")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
+class Round:
+    """A round that was planned: its event's number, its own number, and when."""
+
+    seq: int
+    number: int
+    at_us: int
+
+
+@dataclass(slots=True)
 class Outset:
     """What was true at `seq`, after which a story is read; at 0, nothing was.
 
-    `terms` is who decides with the event that says so, `models` those of jobs, `bounded` the queues
-    with a quota, `messages` the measured sizes by model.
+    `terms` is who decided when, `models` those of jobs, `bounded` the queues with a quota,
+    `messages` the measured sizes by model. `round` is the last one, `told` what rounds last said of
+    the classes to which the job may come to belong, as rows.
     """
 
     seq: int = 0
-    terms: tuple[tuple[int, SchedulerStarted], ...] = ()
+    terms: tuple[tuple[int, SchedulerStarted | ConfigChanged], ...] = ()
     models: Mapping[str, str] = field(default_factory=dict)
     messages: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     bounded: frozenset[str] = frozenset()
+    round: Round | None = None
+    told: dict[bytes, tuple[Round, list[Any] | None]] = field(default_factory=dict)
 
 
 async def outset_of(reader: LogReader, job_id: JobId) -> Outset:
@@ -45,53 +68,65 @@ async def outset_of(reader: LogReader, job_id: JobId) -> Outset:
     came = await reader.first_about(job_id)
     if came is None:
         return Outset()
-    async for event in reader.events(came - 1, came):
-        if isinstance(event, JobSubmitted):
-            return await _outset(reader, event.spec, came - 1)
-    return Outset()
-
-
-async def _outset(reader: LogReader, spec: JobSpec, seq: int) -> Outset:
-    while seq > 0:
-        snapshot = await reader.snapshot_at(seq)
-        if snapshot is None:
-            return Outset()
-        state = state_of(snapshot)
-        if not _waits(state, spec):
-            return await _at(reader, state)
-        seq = snapshot.seq - 1
-    return Outset()
-
-
-def _waits(state: State, spec: JobSpec) -> bool:
-    """Say whether a class waits that the job may come to belong to."""
-    plain = (spec.demand(), spec.demand(spec.queue))
-    classes = {*plain, *(replace(demand, tight=True) for demand in plain)}
-    return any(demand in classes for demand in state.class_waits)
-
-
-async def _at(reader: LogReader, state: State) -> Outset:
-    """Return what a state tells; nothing where the log does not say who decides."""
-    begins = await _begin_of_term(reader, state)
-    started = next(iter((await reader.frame_with(begins)).events()), None)
-    if not isinstance(started, SchedulerStarted) or started.simulated:
+    seq, submitted = came
+    if not isinstance(submitted, JobSubmitted):
         return Outset()
-    return Outset(
+    snapshot = await reader.snapshot_at(seq - 1)
+    if snapshot is None:
+        return Outset()
+    return await _at(reader, await state_of(reader, snapshot, with_ended=False), submitted.spec)
+
+
+async def _at(reader: LogReader, state: State, spec: JobSpec) -> Outset:
+    outset = Outset(
         state.seq,
-        ((begins, started),),
+        tuple(
+            (seq, event)
+            for seq, event in await reader.events_of(TERMS, state.seq)
+            if isinstance(event, SchedulerStarted | ConfigChanged)
+        ),
         {job.job_id: job.spec.model for job in state.jobs.values()},
         state.messages,
         frozenset(name for name, queue in state.queues.items() if queue.quota_gpus is not None),
     )
+    wanted = {orjson.dumps(row_encoder(Demand)(demand)) for demand in _waiting(state, spec)}
+    if state.rounds_planned:
+        async for frame in reader.frames_before(state.seq):
+            _look_back(outset, frame, wanted)
+            if outset.round is not None and not wanted:
+                break
+    return outset
 
 
-async def _begin_of_term(reader: LogReader, state: State) -> int:
-    """Return the first event of the term of a state, by halving the log."""
-    before, within = 0, state.seq
-    while before + 1 < within:
-        frame = await reader.frame_with((before + within) // 2)
-        if frame.term < state.term:
-            before = frame.last_seq
-        else:
-            within = frame.first_seq
-    return within
+def _waiting(state: State, spec: JobSpec) -> list[Demand]:
+    """Return the classes that wait and to which the job may come to belong."""
+    plain = (spec.demand(), spec.demand(spec.queue))
+    classes = {*plain, *(replace(demand, tight=True) for demand in plain)}
+    return [demand for demand in state.class_waits if _as_asked(demand, spec) in classes]
+
+
+def _as_asked(demand: Demand, spec: JobSpec) -> Demand:
+    """Return what jobs of a class asked for that keep the split of their checkpoints."""
+    if not demand.keeps_split:
+        return demand
+    return replace(demand, shapes=spec.shapes, keeps_split=False)
+
+
+def _look_back(outset: Outset, frame: Frame, wanted: set[bytes]) -> None:
+    """Note the last round of a frame, and what rounds said of wanted classes."""
+    # As a round says why a class waits: demand and reason. A job's demand alone is in many events.
+    needles = [b"[%b,[" % key for key in wanted]
+    if outset.round is None:
+        needles.append(_ROUND_TEXT)
+    if not any(needle in frame.payload for needle in needles):
+        return
+    for seq, row in reversed([*enumerate(frame.rows(), frame.first_seq)]):
+        if row[0] != _ROUND or seq > outset.seq:
+            continue
+        planned = Round(seq, row[_NUMBER], row[1])
+        outset.round = outset.round or planned
+        for demand, wait in row[_WAITS] if len(row) > _WAITS else ():
+            key = orjson.dumps(demand)
+            if key in wanted:
+                wanted.remove(key)
+                outset.told[key] = (planned, wait)

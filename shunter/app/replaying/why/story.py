@@ -11,15 +11,16 @@ from typing import Any
 import orjson
 
 from shunter.app.replaying.classing import classed, classing_of, last_start
-from shunter.app.replaying.statistics import rows_of
 from shunter.app.replaying.terms import Rebuild
-from shunter.app.replaying.why.outset import Outset, outset_of
+from shunter.app.replaying.why.outset import Outset, Round, outset_of
 from shunter.app.replaying.wording import names_partners
+from shunter.core.fold.checkpoints import in_split, split_of
 from shunter.core.fold.profiles import note_messages
 from shunter.core.placement import Classing
 from shunter.events.codec import decode_event, row_fields
 from shunter.events.facts.cluster import QuotaChanged
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
+from shunter.events.facts.execution import AttemptStarted, CheckpointDiscarded
 from shunter.events.facts.jobs import (
     JobCancelled,
     JobFailed,
@@ -32,6 +33,7 @@ from shunter.events.facts.run import ConfigChanged, SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import Frame, LogReader
 from shunter.events.rows import decoder_of, row_encoder, stored_fields
+from shunter.events.values.allocation import NOTHING
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand, JobSpec
 from shunter.events.values.reasons import Wait
@@ -50,15 +52,6 @@ _NUMBER = row_fields(RoundPlanned).index("number")
 _WAITS = row_fields(RoundPlanned).index("waits")
 
 Row = list[Any]
-
-
-@dataclass(frozen=True)
-class Round:
-    """A round that was planned: its event's number, its own number, and when."""
-
-    seq: int
-    number: int
-    at_us: int
 
 
 @dataclass(frozen=True)
@@ -155,7 +148,7 @@ async def later_submission(reader: LogReader, job_id: JobId, after: int) -> JobS
     async for frame in reader.frames(after):
         if needle not in frame.payload:
             continue
-        for row in rows_of(frame):
+        for row in frame.rows():
             if row[0] == _SUBMITTED and row[2] == job_id:
                 event = decode_event(row)
                 assert isinstance(event, JobSubmitted), "the row says so"
@@ -167,7 +160,7 @@ async def known_jobs(reader: LogReader) -> list[str]:
     """Return the ids of all jobs of a log, in order of submission."""
     found: list[str] = []
     async for frame in reader.frames():
-        found += [row[2] for row in rows_of(frame) if row[0] == _SUBMITTED]
+        found += [row[2] for row in frame.rows() if row[0] == _SUBMITTED]
     return found
 
 
@@ -183,12 +176,15 @@ class _Scan:
         self._models = dict(outset.models)
         self._messages = dict(outset.messages)
         self._needle = orjson.dumps(story.job_id)
-        self._round: Round | None = None
-        self._latest: dict[bytes, tuple[Round, Row | None]] = {}
+        self._round = outset.round
+        self._latest: dict[bytes, tuple[Round, Row | None]] = dict(outset.told)
         self._class = b""
         self._bounded = set(outset.bounded)
         self._dependencies: frozenset[str] = frozenset()
         self._words = _TELLING
+        self._granted = NOTHING
+        self._split: tuple[int, ...] = ()
+        self._places: list[int] = []
         story.terms += outset.terms
         self._class_anew()
 
@@ -198,7 +194,7 @@ class _Scan:
         mentions = self._needle in frame.payload
         if not mentions and not self._concerns(frame):
             return
-        for seq, row in enumerate(rows_of(frame), frame.first_seq):
+        for seq, row in enumerate(frame.rows(), frame.first_seq):
             if seq > story.seq:
                 return
             if seq <= self._after:
@@ -238,6 +234,7 @@ class _Scan:
             story.own.append(Own(seq, event, self._round))
             if isinstance(event, JobSubmitted):
                 self._begin(event)
+            self._keep_split(event)
             self.over = type(event).__name__ in _ENDS
         elif isinstance(event, AllocationChanged):
             because = event.because
@@ -252,6 +249,21 @@ class _Scan:
             *(orjson.dumps(each.job_id) for each in event.spec.depends_on),
         )
         self._join_class()
+
+    def _keep_split(self, event: Event) -> None:
+        """Follow the split that its checkpoints bind the job to, which sets it apart."""
+        before = self._split
+        if isinstance(event, AllocationChanged) and event.allocation.shares:
+            self._granted = event.allocation
+        elif isinstance(event, AttemptStarted):
+            self._places.append(event.attempt)
+            if event.keeps_split:
+                self._split = split_of(self._granted)
+        elif isinstance(event, CheckpointDiscarded):
+            self._places = [number for number in self._places if number != event.attempt]
+            self._split = self._split if self._places else ()
+        if self._split != before:
+            self._join_class()
 
     def _class_anew(self) -> None:
         """Note what tells gangs apart from here on; the job may be classed anew."""
@@ -285,6 +297,8 @@ class _Scan:
     def _join_class(self) -> None:
         spec = self._story.spec
         demand = spec.demand(spec.queue) if spec.queue in self._bounded else spec.demand()
+        if self._split:
+            demand = in_split(demand, self._split)
         demand = classed(demand, spec, self._classing, self._messages)
         key = orjson.dumps(row_encoder(Demand)(demand))
         if key != self._class:

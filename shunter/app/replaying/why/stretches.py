@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from shunter.app.replaying.why.story import Own, Round, Story, Told
+from shunter.app.replaying.why.outset import Round
+from shunter.app.replaying.why.story import Own, Story, Told
 from shunter.core.intake.arrays import ARRAY, turn_of
+from shunter.core.intake.checkpoints import CHECKPOINT
 from shunter.core.planning.planner import RoundRules
 from shunter.core.retries import BACKING_OFF
 from shunter.core.state import Outcome
@@ -30,6 +32,11 @@ from shunter.events.values.allocation import NOTHING, Allocation
 from shunter.events.values.reasons import Reason, Wait
 
 _FIRST_ROUND = Wait(Reason.waiting_for_round)
+_HOLDERS = {
+    BACKING_OFF: Reason.backing_off,
+    ARRAY: Reason.array_limit,
+    CHECKPOINT: Reason.checkpoint_unreachable,
+}
 _ENDS = (JobFinished, JobFailed, JobCancelled, JobRejected)
 
 
@@ -233,7 +240,7 @@ class _Reasons:
                 held = _reason_of_hold(event)
             elif isinstance(event, WaitReasonChanged) and own.seq > self._waiting.from_seq:
                 found = event.wait, own.round
-        if held is Reason.dependency:
+        if held is Reason.array_limit:
             return turn_of(self._story.spec), None
         if held is not None:
             return Wait(held), None
@@ -250,7 +257,7 @@ def _reason_of_hold(event: JobHeld | JobReleased) -> Reason | None:
     """Return why a job may not start from here on; None: it may."""
     if isinstance(event, JobReleased):
         return None
-    return {BACKING_OFF: Reason.backing_off, ARRAY: Reason.dependency}.get(event.by, Reason.held)
+    return _HOLDERS.get(event.by, Reason.held)
 
 
 def _first_round_us(story: Story, waiting: Waiting, rules: RoundRules | None) -> int:

@@ -16,6 +16,7 @@ from shunter.app.cli.options import Json
 
 __all__ = ["SubmitOptions", "takes_options"]
 
+LEVELS = "switch, socket, server, rack, domain or cluster"
 MODES = "cooperative, signal, restart, stop or never"
 
 
@@ -42,6 +43,32 @@ class SubmitOptions:
         list[str] | None,
         typer.Option("--type", metavar="TYPE", help="GPU type that will do; may be repeated."),
     ] = None
+    one_server: Annotated[
+        bool, typer.Option("--one-server", help="All its GPUs in one server: --max-level server.")
+    ] = False
+    max_level: Annotated[
+        str | None,
+        typer.Option(
+            "--max-level", metavar="LEVEL", help=f"The widest group for its GPUs: {LEVELS}."
+        ),
+    ] = None
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--shape",
+            metavar="N[+N…]",
+            help="A split over servers that will do, such as 4 or 2+2; may be repeated, "
+            "the best first.",
+        ),
+    ] = None
+    split_may_change: Annotated[
+        bool,
+        typer.Option(
+            "--split-may-change",
+            help="Its checkpoints can be loaded by another number of processes: it need not keep "
+            "the split of its first start.",
+        ),
+    ] = False
     queue: Annotated[str, typer.Option("-q", "--queue", help="The queue.")] = "default"
     priority: Annotated[int, typer.Option("--priority", help="The higher goes first.")] = 0
     time: Annotated[

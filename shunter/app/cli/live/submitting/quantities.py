@@ -5,7 +5,7 @@ from math import ceil
 
 from shunter.errors import UsageError
 
-__all__ = ["array_of", "dependency_of", "memory_mb", "seconds", "since_s"]
+__all__ = ["array_of", "dependency_of", "memory_mb", "seconds", "shape_of", "since_s"]
 
 _UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
@@ -13,6 +13,7 @@ _CLOCK = re.compile(r"(?:(\d+)-)?(\d{1,3}):([0-5]?\d):([0-5]?\d)")
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([MGT])(i?)B?", re.IGNORECASE)
 _POWERS = {"m": 0.0, "g": 1.0, "t": 2.0}
 _ARRAY = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?(?:%(\d+))?")
+_SHAPE = re.compile(r"[1-9]\d{0,6}(\+[1-9]\d{0,6})*")
 _DEPENDENCY = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._-]*?)(?::(ok|any))?")
 
 
@@ -67,6 +68,17 @@ def array_of(text: str) -> tuple[int, int, int, int | None]:
     if (last is not None and int(last) < int(first)) or step == "0" or at_once == "0":
         raise UsageError(f"{text!r} is no array: it has no task")
     return int(first), int(last or first), int(step or 1), None if at_once is None else int(at_once)
+
+
+def shape_of(text: str) -> list[int]:
+    """Return the GPUs on each server of `4` or `2+2`.
+
+    Raises:
+        UsageError: it is no split.
+    """
+    if not _SHAPE.fullmatch(text.strip()):
+        raise UsageError(f"{text!r} is no shape: write GPUs a server, such as 4 or 2+2")
+    return [int(count) for count in text.split("+")]
 
 
 def dependency_of(text: str) -> tuple[str, str]:

@@ -54,9 +54,11 @@ def read_script(path: Path) -> Script:
     Raises:
         UsageError: it is no text, or one of its lines cannot be split into words.
     """
+    from shunter.workloads.files import read_file
+
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_file(path, 64 << 20).decode("utf-8")
+    except (OSError, ValueError) as error:
         raise UsageError(f"{path}: it cannot be read as a script: {error}") from error
     words: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):

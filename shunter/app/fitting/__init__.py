@@ -1,0 +1,22 @@
+"""What a log measured: what starts and suspensions cost, how fast jobs are, what they worked."""
+
+from shunter.app.fitting.attempts import Attempt, Observed, ObservedJob, observe_log
+from shunter.app.fitting.costs import Fitted, Kind, Launch, fit_costs
+from shunter.app.fitting.work import checkpoint_interval_us, work_us
+from shunter.app.fitting.writing import config_text, fit_document, rates_document
+
+__all__ = [
+    "Attempt",
+    "Fitted",
+    "Kind",
+    "Launch",
+    "Observed",
+    "ObservedJob",
+    "checkpoint_interval_us",
+    "config_text",
+    "fit_costs",
+    "fit_document",
+    "observe_log",
+    "rates_document",
+    "work_us",
+]

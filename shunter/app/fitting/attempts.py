@@ -1,0 +1,312 @@
+"""The attempts in a log, with the instants and steps that tell what each of them cost.
+
+    launched ─ start-up ─▶ first mini-batch ─ work ─▶ request seen ─ save and exit ─▶ GPUs released
+
+The end of the first mini-batch is an event (`TrainingStarted`) where the job tells it. In older
+logs the number of steps and their mean duration say when it was (costs.py). Of a job that tells no
+steps work begins with `AttemptStarted`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from shunter.app.collector import collector_off
+from shunter.app.replaying.folding import Advance, fold_events
+from shunter.core.state import SUSPENDING, Job, Outcome, State
+from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.execution import (
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    CheckpointSaved,
+    GpusReleased,
+    JobContinued,
+    JobStopped,
+    JobSuspended,
+    SuspendAcknowledged,
+    SuspendEscalated,
+    TrainingStarted,
+)
+from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobSubmitted
+from shunter.events.facts.profiles import ProfileSampled
+from shunter.events.facts.run import SchedulerStarted
+from shunter.events.kinds import Event
+from shunter.events.log import LogReader
+from shunter.events.values.allocation import Share
+from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values.job_spec import JobSpec
+
+__all__ = ["Attempt", "Observed", "ObservedJob", "observe_log"]
+
+Save = tuple[int, int | None]
+"""When a checkpoint was complete, and at which step."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One attempt that was seen to start.
+
+    Instants are microseconds; None: it did not come to that.
+
+    `first_step` are the steps that its checkpoint held when it began. It told its first mini-batch
+    at `trained_us`. It was `told_us` to leave,
+    had seen that at `acknowledged_us`, and was over at `left_us`. `lost_us` is the time at work
+    that the log says was lost, `stopped_us` the time for which its processes stood still.
+    """
+
+    number: int
+    shares: tuple[Share, ...]
+    gpu_type: GpuType
+    launched_us: int
+    started_us: int
+    first_step: int
+    is_elsewhere: bool
+    trained_us: int | None = None
+    told_us: int | None = None
+    acknowledged_us: int | None = None
+    left_us: int | None = None
+    released_us: int | None = None
+    lost_us: int = 0
+    stopped_us: int = 0
+    stopped_since_us: int | None = None
+    saves: list[Save] = field(default_factory=list)
+    batches_s: list[float] = field(default_factory=list)
+    was_forced: bool = False
+    is_lost: bool = False
+    is_last: bool = False
+
+    @property
+    def saved_on_leaving(self) -> Save | None:
+        """The checkpoint that it wrote because it was told to leave."""
+        if self.told_us is None or not self.saves or self.saves[-1][0] < self.told_us:
+            return None
+        return self.saves[-1]
+
+    @property
+    def worked_until_us(self) -> int | None:
+        """When it stopped working, None if that was not seen."""
+        if self.acknowledged_us is not None and self.saved_on_leaving is not None:
+            return self.acknowledged_us
+        return self.left_us
+
+
+@dataclass(slots=True)
+class ObservedJob:
+    """One job with its attempts.
+
+    `declared_us` is the run time that a trace declared, `counted_us` the work that the state
+    counted. It `tells_steps` if a sample or a checkpoint of it named one, and `has_run` if it held
+    GPUs. `outcome` is None while it has not ended.
+    """
+
+    job_id: JobId
+    ordinal: int
+    submit_us: int
+    spec: JobSpec
+    declared_us: int | None
+    attempts: list[Attempt] = field(default_factory=list)
+    outcome: Outcome | None = None
+    counted_us: int = 0
+    has_run: bool = False
+    tells_steps: bool = False
+
+    @property
+    def saves_on_leaving(self) -> bool:
+        """Whether its mode saves when it is told to leave."""
+        return not self.spec.suspend_mode.loses_work
+
+
+@dataclass(slots=True)
+class Observed:
+    """What a log says of its jobs, in the order of their submission."""
+
+    url: str
+    digest: str
+    jobs: list[ObservedJob] = field(default_factory=list)
+    is_simulated: bool = False
+    config: str = "{}"
+    types: tuple[GpuType, ...] = ()
+
+
+async def observe_log(reader: LogReader, advance: Advance | None = None) -> Observed:
+    """Return what a log says of its jobs and their attempts."""
+    head = await reader.head()
+    gathering = _Gathering(Observed(str(reader.url), head.chain.hex()))
+    with collector_off():
+        async for frame in reader.frames(0, head.seq):
+            for event in frame.events():
+                gathering.take(event)
+            if advance is not None:
+                advance(gathering.state.seq, head.seq)
+    return gathering.ended()
+
+
+class _Gathering:
+    """Folds a log, and notes of each attempt what is told of it."""
+
+    def __init__(self, observed: Observed) -> None:
+        self.state = State()
+        self._observed = observed
+        self._jobs: dict[JobId, ObservedJob] = {}
+
+    def take(self, event: Event) -> None:
+        """Fold an event, and note what it says."""
+        fold_events(self.state, (event,))
+        note = _NOTED.get(type(event))
+        if note is not None:
+            note(self, event)
+
+    def ended(self) -> Observed:
+        """Return what came together."""
+        found = self._observed
+        found.jobs = list(self._jobs.values())
+        servers = self.state.cluster.servers.values()
+        found.types = tuple(dict.fromkeys(each.configuration.gpu_type for each in servers))
+        return found
+
+    def began(self, event: SchedulerStarted) -> None:
+        self._observed.is_simulated, self._observed.config = event.simulated, event.config
+
+    def submitted(self, event: JobSubmitted) -> None:
+        ordinal = self.state.jobs[event.job_id].ordinal
+        self._jobs[event.job_id] = ObservedJob(
+            event.job_id, ordinal, event.at_us, event.spec, event.duration_us
+        )
+
+    def started(self, event: AttemptStarted) -> None:
+        known, job = self._jobs[event.job_id], self.state.jobs[event.job_id]
+        if not job.held.shares or job.since_us is None:
+            return
+        shares = job.held.shares
+        server = self.state.cluster.servers[shares[0].node]
+        last = known.attempts[-1] if known.attempts else None
+        steps = [step for attempt in known.attempts for _, step in attempt.saves]
+        known.attempts.append(
+            Attempt(
+                event.attempt,
+                shares,
+                server.configuration.gpu_type,
+                job.since_us,
+                event.at_us,
+                (steps[-1] if steps else 0) or 0,
+                is_elsewhere=last is not None and last.shares != shares,
+            )
+        )
+
+    def trained(self, event: TrainingStarted) -> None:
+        attempt = self._open(event.job_id, event.attempt)
+        if attempt is not None:
+            attempt.trained_us = event.at_us
+            self._jobs[event.job_id].tells_steps = True
+
+    def changed(self, event: AllocationChanged) -> None:
+        attempt = self._open(event.job_id, None)
+        leaves = self.state.jobs[event.job_id].phase is SUSPENDING
+        if attempt is not None and leaves and attempt.told_us is None:
+            attempt.told_us = event.at_us
+
+    def acknowledged(self, event: SuspendAcknowledged) -> None:
+        attempt = self._open(event.job_id, event.attempt)
+        if attempt is not None and attempt.acknowledged_us is None:
+            attempt.acknowledged_us = event.at_us
+
+    def escalated(self, event: SuspendEscalated) -> None:
+        attempt = self._open(event.job_id, event.attempt)
+        if attempt is not None:
+            attempt.was_forced = True
+
+    def saved(self, event: CheckpointSaved) -> None:
+        attempt = self._open(event.job_id, event.attempt)
+        if attempt is not None:
+            attempt.saves.append((event.at_us, event.step))
+            self._jobs[event.job_id].tells_steps |= event.step is not None
+
+    def sampled(self, event: ProfileSampled) -> None:
+        attempt = self._open(event.job_id, event.attempt)
+        if attempt is not None and event.step is not None:
+            self._jobs[event.job_id].tells_steps = True
+            if event.batch_s:
+                attempt.batches_s.append(event.batch_s)
+
+    def stopped(self, event: JobStopped) -> None:
+        attempt = self._open(event.job_id, event.attempt)
+        if attempt is not None:
+            attempt.stopped_since_us = event.at_us
+
+    def continued(self, event: JobContinued) -> None:
+        attempt = self._open(event.job_id, event.attempt)
+        if attempt is not None and attempt.stopped_since_us is not None:
+            attempt.stopped_us += event.at_us - attempt.stopped_since_us
+            attempt.stopped_since_us = None
+
+    def suspended(self, event: JobSuspended) -> None:
+        attempt = self._open(event.job_id, event.attempt)
+        if attempt is not None:
+            attempt.left_us, attempt.lost_us = event.at_us, event.lost_us
+
+    def lost(self, event: AttemptLost) -> None:
+        attempt = self._open(event.job_id, event.attempt)
+        if attempt is not None:
+            attempt.left_us = attempt.released_us = event.at_us
+            attempt.lost_us, attempt.is_lost = event.lost_us, True
+
+    def over(self, event: AttemptEnded) -> None:
+        attempt = self._open(event.job_id, event.attempt)
+        if attempt is not None:
+            attempt.left_us, attempt.is_last = event.at_us, True
+
+    def released(self, event: GpusReleased) -> None:
+        attempt = self._open(event.job_id, event.attempt)
+        if attempt is not None:
+            attempt.released_us = event.at_us
+
+    def job_ended(self, event: JobFinished | JobFailed | JobCancelled) -> None:
+        known, job = self._jobs[event.job_id], self.state.departed
+        assert job is not None, "an end without a job"
+        known.outcome, known.counted_us = self.state.ended[event.job_id], _worked_us(job, event)
+        known.has_run = job.first_start_us is not None
+        if known.attempts and known.attempts[-1].is_last:
+            ended_us = event.ended_us if isinstance(event, JobFinished) else None
+            known.attempts[-1].left_us = event.at_us if ended_us is None else ended_us
+
+    def _open(self, job_id: JobId, number: int | None) -> Attempt | None:
+        """Return the present attempt of a job, if it was seen to start."""
+        known = self._jobs.get(job_id)
+        if known is None or not known.attempts:
+            return None
+        last = known.attempts[-1]
+        if number is None:
+            job = self.state.jobs.get(job_id)
+            number = -1 if job is None else job.attempt
+        return last if last.number == number else None
+
+
+def _worked_us(job: Job, event: JobFinished | JobFailed | JobCancelled) -> int:
+    """Return the work of a job by the count of the state, up to when it really ended."""
+    late_us = 0
+    if isinstance(event, JobFinished) and event.ended_us is not None:
+        late_us = event.at_us - event.ended_us
+    return max(0, job.work_us - late_us)
+
+
+_NOTED: dict[type[Event], Callable[[_Gathering, Any], None]] = {
+    SchedulerStarted: _Gathering.began,
+    JobSubmitted: _Gathering.submitted,
+    AttemptStarted: _Gathering.started,
+    TrainingStarted: _Gathering.trained,
+    AllocationChanged: _Gathering.changed,
+    SuspendAcknowledged: _Gathering.acknowledged,
+    SuspendEscalated: _Gathering.escalated,
+    CheckpointSaved: _Gathering.saved,
+    ProfileSampled: _Gathering.sampled,
+    JobStopped: _Gathering.stopped,
+    JobContinued: _Gathering.continued,
+    JobSuspended: _Gathering.suspended,
+    AttemptLost: _Gathering.lost,
+    AttemptEnded: _Gathering.over,
+    GpusReleased: _Gathering.released,
+    JobFinished: _Gathering.job_ended,
+    JobFailed: _Gathering.job_ended,
+    JobCancelled: _Gathering.job_ended,
+}

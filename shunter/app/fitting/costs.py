@@ -1,0 +1,225 @@
+"""What starts, suspensions and mini-batches cost, measured from the attempts of a log.
+
+A start-up has two parts. Until `AttemptStarted` it is in the log. From then until the first
+mini-batch a job imports and loads, which is found from jobs that tell their steps: a piece of an
+attempt up to a known step (the first, a checkpoint, or the end) took
+
+    time since AttemptStarted = preparation + steps x mini-batch
+
+with one preparation for first attempts, one for later ones, and one mini-batch for each kind of
+job. Those with the least sum of absolute errors are found by least squares that are weighted anew
+some times (Schlossmacher, JASA 1973), so that an attempt that met a busy machine counts for little.
+Each sampled mini-batch stands beside the pieces as one more, of as many steps as the longest. Work
+of a job that tells no steps begins with `AttemptStarted`.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from statistics import fmean, median
+from typing import NamedTuple
+
+from shunter.app.fitting.attempts import Attempt, Observed, ObservedJob
+from shunter.core.state import Outcome
+from shunter.events.values.ids import GpuType
+
+__all__ = ["Fitted", "Kind", "Launch", "fit_costs", "launch_of"]
+
+_TURNS = 50
+_SMALL_US = 1000.0
+
+
+class Launch(StrEnum):
+    """Which launch of a job an attempt began with."""
+
+    start = "start"
+    resume = "resume"
+    migrate = "migrate"
+
+
+class Kind(NamedTuple):
+    """Jobs that are equally fast: a model on so many GPUs; without a model, one job."""
+
+    model: str
+    gpus: int
+    gpu_type: GpuType
+    job_id: str = ""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What was measured, in microseconds, and from how many attempts.
+
+    `launch_us` and `suspend_us` lack what no attempt showed. `batch_us` is the time of a
+    mini-batch by kind. `types` are the GPU types of the cluster, the base type first.
+    """
+
+    launch_us: Mapping[Launch, int]
+    launches: Mapping[Launch, int]
+    suspend_us: int | None
+    suspensions: int
+    batch_us: Mapping[Kind, float] = field(default_factory=dict)
+    types: tuple[GpuType, ...] = ()
+
+    def start_up_us(self, attempt: Attempt) -> int:
+        """Return how long the start-up of an attempt takes by what was measured."""
+        launch = launch_of(attempt)
+        by_launch = self.launch_us
+        found = by_launch.get(launch)
+        if found is None and launch is not Launch.start:
+            found = by_launch.get(Launch.resume, by_launch.get(Launch.migrate))
+        return by_launch.get(Launch.start, 0) if found is None else found
+
+    @property
+    def speeds(self) -> dict[GpuType, float]:
+        """How fast jobs are on each GPU type relative to the first, as far as kinds tell."""
+        if not self.types:
+            return {}
+        base, found = self.types[0], {self.types[0]: 1.0}
+        for gpu_type in self.types[1:]:
+            ratios = [
+                self.batch_us[kind._replace(gpu_type=base)] / batch_us
+                for kind, batch_us in self.batch_us.items()
+                if kind.gpu_type == gpu_type and kind._replace(gpu_type=base) in self.batch_us
+            ]
+            if ratios:
+                found[gpu_type] = fmean(ratios)
+        return found
+
+
+class _Piece(NamedTuple):
+    """A part of an attempt from its start to a known step, in microseconds."""
+
+    is_first: bool
+    kind: Kind
+    took_us: int
+    steps: int
+
+
+def fit_costs(observed: Observed) -> Fitted:
+    """Return the costs that the attempts of a log show."""
+    pieces = [piece for job in observed.jobs for piece in _pieces(job)]
+    prepares_us, batch_us = _solved(pieces, _sampled(observed.jobs))
+    starts_us: dict[Launch, list[int]] = defaultdict(list)
+    for job in observed.jobs:
+        for attempt in job.attempts:
+            spent_us = attempt.started_us - attempt.launched_us
+            if job.tells_steps:
+                spent_us += prepares_us.get(attempt.number == 1, 0)
+            starts_us[launch_of(attempt)].append(spent_us)
+    leaves_us = [us for job in observed.jobs for us in _suspensions_us(job)]
+    return Fitted(
+        {launch: round(median(starts_us[launch])) for launch in sorted(starts_us)},
+        {launch: len(starts_us.get(launch, ())) for launch in Launch},
+        round(median(leaves_us)) if leaves_us else None,
+        len(leaves_us),
+        batch_us,
+        observed.types,
+    )
+
+
+def launch_of(attempt: Attempt) -> Launch:
+    """Return which launch an attempt began with."""
+    if attempt.number == 1:
+        return Launch.start
+    return Launch.migrate if attempt.is_elsewhere else Launch.resume
+
+
+def kind_of(job: ObservedJob, attempt: Attempt) -> Kind:
+    """Return which kind a job is where an attempt of it ran."""
+    spec = job.spec
+    if not spec.model:
+        return Kind("", spec.gpus, attempt.gpu_type, job.job_id)
+    batch = "" if spec.batch_size is None else f" (batch size {spec.batch_size})"
+    return Kind(f"{spec.model}{batch}", spec.gpus, attempt.gpu_type)
+
+
+def _pieces(job: ObservedJob) -> Iterator[_Piece]:
+    if not job.tells_steps:
+        return
+    for attempt in job.attempts:
+        if attempt.trained_us is not None:
+            took_us, is_first = attempt.trained_us - attempt.started_us, attempt.number == 1
+            yield _Piece(is_first, kind_of(job, attempt), took_us, 1)
+        found = _known_step(job, attempt)
+        if found is None or attempt.stopped_us or attempt.stopped_since_us is not None:
+            continue
+        at_us, step = found
+        if step > attempt.first_step:
+            took_us, steps = at_us - attempt.started_us, step - attempt.first_step
+            yield _Piece(attempt.number == 1, kind_of(job, attempt), took_us, steps)
+
+
+def _solved(
+    pieces: Sequence[_Piece], sampled_us: Mapping[Kind, Sequence[float]]
+) -> tuple[dict[bool, int], dict[Kind, float]]:
+    """Return what explains the pieces best: preparations and mini-batches."""
+    if not pieces:
+        return {}, {kind: median(us) for kind, us in sorted(sampled_us.items())}
+    import numpy as np
+
+    firsts = sorted({piece.is_first for piece in pieces})
+    # Where one mini-batch is all that was told, nobody knows its part; it counts as none then.
+    told = {piece.kind for piece in pieces if piece.steps > 1 or piece.kind in sampled_us}
+    kinds = sorted(told)
+    samples = [(kind, us) for kind in kinds for us in sampled_us.get(kind, ())]
+    rows = np.zeros((len(pieces) + len(samples), len(firsts) + len(kinds)))
+    took_us = np.zeros(len(rows))
+    for number, piece in enumerate(pieces):
+        rows[number, firsts.index(piece.is_first)] = 1.0
+        if piece.kind in told:
+            rows[number, len(firsts) + kinds.index(piece.kind)] = piece.steps
+        took_us[number] = piece.took_us
+    for number, (kind, us) in enumerate(samples, start=len(pieces)):
+        steps = max(piece.steps for piece in pieces if piece.kind == kind)
+        rows[number, len(firsts) + kinds.index(kind)] = steps
+        took_us[number] = steps * us
+    weights, solved = np.ones(len(rows)), [0.0] * (len(firsts) + len(kinds))
+    for _ in range(_TURNS):
+        scale = np.sqrt(weights)
+        found = np.linalg.lstsq(rows * scale[:, None], took_us * scale, rcond=None)[0]
+        weights = 1.0 / np.maximum(np.abs(rows @ found - took_us), _SMALL_US)
+        solved = [float(us) for us in found]
+    prepares_us = {first: max(0, round(us)) for first, us in zip(firsts, solved, strict=False)}
+    batch_us = {kind: max(1.0, us) for kind, us in zip(kinds, solved[len(firsts) :], strict=True)}
+    others = {kind: median(us) for kind, us in sampled_us.items() if kind not in batch_us}
+    return prepares_us, dict(sorted({**others, **batch_us}.items()))
+
+
+def _known_step(job: ObservedJob, attempt: Attempt) -> tuple[int, int] | None:
+    """Return the last instant at which the step of an attempt is known, and the step."""
+    is_done = attempt.is_last and job.outcome is Outcome.finished
+    if is_done and job.spec.total_steps is not None and attempt.left_us is not None:
+        return attempt.left_us, job.spec.total_steps
+    saves = [(at_us, step) for at_us, step in attempt.saves if step is not None]
+    if not saves:
+        return None
+    at_us, step = saves[-1]
+    if attempt.saved_on_leaving is not None and attempt.acknowledged_us is not None:
+        at_us = min(at_us, attempt.acknowledged_us)
+    return at_us, step
+
+
+def _sampled(jobs: Iterable[ObservedJob]) -> dict[Kind, list[float]]:
+    """Return the sampled mini-batches by kind, in microseconds."""
+    found: dict[Kind, list[float]] = defaultdict(list)
+    for job in jobs:
+        for attempt in job.attempts:
+            if attempt.batches_s:
+                found[kind_of(job, attempt)] += [1e6 * each for each in attempt.batches_s]
+    return found
+
+
+def _suspensions_us(job: ObservedJob) -> Iterator[int]:
+    """Yield how long a job took each time to save and leave, in microseconds."""
+    if not job.saves_on_leaving:
+        return
+    for attempt in job.attempts:
+        told_us, released_us = attempt.told_us, attempt.released_us
+        if told_us is None or released_us is None or attempt.was_forced or attempt.is_lost:
+            continue
+        if attempt.is_last or attempt.lost_us:
+            continue
+        seen_us = told_us if attempt.acknowledged_us is None else attempt.acknowledged_us
+        yield released_us - max(told_us, seen_us)

@@ -1,0 +1,142 @@
+"""What was measured as a config that predicts the same cluster, and as a table of throughputs."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from shunter.app.fitting.attempts import Observed
+from shunter.app.fitting.costs import Fitted, Kind, Launch
+from shunter.errors import TraceError
+
+__all__ = ["SCHEMA", "config_text", "fit_document", "rates_document"]
+
+SCHEMA: Final = 1
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+_WORDS: Final = {
+    Launch.start: "first launches",
+    Launch.resume: "launches on the GPUs that a job had before",
+    Launch.migrate: "launches on other GPUs",
+}
+
+
+def config_text(observed: Observed, fitted: Fitted, trace: str, rates: str | None = None) -> str:
+    """Return the log's cluster and policy with the measured costs, as TOML.
+
+    Args:
+        observed: what the log says.
+        fitted: what was measured of it.
+        trace: the file of jobs that the config names.
+        rates: the file with the table of throughputs, if one is written.
+    """
+    record: dict[str, Any] = json.loads(observed.config)
+    kept = {key: record[key] for key in ("schema", "seed", "cluster", "policy", "queues")}
+    workload: dict[str, Any] = {"trace": trace}
+    simulation: dict[str, Any] = {"costs": _costs(fitted)}
+    if rates is not None:
+        workload |= {"throughputs": rates, "base_type": fitted.types[0]}
+    elif len(fitted.speeds) > 1:
+        speeds = {name: round(speed, 6) for name, speed in fitted.speeds.items()}
+        simulation["speeds"] = {"relative": speeds}
+    tree = kept | {"workload": workload, "simulation": simulation}
+    return "\n".join([*_head(observed, fitted), *_toml(tree, ()), ""])
+
+
+def rates_document(fitted: Fitted) -> dict[str, Any]:
+    """Return mini-batches per second as a table of throughputs in compact form.
+
+    Raises:
+        TraceError: no job with a model told its steps.
+    """
+    kinds = sorted({(kind.model, kind.gpus) for kind in fitted.batch_us if kind.model})
+    if not kinds:
+        raise TraceError(
+            "no job that names a model told its steps, so there are no rates: submit with --model "
+            "and --steps, and train with the SDK"
+        )
+    alone = {
+        gpu_type: [_rate(fitted, Kind(model, gpus, gpu_type)) for model, gpus in kinds]
+        for gpu_type in sorted({kind.gpu_type for kind in fitted.batch_us if kind.model})
+    }
+    base = fitted.types[0]
+    return {"base": base, "kinds": [list(kind) for kind in kinds], "alone": alone, "pairs": {}}
+
+
+def fit_document(observed: Observed, fitted: Fitted) -> dict[str, Any]:
+    """Return what was measured as one document, in seconds."""
+    return {
+        "schema": SCHEMA,
+        "log": {"url": observed.url, "digest": observed.digest},
+        "jobs": len(observed.jobs),
+        "costs": {
+            **{
+                str(launch): {
+                    "s": us / 1e6 if (us := fitted.launch_us.get(launch)) is not None else None,
+                    "attempts": fitted.launches.get(launch, 0),
+                }
+                for launch in Launch
+            },
+            "suspend": {
+                "s": None if fitted.suspend_us is None else fitted.suspend_us / 1e6,
+                "attempts": fitted.suspensions,
+            },
+        },
+        "rates": [
+            {
+                "model": kind.model or None,
+                "job_id": kind.job_id or None,
+                "gpus": kind.gpus,
+                "gpu_type": kind.gpu_type,
+                "steps_per_s": round(1e6 / batch_us, 6),
+            }
+            for kind, batch_us in fitted.batch_us.items()
+        ],
+        "speeds": {name: round(speed, 6) for name, speed in fitted.speeds.items()},
+    }
+
+
+def _rate(fitted: Fitted, kind: Kind) -> float | None:
+    batch_us = fitted.batch_us.get(kind)
+    return None if batch_us is None else round(1e6 / batch_us, 6)
+
+
+def _costs(fitted: Fitted) -> dict[str, float]:
+    """Return the costs by their keys, in seconds; what nothing showed is left out.
+
+    Without a launch on the same GPUs, coming back there is taken to cost what it does elsewhere.
+    """
+    found = {str(launch): us for launch, us in fitted.launch_us.items()}
+    if "migrate" in found:
+        found.setdefault("resume", found["migrate"])
+    if fitted.suspend_us is not None:
+        found["suspend"] = fitted.suspend_us
+    order = ("start", "suspend", "resume", "migrate")
+    return {key: found[key] / 1e6 for key in order if key in found}
+
+
+def _head(observed: Observed, fitted: Fitted) -> Iterator[str]:
+    yield f"# Measured in {observed.url}, {len(observed.jobs)} jobs; costs in seconds, of these:"
+    for launch, words in _WORDS.items():
+        yield f"# {launch}: {fitted.launches.get(launch, 0)} {words}"
+    yield f"# suspend: {fitted.suspensions} times that a job saved and left"
+
+
+def _toml(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    """Yield the lines of a table: its values first, then the tables in it."""
+    inner: list[tuple[str, Any]] = []
+    for key, value in table.items():
+        is_tables = isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+        if isinstance(value, dict) or is_tables:
+            inner.append((key, value))
+        elif value is not None:
+            yield f"{_key(key)} = {json.dumps(value, ensure_ascii=False)}"
+    for key, value in inner:
+        name = ".".join(_key(part) for part in (*path, key))
+        for each in value if isinstance(value, list) else [value]:
+            yield ""
+            yield f"[[{name}]]" if isinstance(value, list) else f"[{name}]"
+            yield from _toml(each, (*path, key))
+
+
+def _key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)

@@ -1,0 +1,183 @@
+"""What the daemon and the process of its policy say to each other.
+
+Each request has one reply. Events travel as they stand in the log, and all else as MessagePack
+with the types below, so that whatever comes back is what it claims to be.
+"""
+
+import socket
+import struct
+from typing import Any
+
+import msgspec
+
+from shunter.core.planning.plan import Move, Pack, Plan, Reservation, Start, Suspend
+from shunter.errors import PlanError
+from shunter.events.codec import decode_payload, encode_payload
+from shunter.events.facts.decisions import TargetsSet
+from shunter.events.values.ids import JobId
+from shunter.events.values.reasons import ClassWait, Wait
+
+__all__ = [
+    "HEADER",
+    "REPLY",
+    "Begin",
+    "Decide",
+    "Decided",
+    "Failed",
+    "Order",
+    "Ordered",
+    "Remember",
+    "Remembered",
+    "Reply",
+    "Request",
+    "Standing",
+    "Tell",
+    "WirePlan",
+    "plan_of",
+    "receive",
+    "send",
+    "targets_bytes",
+    "targets_of",
+    "wire_plan",
+]
+
+HEADER = struct.Struct("!I")
+_CHANGES: dict[str, Any] = {kind.__name__: kind for kind in (Start, Suspend, Move, Pack)}
+
+
+class Begin(msgspec.Struct, tag=True):
+    """Build the policy of a start and its memory on a state."""
+
+    started: bytes
+    state: bytes
+
+
+class Tell(msgspec.Struct, tag=True):
+    """Fold events, and tell the policy of them."""
+
+    events: bytes
+
+
+class Decide(msgspec.Struct, tag=True):
+    """Ask for targets and a plan at an instant."""
+
+    now_us: int
+
+
+class Order(msgspec.Struct, tag=True):
+    """Ask for the jobs that wait, in the order of the policy."""
+
+
+class Remember(msgspec.Struct, tag=True):
+    """Ask for the policy's memory as bytes."""
+
+
+class Standing(msgspec.Struct, tag=True):
+    """What the policy says between two plans; `trace` is the newest traceback."""
+
+    settled: bool
+    wake_us: int | None
+    fault: str = ""
+    trace: str = ""
+
+
+class WirePlan(msgspec.Struct):
+    """A plan whose changes are named by their kinds."""
+
+    changes: tuple[tuple[str, Any], ...]
+    waits: tuple[ClassWait, ...]
+    job_waits: tuple[tuple[JobId, Wait], ...]
+    reservations: tuple[Reservation, ...]
+    fault: str
+
+
+class Decided(msgspec.Struct, tag=True):
+    """The targets, as the payload of a fact or nothing, and the plan."""
+
+    targets: bytes
+    plan: WirePlan
+    trace: str = ""
+
+
+class Ordered(msgspec.Struct, tag=True):
+    """The jobs that wait, in order."""
+
+    jobs: tuple[JobId, ...]
+
+
+class Remembered(msgspec.Struct, tag=True):
+    """The policy's memory; empty if it cannot be kept."""
+
+    memory: bytes
+
+
+class Failed(msgspec.Struct, tag=True):
+    """Why a request could not be answered, where that is no policy's fault."""
+
+    cause: str
+
+
+Request = Begin | Tell | Decide | Order | Remember
+Reply = Standing | Decided | Ordered | Remembered | Failed
+
+
+def wire_plan(plan: Plan) -> WirePlan:
+    """Return a plan as it is sent."""
+    changes = tuple((type(one).__name__, msgspec.to_builtins(one)) for one in plan.changes)
+    return WirePlan(changes, plan.waits, plan.job_waits, plan.reservations, plan.fault)
+
+
+def plan_of(wire: WirePlan) -> Plan:
+    """Return a plan that was sent.
+
+    Raises:
+        PlanError: a change is of no kind there is, or a field of it of a wrong type.
+    """
+    changes = []
+    for name, fields in wire.changes:
+        try:
+            changes.append(msgspec.convert(fields, _CHANGES[name]))
+        except (LookupError, msgspec.ValidationError) as error:
+            raise PlanError(f"plan: a change {name}: {error}") from error
+    return Plan(tuple(changes), wire.waits, wire.job_waits, wire.reservations, wire.fault)
+
+
+def targets_of(data: bytes) -> TargetsSet | None:
+    """Return the targets that were sent, if there were any."""
+    events = decode_payload(data) if data else []
+    found = events[0] if events else None
+    return found if isinstance(found, TargetsSet) else None
+
+
+def targets_bytes(targets: TargetsSet | None) -> bytes:
+    """Return targets as they are sent."""
+    return b"" if targets is None else encode_payload([targets])
+
+
+def send(connection: socket.socket, message: Request | Reply) -> None:
+    """Send a message, and wait until it is out."""
+    body = msgspec.msgpack.encode(message)
+    connection.sendall(HEADER.pack(len(body)) + body)
+
+
+def receive(connection: socket.socket) -> Request | None:
+    """Wait for a request; None where the daemon has gone."""
+    header = _exactly(connection, HEADER.size)
+    if header is None:
+        return None
+    body = _exactly(connection, HEADER.unpack(header)[0])
+    return None if body is None else _REQUEST.decode(body)
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes | None:
+    parts = bytearray()
+    while len(parts) < size:
+        part = connection.recv(min(size - len(parts), 1 << 20))
+        if not part:
+            return None
+        parts += part
+    return bytes(parts)
+
+
+_REQUEST: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
+REPLY: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)

@@ -1,0 +1,113 @@
+"""One process that thinks for the daemon: started, asked with a deadline, and ended.
+
+A question that is not answered in time ends the process, as does anything it says that is no
+answer. The loop of the daemon never waits in it: others go on while a plan is made.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+import msgspec
+
+from shunter.app.live.policy.messages import HEADER, REPLY, Failed, Reply, Request
+from shunter.errors import PlanError
+
+__all__ = ["PolicyProcess"]
+
+R = TypeVar("R")
+
+BOOT = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[3]); "
+    "from shunter.app.live.policy.child import main; main()"
+)
+END_S = 5.0
+
+
+class PolicyProcess:
+    """A process with a socket to it; `close` ends it."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        ours.settimeout(0)
+        path = msgspec.json.encode([one or str(Path.cwd()) for one in sys.path]).decode()
+        words = [sys.executable, "-c", BOOT, str(theirs.fileno()), str(os.getpid()), path]
+        with theirs:
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=2, pass_fds=(theirs.fileno(),)
+            )
+        self._socket = ours
+        self._received = bytearray()
+
+    async def send(self, request: Request) -> None:
+        """Send a request; the one before has been answered.
+
+        Raises:
+            PlanError: the process has ended.
+        """
+        body = msgspec.msgpack.encode(request)
+        rest = memoryview(HEADER.pack(len(body)) + body)
+        while rest:
+            try:
+                rest = rest[self._socket.send(rest) :]
+            except BlockingIOError:
+                await anyio.wait_writable(self._socket)
+            except OSError:
+                raise self._gone() from None
+
+    async def reply(self) -> Reply:
+        """Wait for the reply; one that is given up may be waited for again.
+
+        Raises:
+            PlanError: the process has ended, or what it says is no reply.
+        """
+        while (body := self._whole()) is None:
+            try:
+                part = self._socket.recv(1 << 20)
+            except BlockingIOError:
+                await anyio.wait_readable(self._socket)
+                continue
+            except OSError:
+                part = b""
+            if not part:
+                raise self._gone()
+            self._received += part
+        try:
+            found = REPLY.decode(body)
+        except msgspec.MsgspecError as error:
+            raise PlanError(f"its process said what is no answer: {error}") from error
+        if isinstance(found, Failed):
+            raise PlanError(found.cause)
+        return found
+
+    def close(self) -> None:
+        """End the process, whatever it is at."""
+        self._socket.close()
+        self._process.kill()
+        self._process.wait()
+
+    def _whole(self) -> bytes | None:
+        """Take a whole reply out of what has been received."""
+        if len(self._received) < HEADER.size:
+            return None
+        size = HEADER.size + int(HEADER.unpack_from(self._received)[0])
+        if len(self._received) < size:
+            return None
+        body = bytes(self._received[HEADER.size : size])
+        del self._received[:size]
+        return body
+
+    def _gone(self) -> PlanError:
+        """Say how the process ended."""
+        try:
+            code = self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            return PlanError("its process closed its connection")
+        if code >= 0:
+            return PlanError(f"its process ended with exit code {code}")
+        return PlanError(f"its process was ended by {signal.Signals(-code).name}")

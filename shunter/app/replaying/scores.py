@@ -1,0 +1,153 @@
+"""The numbers of a rank in words: what a job has used, which queue that puts it in.
+
+A policy tells what its numbers count (`Measure`); one that does not has its numbers shown as
+they are. The words come in two tenses: where a job stands, and where it stood when something was
+decided about it.
+"""
+
+from collections.abc import Sequence
+
+from shunter.app.replaying.instants import SECOND_US, clock, span
+from shunter.core.ranking import Measure, Measured, RankedPolicy
+
+__all__ = ["gpu_time_in_words", "measures_of", "ordinal_in_words", "score_in_words"]
+
+_HOUR_US = 3600 * SECOND_US
+_UNKNOWN_US = 1 << 59
+"""From here on a time means that nobody knows it: a policy ranks such a job last."""
+
+_ORDINALS = [
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+]
+
+
+def measures_of(policy: object) -> tuple[Measure, ...]:
+    """Return what the scores of a policy count; nothing where it does not say."""
+    if isinstance(policy, RankedPolicy) and isinstance(policy.index, Measured):
+        return policy.index.measures
+    return ()
+
+
+def score_in_words(
+    measures: Sequence[Measure],
+    numbers: Sequence[int | float],
+    used_gpu_us: int | None = None,
+    *,
+    past: bool = False,
+) -> str:
+    """Return what the numbers of a rank say of a job, as a clause without a subject.
+
+    Args:
+        measures: what the numbers count.
+        numbers: the score, most important first.
+        used_gpu_us: what the job had used by then, in GPU-microseconds; None: not known.
+        past: whether the clause is about a moment that is over.
+    """
+    if not measures or not numbers:
+        return ""
+    counted = dict(zip(measures, numbers, strict=False))
+    clauses = [
+        words
+        for measure, number in counted.items()
+        if (words := _clause(measure, int(number), counted, used_gpu_us, past=past))
+    ]
+    return ", ".join(clauses)
+
+
+def gpu_time_in_words(gpu_us: int) -> str:
+    """Return GPU time in GPU-hours, or in GPU-seconds where it is less than one hour.
+
+    It is rounded down: what is just below a threshold must not look as if it had reached it.
+    """
+    if gpu_us >= _HOUR_US:
+        return f"{_rounded_down(gpu_us, _HOUR_US)} GPU-hours"
+    return f"{_rounded_down(gpu_us, SECOND_US)} GPU-seconds"
+
+
+def ordinal_in_words(number: int) -> str:
+    """Return the place of the one with a number, counted from 0: first, second, 11th."""
+    if 0 <= number < len(_ORDINALS):
+        return _ORDINALS[number]
+    place = number + 1
+    last = place % 10 if place % 100 not in (11, 12, 13) else 0
+    return f"{place}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"
+
+
+def _rounded_down(amount_us: int, unit_us: int) -> str:
+    if amount_us >= 100 * unit_us:
+        return f"{amount_us // unit_us:,}"
+    if amount_us < unit_us:
+        return f"{amount_us / unit_us:.6f}".rstrip("0").rstrip(".")
+    return f"{amount_us * 100 // unit_us / 100:g}"
+
+
+def _clause(
+    measure: Measure,
+    number: int,
+    counted: dict[Measure, int | float],
+    used_gpu_us: int | None,
+    *,
+    past: bool,
+) -> str:
+    has, is_ = ("had", "was") if past else ("has", "is")
+    needs, asks = ("needed", "asked for") if past else ("needs", "asks for")
+    if measure is Measure.queue:
+        return _queue(number, counted, used_gpu_us, has, is_)
+    if measure is Measure.entered_us:
+        return ""  # told with the queue
+    if measure is Measure.submission:
+        return f"{is_} ordered by submission alone"
+    if measure is Measure.level:
+        levels = "1 level" if number == 1 else f"{number} levels"
+        return f"{has} risen {levels} by waiting" if number else ""
+    if measure is Measure.gpus:
+        return f"{asks} {number} GPU{'' if number == 1 else 's'}"
+    if measure is Measure.gittins:
+        return f"{has} a Gittins index of {number}"
+    if measure is Measure.rho_step:
+        if number == 0:
+            return f"{is_} ranked last, because nobody knows how long it runs"
+        ratio = int((17 / 16) ** (-number - 1) * 100) / 100
+        return f"{has} a finish-time ratio of at least {ratio:g}"
+    if measure is Measure.attained_gpu_us:
+        return f"{has} used {gpu_time_in_words(number)}"
+    if abs(number) >= _UNKNOWN_US:
+        return f"{is_} ranked last, because nobody knows how long it runs"
+    if measure is Measure.duration_us:
+        return f"{needs} {span(number)} in all"
+    if measure is Measure.remaining_us:
+        return f"{needs} {span(max(0, number))} more"
+    expected = "is expected to need" if not past else "was expected to need"
+    verb = expected if measure is Measure.expected_gpu_us else needs
+    return f"{verb} {gpu_time_in_words(max(0, number))} more"
+
+
+def _queue(
+    number: int,
+    counted: dict[Measure, int | float],
+    used_gpu_us: int | None,
+    has: str,
+    is_: str,
+) -> str:
+    """Return which queue a job is in, and what put it there.
+
+    Where a promotion can put a job back, its use alone does not say why it is there.
+    """
+    queue = f"in the {ordinal_in_words(number)} queue"
+    entered = counted.get(Measure.entered_us)
+    if entered is not None:
+        since = f"{is_} {queue} since {clock(int(entered))}"
+        used = "" if used_gpu_us is None else f" and {has} used {gpu_time_in_words(used_gpu_us)}"
+        return since + used
+    if used_gpu_us is None:
+        return f"{is_} {queue}"
+    return f"{has} used {gpu_time_in_words(used_gpu_us)}, so it {is_} {queue}"

@@ -1,0 +1,72 @@
+"""What became of a waiting job after the point that was asked for, if the log goes on.
+
+One look through the frames that name the job or one of those it was told to wait for, up to the
+event that gives the job GPUs or ends it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import orjson
+
+from shunter.app.replaying.why.story import Story
+from shunter.events.codec import decode_event
+from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.jobs import JOB_ENDS
+from shunter.events.kinds import Event
+from shunter.events.log import LogReader
+from shunter.events.values.ids import JobId
+
+__all__ = ["Later", "later_of"]
+
+_ENDS = frozenset(kind.__name__ for kind in JOB_ENDS)
+_ALLOCATED = AllocationChanged.__name__
+
+
+@dataclass(slots=True)
+class Later:
+    """What a log says after the point asked for, up to `upto_seq`.
+
+    `event` is what gave the job GPUs or ended it; None: it still waited at the end of the log.
+    `ends` are those of the jobs that were named, as far as they came before it.
+    """
+
+    upto_seq: int
+    upto_us: int
+    seq: int = 0
+    event: Event | None = None
+    ends: dict[JobId, tuple[int, Event]] = field(default_factory=dict)
+
+
+async def later_of(reader: LogReader, story: Story, named: Sequence[JobId]) -> Later | None:
+    """Return what became of a job after its story; None where the log ends with it.
+
+    Raises:
+        LogDamagedError: the bytes of the log are not what was written.
+    """
+    head = await reader.head()
+    if head.seq <= story.seq:
+        return None
+    later = Later(head.seq, story.at_us)
+    needles = [orjson.dumps(job_id) for job_id in (story.job_id, *named)]
+    async for frame in reader.frames(story.seq, head.seq):
+        later.upto_us = frame.at_us
+        if frame.last_seq < head.seq and not any(needle in frame.payload for needle in needles):
+            continue
+        for seq, row in enumerate(frame.rows(), frame.first_seq):
+            if story.seq < seq <= head.seq:
+                later.upto_us = row[1]
+                _take(later, story.job_id, named, seq, row)
+            if later.event is not None:
+                return later
+    return later
+
+
+def _take(later: Later, job_id: JobId, named: Sequence[JobId], seq: int, row: list[object]) -> None:
+    kind, about = row[0], row[2]
+    if about == job_id and kind in (_ALLOCATED, *_ENDS):
+        event = decode_event(row)
+        if not isinstance(event, AllocationChanged) or event.allocation.shares:
+            later.seq, later.event = seq, event
+    elif kind in _ENDS and about in named:
+        later.ends[JobId(str(about))] = (seq, decode_event(row))

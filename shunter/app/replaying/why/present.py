@@ -1,0 +1,297 @@
+"""How a job stands at the instant asked for: its rank, who holds what it needs, what is free.
+
+Everything here is taken from the state at that very point, with the policy's own ranking of it, so
+it is not what the last plan saw. Nothing is emitted, so nothing changes.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from shunter.app.replaying.classing import classed
+from shunter.app.replaying.terms import Term
+from shunter.app.replaying.why.story import Story
+from shunter.core.planning.guards import NO_GUARDS
+from shunter.core.ranking import RankedPolicy, Ranking
+from shunter.core.ranking.keys import drift, rank_of
+from shunter.core.ranking.ranking import NO_POOL, Entry
+from shunter.core.state import WAITING, Job, State
+from shunter.core.view import View
+from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, Trigger
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import Demand
+from shunter.events.values.reasons import Reason, Wait
+
+NAMED = 3
+
+_QUOTA = Reason.quota
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some jobs: how many, their GPUs, and the work they have left.
+
+    `unknown` are those of them whose work nobody knows; it is not in `left_gpu_us`.
+    """
+
+    jobs: int = 0
+    gpus: int = 0
+    left_gpu_us: int = 0
+    unknown: int = 0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a waiting job stands: position, score, and who ranks before it.
+
+    `ahead` are the first that wait before it; `waiting_ahead` are all of those, `running_ahead` the
+    jobs before it that have GPUs and that it cannot make leave.
+    """
+
+    position: int
+    waiting: int
+    score: tuple[int, ...]
+    ahead: tuple[JobId, ...]
+    waiting_ahead: Group = Group()
+    running_ahead: Group = Group()
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a job finds: `free`, and `behind`, held by jobs it may make leave.
+
+    `staying` are the keys of those there that it cannot make leave, `holders` the first of them to
+    name: the last in rank.
+    """
+
+    free: int = 0
+    behind: int = 0
+    staying: tuple[int, ...] = ()
+    holders: tuple[JobId, ...] = ()
+
+
+@dataclass(slots=True)
+class Present:
+    """How a waiting job stands at `at_us`, right after the event `seq`.
+
+    It needs GPUs, and its queue's quota where there is one. `wait` is what planning says of the
+    job's class, and `starts_us` when the next plan starts the job if nothing else happens.
+    """
+
+    seq: int
+    at_us: int
+    needed: int = 0
+    gpus: Room = field(default_factory=Room)
+    quota: Room | None = None
+    place: Place | None = None
+    wait: Wait | None = None
+    starts_us: int | None = None
+    pinned: tuple[tuple[JobId, int], ...] = ()
+    starves_us: int | None = None
+    problem: str = ""
+
+    def room(self, reason: Reason) -> Room:
+        """Return the room of what is short for a reason: of the quota, else of GPUs."""
+        return self.quota if reason is _QUOTA and self.quota is not None else self.gpus
+
+    def missing(self, reason: Reason) -> int:
+        """Return how many GPUs more than it finds it needs at least."""
+        room = self.room(reason)
+        return max(0, self.needed - room.free - room.behind)
+
+
+def present_of(story: Story, state: State, term: Term | None, problem: str) -> Present:
+    """Return how a job stands in a state.
+
+    Args:
+        story: the job's, which says at which instant it is asked.
+        state: what is true at the point asked for.
+        term: the policy at work, on that state; None if it cannot be asked.
+        problem: why it cannot be asked.
+    """
+    job = state.jobs[story.job_id]
+    present = Present(state.seq, story.at_us, job.demand.gpus, problem=problem)
+    if term is None:
+        present.gpus = Room(free=_most_free(job, state))
+        return present
+    view = term.view
+    view.now_us = story.at_us
+    term.asked.advance(term.memory, view)
+    ranking = term.memory if isinstance(term.memory, Ranking) else None
+    if ranking is None:
+        present.gpus = Room(free=_most_free(job, state))
+    else:
+        present.place = _place_of(job, ranking, term, state)
+        _find_room(present, job, ranking, term, state)
+    present.pinned = _pinned(term, story.at_us)
+    if job.phase is WAITING:
+        present.starves_us = term.rules.guards.changes_at(job, story.at_us)
+    key = None if ranking is None else _key_of(job, ranking)
+    _ask(present, job, term)
+    if ranking is not None and key is not None:
+        _name_first(present, key, ranking)
+    return present
+
+
+def demand_of(job: Job, term: Term) -> Demand:
+    """Return the demand of the class in which a job waits."""
+    placement = term.policy.placement if isinstance(term.policy, RankedPolicy) else None
+    classing = None if placement is None else placement.classing
+    return classed(job.demand, job.spec, classing, term.view.messages)
+
+
+def _ask(present: Present, job: Job, term: Term) -> None:
+    """Plan at the instant of the next round, and note what becomes of the job."""
+    rules, at_us = term.rules, present.at_us
+    if rules.round_us and not rules.backend_rounds:
+        last_us = term.planner.state.round_number * rules.round_us
+        at_us = max(rules.grid_at(at_us), last_us + rules.round_us)
+    term.view.now_us = at_us
+    term.asked.advance(term.memory, term.view)
+    for fact in term.planner.decisions(at_us, Trigger.round):
+        if isinstance(fact, RoundPlanned):
+            present.problem = f"the policy fails: {fact.fault}" if fact.fault else ""
+            demand = demand_of(job, term)
+            present.wait = next((each.wait for each in fact.waits if each.demand == demand), None)
+        elif isinstance(fact, AllocationChanged) and fact.job_id == job.job_id:
+            present.starts_us = at_us if fact.allocation.shares else None
+
+
+def _place_of(job: Job, ranking: Ranking, term: Term, state: State) -> Place | None:
+    """Return where a job stands among those that wait, if it is one of them."""
+    mine = ranking.entries.get(job.job_id)
+    if mine is None or mine.pool != NO_POOL:
+        return None
+    keys = sorted(key for waiting in ranking.classes for key in waiting.in_order)
+    ahead = [ranking.entry_at(key) for key in keys if key < mine.key]
+    rank = rank_of(mine.key)
+    policy = term.policy
+    score = policy.numbers(rank) if isinstance(policy, RankedPolicy) else (rank,)
+    staying = [entry for entry in _running(ranking) if _stays(entry, mine, term)]
+    return Place(
+        len(ahead) + 1,
+        len(keys),
+        score,
+        tuple(entry.job_id for entry in ahead[:NAMED]),
+        _group(ahead, state, term.view.now_us),
+        _group(staying, state, term.view.now_us),
+    )
+
+
+def _find_room(present: Present, job: Job, ranking: Ranking, term: Term, state: State) -> None:
+    """Note what a job finds free, what it may take, and who keeps the rest."""
+    mine = ranking.entries.get(job.job_id)
+    if mine is None:
+        present.gpus = Room(free=_most_free(job, state))
+        return
+    pools = term.view.pools
+    rooms = [
+        _room(pools[name].gpus_free, mine, _running(ranking, name), term)
+        for name in job.demand.gpu_types or pools
+        if name in pools
+    ]
+    present.gpus = max(rooms, key=lambda room: room.free + room.behind, default=Room())
+    names = _last_of([key for room in rooms for key in room.staying], ranking)
+    present.gpus = replace(present.gpus, holders=names)
+    if job.spec.queue in ranking.quotas:
+        free = max(0, term.view.quota_free(job.spec.queue))
+        own = [
+            entry
+            for entry in _running(ranking)
+            if state.jobs[entry.job_id].spec.queue == job.spec.queue
+        ]
+        behind = sum(entry.gpus for entry in own if not _stays(entry, mine, term))
+        staying = tuple(entry.key for entry in own if _stays(entry, mine, term))
+        present.quota = Room(free, behind, staying, _last_of(staying, ranking))
+
+
+def _room(free: int, mine: Entry, there: Sequence[Entry], term: Term) -> Room:
+    """Return what is free in a place, what may be taken there, and who stays."""
+    state = term.planner.state
+    behind = sum(_given_back(entry, state) for entry in there if not _stays(entry, mine, term))
+    staying = tuple(entry.key for entry in there if _stays(entry, mine, term))
+    return Room(free, behind, staying)
+
+
+def _name_first(present: Present, key: int, ranking: Ranking) -> None:
+    """Name the waiting job that others must not overtake, if it is before."""
+    wait = present.wait
+    head = None if wait is None or not wait.blockers else ranking.entries.get(wait.blockers[0])
+    if head is None or head.pool != NO_POOL or head.key >= key:
+        return
+    present.gpus = _with_first(present.gpus, head.job_id)
+    if present.quota is not None:
+        present.quota = _with_first(present.quota, head.job_id)
+
+
+def _with_first(room: Room, job_id: JobId) -> Room:
+    return replace(room, holders=(job_id, *room.holders)[:NAMED])
+
+
+def _last_of(keys: Iterable[int], ranking: Ranking) -> tuple[JobId, ...]:
+    """Return the jobs that rank last, the last one first."""
+    return tuple(ranking.entry_at(key).job_id for key in sorted(keys, reverse=True)[:NAMED])
+
+
+def _key_of(job: Job, ranking: Ranking) -> int | None:
+    mine = ranking.entries.get(job.job_id)
+    return None if mine is None else mine.key
+
+
+def _running(ranking: Ranking, pool: str | None = None) -> list[Entry]:
+    """Return the jobs with GPUs, of one type if it is named."""
+    return [
+        entry
+        for entry in ranking.entries.values()
+        if entry.pool != NO_POOL and pool in (None, entry.pool)
+    ]
+
+
+def _given_back(entry: Entry, state: State) -> int:
+    """Return how many GPUs others may have once a job has left."""
+    servers = state.cluster.servers
+    return sum(
+        (share.gpu_mask & ~servers[share.node].quarantined).bit_count()
+        for share in state.jobs[entry.job_id].allocation.shares
+        if servers[share.node].is_up
+    )
+
+
+def _stays(entry: Entry, mine: Entry, term: Term) -> bool:
+    """Say whether a waiting job cannot make one with GPUs leave."""
+    index = term.policy.index if isinstance(term.policy, RankedPolicy) else None
+    if index is None or not index.preemptive:
+        return True
+    key = mine.key + (drift(term.view.now_us) if index.drifts else 0)
+    return entry.key < key
+
+
+def _group(entries: Iterable[Entry], state: State, now_us: int) -> Group:
+    view = View(state, NO_GUARDS, oracle=True, all_reasons=False)
+    view.open()
+    view.now_us = now_us
+    jobs = gpus = left_gpu_us = unknown = 0
+    for entry in entries:
+        left_us = view.remaining_us(state.jobs[entry.job_id])
+        jobs, gpus = jobs + 1, gpus + entry.gpus
+        unknown += left_us is None
+        left_gpu_us += (left_us or 0) * entry.gpus
+    return Group(jobs, gpus, left_gpu_us, unknown)
+
+
+def _most_free(job: Job, state: State) -> int:
+    """Return the most GPUs of one type that are free for a job."""
+    pools = state.cluster.pools
+    names = job.demand.gpu_types or pools
+    return max((pools[name].gpus_free for name in names if name in pools), default=0)
+
+
+def _pinned(term: Term, at_us: int) -> tuple[tuple[JobId, int], ...]:
+    """Return the jobs a guard keeps in place and until when, soonest first."""
+    guards = term.rules.guards
+    found: list[tuple[int, int, JobId]] = []
+    for job in term.view.jobs.values():
+        if guards.pinned_by(job, at_us) is not None:
+            until_us = guards.changes_at(job, at_us)
+            if until_us is not None:
+                found.append((until_us, job.ordinal, job.job_id))
+    return tuple((job_id, until_us) for until_us, _, job_id in sorted(found)[:NAMED])

@@ -1,0 +1,146 @@
+"""Each reason to wait in words, with the numbers of the instant that is asked for."""
+
+from collections.abc import Callable
+
+from shunter.app.replaying.instants import clock
+from shunter.app.replaying.why.checkpoints import checkpoint_unreachable, split_kept
+from shunter.app.replaying.why.explanation import Explanation
+from shunter.app.replaying.wording import down_in_words, gpus_in_words, share_in_words
+from shunter.events.facts.jobs import JobHeld
+from shunter.events.values.reasons import Reason, Wait
+
+__all__ = ["reason_in_words"]
+
+TASKS_NAMED = 8
+
+
+def reason_in_words(found: Explanation, evidence: Wait) -> str:
+    """Return why a job waits."""
+    words = _WHY.get(evidence.reason)
+    return str(evidence.reason) if words is None else words(found, evidence)
+
+
+def _room(found: Explanation, evidence: Wait) -> str:
+    """Return what a job needs, finds free, and may take from others."""
+    is_ = "is" if evidence.free == 1 else "are"
+    words = f"it needs {gpus_in_words(evidence.needed)}, and {evidence.free} {is_} free"
+    behind = 0 if found.present is None else found.present.room(evidence.reason).behind
+    return f"{words} and {behind} with jobs that it may make leave" if behind else words
+
+
+def _fragmented(found: Explanation, evidence: Wait) -> str:
+    return f"{_room(found, evidence)}, but not where they fit together: {_pieces(found)}"
+
+
+def _nearness(found: Explanation) -> str:
+    """Return how near together the GPUs must be: as the job asks, or its placement."""
+    level = found.story.spec.level_max
+    return "on as few servers as could hold it" if level is None else f"within one {level}"
+
+
+def _pieces(found: Explanation) -> str:
+    """Return the servers with free GPUs."""
+    if found.state is None:
+        return ""
+    pieces = [
+        f"{server.name}:{server.offered.bit_count()}"
+        for server in found.state.cluster.servers.values()
+        if server.offered
+    ]
+    more = f" and {len(pieces) - 8} more servers" if len(pieces) > 8 else ""
+    return " ".join(pieces[:8]) + more if pieces else "nothing is free now"
+
+
+def _quota(found: Explanation, evidence: Wait) -> str:
+    name = found.story.spec.queue
+    queue = None if found.state is None else found.state.queues.get(name)
+    used = "" if queue is None else f": {queue.gpus} of {queue.quota_gpus} are used"
+    return (
+        f"queue {name} has {evidence.free} GPUs of its quota left, it needs {evidence.needed}{used}"
+    )
+
+
+def _dependency(found: Explanation, evidence: Wait) -> str:
+    state = found.state
+    pending = [each for each in evidence.blockers if state is not None and each in state.jobs]
+    return f"it depends on {', '.join(pending) or 'other jobs'}, which must end first"
+
+
+def _array(found: Explanation, evidence: Wait) -> str:
+    """Return how many tasks of its array may run at once, and which have their turn."""
+    spec, first = found.story.spec, ", ".join(evidence.blockers[:TASKS_NAMED])
+    hidden = len(evidence.blockers) - TASKS_NAMED
+    turns = first + (f" and {hidden} more" if hidden > 0 else "") or "others"
+    return f"{spec.at_once} tasks of array {spec.array} may run at once, and {turns} come first"
+
+
+def _held(found: Explanation, evidence: Wait) -> str:
+    by = [own for own in found.story.own if isinstance(own.event, JobHeld)]
+    event = by[-1].event if by else None
+    who = f" by {event.by}" if isinstance(event, JobHeld) and event.by else ""
+    return f"it was put on hold{who} at {clock(event.at_us)}" if event else "it is on hold"
+
+
+def _pinned(found: Explanation, evidence: Wait) -> str:
+    guard = "minimum runtime" if evidence.reason is Reason.guard_min_runtime else "preemption limit"
+    return f"{_room(found, evidence)}; the {guard} keeps others where they are"
+
+
+def _lost(found: Explanation, evidence: Wait) -> str:
+    """Return which servers are out of service, and how; or which attempt was lost."""
+    if evidence.detail:
+        return f"its last attempt was lost ({evidence.detail}), and no round has looked at it since"
+    if found.state is None:
+        return f"it needs {gpus_in_words(evidence.needed)}"
+    cluster, types = found.state.cluster, found.story.spec.gpu_types
+    most = max(
+        (pool.gpus_up for name, pool in cluster.pools.items() if not types or name in types),
+        default=0,
+    )
+    down = down_in_words(cluster, types) or "every server is in service"
+    one = " of one type" if len(cluster.pools) > 1 else ""
+    return f"it needs {gpus_in_words(evidence.needed)}, and {most}{one} are in service: {down}"
+
+
+def _shared(found: Explanation, evidence: Wait) -> str:
+    """Return what a job got of its share, where the policy divides time."""
+    before = "it is others' turn"
+    parts = evidence.detail.split(":")
+    if len(parts) == 4 and parts[0] == "share":
+        before = share_in_words(parts[1], float(parts[2]), float(parts[3]))
+    return f"{before}; {_room(found, evidence)}"
+
+
+_WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
+    Reason.no_capacity: _room,
+    Reason.outranked: lambda found, evidence: f"{_room(found, evidence)}; others rank before it",
+    Reason.fragmented: _fragmented,
+    Reason.locality_not_met: lambda found, evidence: (
+        f"{_room(found, evidence)}, but not {_nearness(found)}: {_pieces(found)}"
+    ),
+    Reason.cpu_or_memory_short: lambda found, evidence: (
+        f"{_room(found, evidence)}, but no server has {found.story.spec.cpus_milli / 1000:g} "
+        f"CPUs and {found.story.spec.memory_mb} MB left beside them"
+    ),
+    Reason.gpu_type_unavailable: lambda found, evidence: (
+        "by the throughputs that are known, its model gets on with no GPU type that is up"
+        if evidence.detail == "throughput"
+        else f"no server with GPUs of type {' or '.join(found.story.spec.gpu_types)} is up"
+    ),
+    Reason.quota: _quota,
+    Reason.guard_min_runtime: _pinned,
+    Reason.guard_preemption_limit: _pinned,
+    Reason.waiting_for_round: lambda _found, _: "no round has looked at it yet",
+    Reason.dependency: _dependency,
+    Reason.array_limit: _array,
+    Reason.held: _held,
+    Reason.backing_off: lambda _found, _: (
+        "its last launch failed or was lost, and the next one waits a while"
+    ),
+    Reason.node_lost: _lost,
+    Reason.node_drained: _lost,
+    Reason.checkpoint_unreachable: checkpoint_unreachable,
+    Reason.split_kept: split_kept,
+    Reason.share_met: _shared,
+    Reason.time_sliced: _shared,
+}

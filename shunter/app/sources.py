@@ -1,0 +1,66 @@
+"""From which sources decisions are made: one digest over the code of a package.
+
+A version names a release, but what decides is the code that is there, which may have been changed
+under the same version. So each term notes the digests of Shunter and of the package its policy is
+from, beside the log: not as an event, because equal runs keep equal digests from commit to commit.
+"""
+
+from functools import cache
+from hashlib import blake2b
+from importlib.util import find_spec
+from pathlib import Path
+
+from shunter.app.config.policies import module_of_policy
+
+__all__ = ["OURS", "source_digest", "sources_of"]
+
+OURS = "shunter"
+_MADE = frozenset(("__pycache__",))
+_COMPILED = frozenset((".pyc", ".pyo", ".so"))
+
+
+def sources_of(policy: str) -> dict[str, str]:
+    """Return the digest of each package that decides under a policy, by its name.
+
+    A package that cannot be found, or read, has none.
+    """
+    names = dict.fromkeys((OURS, module_of_policy(policy).partition(".")[0]))
+    found = {name: source_digest(name) for name in names if name}
+    return {name: digest for name, digest in found.items() if digest}
+
+
+@cache
+def source_digest(package: str) -> str:
+    """Return the digest over the files of a package; empty: there is none.
+
+    What Python makes from others does not count.
+    """
+    try:
+        spec = find_spec(package)
+    except (ImportError, ValueError):
+        return ""
+    if spec is None:
+        return ""
+    places = [Path(place) for place in spec.submodule_search_locations or ()]
+    if not places and spec.origin is not None:
+        places = [Path(spec.origin)]
+    digest = blake2b(digest_size=16)
+    try:
+        for place in places:
+            for name, file in _files(place):
+                digest.update(name.encode() + b"\0")
+                digest.update(blake2b(file.read_bytes(), digest_size=16).digest())
+    except OSError:
+        return ""
+    return digest.hexdigest() if places else ""
+
+
+def _files(place: Path) -> list[tuple[str, Path]]:
+    """Return the files of a package by their path in it, in order."""
+    if place.is_file():
+        return [(place.name, place)]
+    return [
+        (file.relative_to(place).as_posix(), file)
+        for file in sorted(place.rglob("*"))
+        if file.suffix not in _COMPILED and _MADE.isdisjoint(file.parts) and file.is_file()
+    ]

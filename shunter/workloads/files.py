@@ -1,0 +1,35 @@
+"""Files that people name: read whole, if they are files, and of a size that can be meant."""
+
+import os
+import stat
+from pathlib import Path
+
+__all__ = ["FILE_BYTES_MOST", "read_file"]
+
+PIECE_BYTES = 1 << 20
+FILE_BYTES_MOST = 4 << 30
+"""Far more than the largest trace there is; a device has no end."""
+
+
+def read_file(path: str | Path, most: int = FILE_BYTES_MOST) -> bytes:
+    """Return the bytes of a file, or of a pipe up to its end.
+
+    Raises:
+        OSError: it cannot be read, is no file, or is larger than `most` bytes.
+        ValueError: the path holds a zero byte.
+    """
+    too_large = OSError(None, f"it is larger than {most:,} bytes")
+    with Path(path).open("rb") as file:
+        found = os.fstat(file.fileno())
+        if stat.S_ISREG(found.st_mode):
+            if found.st_size > most:
+                raise too_large
+            return file.read()
+        if not stat.S_ISFIFO(found.st_mode):
+            raise OSError(None, "it is no file, but a device or the like")
+        content = bytearray()
+        while piece := file.read(PIECE_BYTES):
+            content += piece
+            if len(content) > most:
+                raise too_large
+    return bytes(content)
