@@ -13,6 +13,7 @@ from shunter.backends.simulated.failures import NO_FAILURES, Failures
 from shunter.backends.simulated.lease import PLAIN_LEASE, Lease
 from shunter.core.performance import SpeedModel
 from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.barrier import OnFault
 from shunter.core.planning.guards import NO_GUARDS, Guards
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ports import Observers, Policy
@@ -199,6 +200,8 @@ class World:
     all_reasons: bool = False
     until_us: int | None = None
     is_live: bool = False
+    checkpoints_stay: bool = False
+    on_fault: OnFault = OnFault.stop
 
     def backend(self) -> SimulatedBackend:
         """Return the world behind the port."""
@@ -218,6 +221,8 @@ class World:
             all_reasons=self.all_reasons,
             guards=self.guards,
             is_live=self.is_live,
+            checkpoints_stay=self.checkpoints_stay,
+            on_fault=self.on_fault,
         )
 
     def scheduler(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend
-from shunter.core.intake.inputs import AttemptExited, Input
+from shunter.core.intake.inputs import AttemptExited, Input, NothingComes
 from shunter.core.ports import Backend
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
 from shunter.events.values.allocation import Allocation
@@ -164,7 +164,9 @@ class Driver:
     async def observes(self, until_us: int) -> Sequence[Input]:
         """Observe once; return what came, which is nothing on a timeout only."""
         before_us = self.now_us
-        self.now_us, inputs = await self.stage.backend.observe(until_us)
+        self.now_us, said = await self.stage.backend.observe(until_us)
+        inputs = [seen for seen in said if not isinstance(seen, NothingComes)]
+        assert len(inputs) == len(said) or self.now_us == until_us, "more may come before that"
         instants = [seen.at_us for seen in inputs]
         assert before_us <= self.now_us <= until_us, "time is not where it may be"
         assert inputs or self.now_us == until_us, "nothing was observed, and before the deadline"

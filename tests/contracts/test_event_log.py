@@ -332,3 +332,22 @@ async def test_unknown_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match="memory:, none:, a path"):
         async with open_log(address):
             pass
+
+
+async def test_sources_of_a_term_are_noted_beside_the_events(readable_url: str) -> None:
+    async with open_log(readable_url) as log:
+        await log.note_sources({"shunter": "aa", "plugin": "bb"})
+        log.append(story(10))
+    async with read_log(log) as reader:
+        assert await reader.sources() == {1: {"shunter": "aa", "plugin": "bb"}}
+        await reader.verify()
+
+
+async def test_the_digest_of_a_log_does_not_depend_on_the_sources(url: str, tmp_path: Path) -> None:
+    digests = []
+    for sources in ({}, {"shunter": "aa"}, {"shunter": "bb"}):
+        async with open_log(url, overwrite=True) as log:
+            await log.note_sources(sources)
+            log.append(story(10))
+        digests.append(log.digest)
+    assert len(set(digests)) == 1

@@ -305,27 +305,6 @@ async def test_view_answers_the_plain_command_line(path: Path) -> None:
     ]
 
 
-async def test_index_of_jobs_is_rebuilt_at_will(path: Path) -> None:
-    await write_story(path)
-    async with read_log(str(path)) as reader:
-        found = await reader.job_events("j3")
-        assert [seq for seq, _ in found] == [13, 15, 16]
-        query(path, "DELETE FROM job_frames")
-        query(path, "UPDATE meta SET value = '0' WHERE name = 'job_frames_seq'")
-        assert await reader.job_events("j3") == found
-    assert query(path, "SELECT first_seq FROM job_frames WHERE job_id = 'j3'") == [(11,)]
-
-
-async def test_live_writer_keeps_the_index_up(path: Path) -> None:
-    await write_story(path, 8)
-    async with open_log(str(path), frame_events=None, index_jobs=True, resume=True) as log:
-        log.append(story(12)[8:])
-        await log.commit()
-        rows = query(path, "SELECT first_seq FROM job_frames WHERE job_id IN ('j0', 'j2')")
-        assert rows == [(1,), (9,)]
-    assert query(path, "SELECT value FROM meta WHERE name = 'job_frames_seq'") == [("12",)]
-
-
 async def test_index_of_jobs_covers_sealed_frames(path: Path) -> None:
     async with open_log(str(path), frame_events=10) as log:
         log.append(story(45))
@@ -414,3 +393,16 @@ async def test_log_with_older_tables_asks_for_an_upgrade(path: Path) -> None:
     with pytest.raises(LogVersionError, match="upgrade it first"):
         async with read_log(str(path)):
             pass
+
+
+async def test_each_term_has_the_sources_of_its_writer(tmp_path: Path) -> None:
+    url = str(tmp_path / "run.db")
+    for number in (1, 2):
+        async with open_log(url, resume=True, frame_events=None) as log:
+            await log.note_sources({"shunter": f"commit {number}"})
+            log.append(story(4))
+    async with read_log(url) as reader:
+        assert await reader.sources() == {
+            1: {"shunter": "commit 1"},
+            2: {"shunter": "commit 2"},
+        }

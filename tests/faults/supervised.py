@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,3 +115,27 @@ def _empty(folder: str) -> None:
     attempts.send(folder, {"do": "fence", "term": 1 << 40})
     wait_for(lambda: not attempts.is_held(f"{folder}/lock"), "the end of a supervisor")
     wait_for(lambda: not attempts.sweep(folder), "an empty machine")
+
+
+def fill(disk: Path) -> Path:
+    """Leave no room on a disk; return what takes it."""
+    ballast = disk / "ballast"
+    full = subprocess.run(
+        ["dd", "if=/dev/zero", f"of={ballast}", "bs=512"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "No space left" in full.stderr
+    return ballast
+
+
+def use_up_files(disk: Path) -> list[Path]:
+    """Leave no room for another file on a disk; return those that take it."""
+    made: list[Path] = []
+    with suppress(OSError):
+        while True:
+            path = disk / f"file-{len(made)}"
+            path.touch()
+            made.append(path)
+    return made

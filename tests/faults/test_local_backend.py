@@ -23,6 +23,7 @@ from shunter.events.facts.execution import (
     JobSuspended,
     LaunchFailed,
     SuspendAcknowledged,
+    TrainingStarted,
 )
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import NodeName, UserName
@@ -193,7 +194,8 @@ async def test_training_with_the_sdk_goes_on_where_it_was_suspended(tmp_path: Pa
         await order(backend, Suspend(J0, 1))
         told = await seen_until(backend, GpusReleased)
         kinds = [SuspendAcknowledged, CheckpointSaved, JobSuspended, GpusReleased]
-        assert [type(seen) for seen in told] == kinds
+        # The first mini-batch is told with the start or after it, as the processes happen to go.
+        assert [type(seen) for seen in told if type(seen) is not TrainingStarted] == kinds
         again = launching(TRAINS)
         await order(backend, Resume(J0, 2, again.allocation, again.spec))
         exited = (await seen_until(backend, AttemptExited))[-1]

@@ -14,6 +14,7 @@ import pytest
 
 from shunter.backends.node import attempts
 from shunter.backends.node.heartbeat import uptime_ns, write_beat
+from shunter.backends.node.messages.journal import read_journal
 from shunter.backends.node.verbs import command
 from tests.faults.supervised import Machine, is_alive, machine_at, wait_for
 from tests.live.ssh.farm import descendants
@@ -233,7 +234,7 @@ def test_job_asked_to_leave_saves_and_leaves(machine: Machine) -> None:
     machine.sends("suspend", mode="cooperative")
     status = machine.status()
     assert (status["code"], status["suspended"], status["saved"]) == (75, True, True)
-    noted = attempts.journal(str(machine.folder()))
+    noted = read_journal(str(machine.folder())).notes
     assert [note["what"] for note in noted] == ["requested", "acknowledged", "saved"]
 
 
@@ -265,7 +266,7 @@ def test_job_runs_as_its_user_and_dies_with_its_supervisor(machine: Machine) -> 
     assert machine.said("\n") == "65534\n"
     os.kill(attempts.probe(str(machine.folder()))["started"]["pid"], signal.SIGKILL)
     wait_for(lambda: machine.state() == "lost", "a lost attempt")
-    wait_for(lambda: not attempts.is_held(str(machine.folder() / "ranks.lock")), "its end")
+    wait_for(lambda: not attempts.holders(str(machine.folder())), "its end")
 
 
 def test_job_that_does_not_answer_is_asked_in_stronger_modes(machine: Machine) -> None:
@@ -275,7 +276,7 @@ def test_job_that_does_not_answer_is_asked_in_stronger_modes(machine: Machine) -
     machine.sends("suspend", mode="cooperative")
     status = machine.status()
     assert (status["code"], status["suspended"], status["saved"]) == (137, True, False)
-    noted = attempts.journal(str(machine.folder()))
+    noted = read_journal(str(machine.folder())).notes
     assert [note["mode"] for note in noted] == ["cooperative", "signal", "restart"]
 
 
@@ -305,7 +306,7 @@ def test_job_that_could_only_be_stopped_is_restarted(machine: Machine) -> None:
     machine.sends("suspend")
     status = machine.status()
     assert (status["code"], status["suspended"], status["saved"]) == (143, True, False)
-    noted = [(note["what"], note["mode"]) for note in attempts.journal(str(machine.folder()))]
+    noted = [(note["what"], note["mode"]) for note in read_journal(str(machine.folder())).notes]
     assert noted == [("requested", "stop"), ("escalated", "restart")]
 
 
@@ -358,8 +359,8 @@ def test_stopped_attempt_stands_still_with_all_its_processes_and_goes_on(machine
     machine.said("asked")
     machine.sends("continue")
     wait_for(lambda: "T" not in standing(machine), "going on")
-    wait_for(lambda: len(attempts.journal(str(machine.folder()))) > 1, "a note of that")
-    whats = [note["what"] for note in attempts.journal(str(machine.folder()))]
+    wait_for(lambda: len(read_journal(str(machine.folder())).notes) > 1, "a note of that")
+    whats = [note["what"] for note in read_journal(str(machine.folder())).notes]
     assert whats == ["stopped", "continued"]
     machine.sends("terminate")
     assert machine.status()["code"] == 3
@@ -384,7 +385,7 @@ def test_stopped_attempt_that_must_leave_its_gpus_does(machine: Machine) -> None
     wait_for(lambda: standing(machine) == {"T"}, "standing still")
     machine.sends("suspend")
     assert machine.status()["suspended"]
-    notes = attempts.journal(str(machine.folder()))
+    notes = read_journal(str(machine.folder())).notes
     assert [(note["what"], note.get("mode")) for note in notes] == [
         ("stopped", None),
         ("requested", "stop"),

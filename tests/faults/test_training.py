@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.node import attempts
+from shunter.backends.node.messages.journal import read_journal
 from shunter.train import channel
 from tests.faults.supervised import Machine, machine_at
 
@@ -55,8 +55,8 @@ def test_job_leaves_when_asked_and_goes_on_where_it_was(machine: Machine, ranks:
     machine.sends("suspend", mode="cooperative")
     status = machine.status()
     assert (status["codes"], status["suspended"]) == ([channel.EXIT_SUSPENDED] * ranks, True)
-    noted = attempts.journal(str(machine.folder()))
-    assert [note["what"] for note in noted] == ["requested", "acknowledged", "saved"]
+    noted = read_journal(str(machine.folder())).notes
+    assert [note["what"] for note in noted] == ["training", "requested", "acknowledged", "saved"]
     step = noted[-1]["step"]
     assert step > 5
     machine.starts(order(machine, step + 3, attempt=2, ranks=ranks))
@@ -78,6 +78,6 @@ def test_job_that_cannot_save_is_asked_in_stronger_modes(machine: Machine) -> No
     machine.sends("suspend", mode="cooperative")
     status = machine.status()
     assert status["codes"] != [channel.EXIT_SUSPENDED]
-    noted = [note["what"] for note in attempts.journal(str(machine.folder()))]
+    noted = [note["what"] for note in read_journal(str(machine.folder())).notes]
     assert "saved" not in noted
     assert "escalated" in noted

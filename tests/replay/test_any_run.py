@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from shunter.app.replaying.folding import fold_events
+from shunter.app.replaying.lookup import end_of_decision
 from shunter.app.replaying.verification import Verifier
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import explain
@@ -68,9 +69,11 @@ def test_why_accounts_for_every_instant_and_agrees_with_the_record(name: str, sc
         async with reading(events) as reader:
             for seq in sorted({len(events), len(events) // 2, len(events) // 3}):
                 state = State()
-                fold_events(state, events[:seq])
+                end = await end_of_decision(reader, seq)
+                fold_events(state, events[:end])
                 for job in list(state.jobs.values())[:6]:
                     found = await explain(reader, job.job_id, seq, state.now_us, recorded.rebuild)
+                    assert found.story.seq == end
                     assert found.phase == job.phase
                     assert found.held_us == job.occupied_us(state.now_us)
                     assert found.held_us + found.waited_us == state.now_us - job.submitted_us

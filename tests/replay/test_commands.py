@@ -12,16 +12,22 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from shunter.app.cli import app
+from shunter.app.replaying.folding import fold_events
+from shunter.app.sources import sources_of
+from shunter.core.state import State
 from shunter.events import (
     AllocationChanged,
     Event,
     GpusReleased,
     JobSubmitted,
     NodeName,
+    RoundPlanned,
     SchedulerStarted,
 )
 from shunter.events.log import open_log, read_log
 from tests.replay.golden_runs import run
+
+BOUNDS_GPU_US = (3_600_000_000, 72_000_000_000)
 
 run_command = CliRunner().invoke
 
@@ -66,11 +72,13 @@ def events_of(path: Path) -> list[Event]:
     return asyncio.run(read())
 
 
-def written(path: Path, events: list[Event]) -> Path:
+def written(path: Path, events: list[Event], sources: dict[str, str] | None = None) -> Path:
     """Write events to a log with a chain of its own, as a forger would."""
 
     async def write() -> None:
         async with open_log(str(path)) as log:
+            if sources is not None:
+                await log.note_sources(sources)
             log.append(events)
 
     asyncio.run(write())
@@ -142,6 +150,61 @@ def test_a_flipped_decision_is_exit_code_6(log: Path, tmp_path: Path) -> None:
     assert (found["seq"], found["field"]) == (at + 1, "allocation.shares[0].node")
     assert found["recorded"]["allocation"]["shares"][0]["node"] == "gpu3"
     assert f"diverged at decision {found['decision']} (e{at + 1}" in done.stderr
+
+
+def test_a_divergence_shows_what_the_policy_saw_and_how_it_ranked(
+    log: Path, tmp_path: Path
+) -> None:
+    """Under the same version, rank and view are the first hints: both are folded once more here."""
+    events = events_of(log)
+    at = [i for i, event in enumerate(events) if isinstance(event, AllocationChanged)][25]
+    event = events[at]
+    assert isinstance(event, AllocationChanged)
+    events[at] = replace(event, because=replace(event.because, rule="forged"))
+    state = State()
+    fold_events(state, events[:at])
+    forged = written(tmp_path / "forged.db", events, {"shunter": "0" * 32})
+
+    done = command("replay", forged, "--verify", "--json")
+
+    found = json.loads(done.stdout)["verification"]["divergence"]
+    seen = found["seen"]
+    free = {name: pool.gpus_free for name, pool in state.cluster.pools.items()}
+    assert seen["free"] == free
+    assert seen["waiting"] == sum(job.is_eligible for job in state.jobs.values())
+    assert seen["placed"] == sum(bool(job.allocation.shares) for job in state.jobs.values())
+    (rank,) = seen["ranks"]
+    used_gpu_us = state.jobs[event.job_id].service_us(event.at_us)
+    assert rank["id"] == event.job_id
+    assert rank["score"] == [sum(used_gpu_us >= bound for bound in BOUNDS_GPU_US)]
+    assert "GPU-" in rank["words"]
+    assert f"  rank      {event.job_id} " in done.stderr
+    assert f"{seen['waiting']} jobs wait" in done.stderr
+
+
+def test_a_divergence_says_whether_the_code_was_changed(log: Path, tmp_path: Path) -> None:
+    events = events_of(log)
+    at = next(i for i, event in enumerate(events) if isinstance(event, AllocationChanged))
+    event = events[at]
+    assert isinstance(event, AllocationChanged)
+    events[at] = replace(event, because=replace(event.because, rule="forged"))
+    ours = sources_of("las")
+    told = []
+    for number, sources in enumerate((ours, {"shunter": "0" * 32}, None)):
+        forged = written(tmp_path / f"{number}.db", events, sources)
+        told.append(command("replay", forged, "--verify").stderr)
+
+    assert f"shunter: the same code, {ours['shunter'][:12]}" in told[0]
+    assert "shunter: the code was changed, 000000000000 -> " in told[1]
+    assert "not recorded with this term" in told[2]
+
+
+def test_a_run_notes_the_code_that_decided(log: Path) -> None:
+    async def noted() -> Any:
+        async with read_log(str(log)) as reader:
+            return await reader.sources()
+
+    assert asyncio.run(noted()) == {1: sources_of("las")}
 
 
 @pytest.mark.parametrize(
@@ -338,3 +401,37 @@ def test_why_tells_people_the_whole_life(log: Path) -> None:
     assert f"{job} finished at T+" in done.stdout
     assert "reasons over time" in done.stdout
     assert "preempted: outranked" in done.stdout
+
+
+def test_why_says_that_it_looked_at_the_end_of_a_decision(log: Path) -> None:
+    job, left = next(waiting_at(log))
+    events = events_of(log)
+    planned = max(
+        seq for seq, event in enumerate(events[:left], 1) if isinstance(event, RoundPlanned)
+    )
+    end = left
+    while isinstance(events[end], AllocationChanged):
+        end += 1
+
+    done = command("why", job, "--log", log, "--at", f"e{planned}")
+
+    words = f"e{planned} lies within a decision: this is as of its end, e{end}"
+    assert words in done.stdout
+    assert "suspending" in done.stdout.splitlines()[0]
+
+
+def test_why_with_history_hides_no_part_of_a_life(log: Path) -> None:
+    job, _ = next(waiting_at(log))
+    found = said("why", job, "--log", log)
+
+    done = command("why", job, "--log", log, "--history")
+
+    rows = done.stdout.splitlines()[3:]
+    parts = [
+        reason["reason"] if part["what"] == "wait" else f"attempt {part['attempt']} on"
+        for part in found["timeline"]
+        for reason in part.get("reasons", [part])
+    ]
+    assert len(rows) == len(parts)
+    assert all(part in row for part, row in zip(parts, rows, strict=True))
+    assert f"e{found['timeline'][-1]['ended_seq']}" in rows[-1]

@@ -43,16 +43,26 @@ def test_a_run_writes_the_very_events_that_are_kept(name: str, tmp_path: Path) -
     assert exported(url) == (FOLDER / f"{name}.jsonl").read_bytes()
 
 
+async def verified(kept: bytes) -> tuple[Verdict, str]:
+    """Decide a kept log again; return what that shows, and the digest of the log."""
+    lines = kept.splitlines(keepends=True)
+    async with open_log("memory:") as log:
+        await import_jsonl(lines, log)
+    async with read_log(log) as reader:
+        return await verify_log(reader, rebuild), log.digest
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "earlier").iterdir()), ids=lambda path: path.stem)
+def test_a_log_of_earlier_rules_is_decided_by_those_rules(path: Path) -> None:
+    """They do not say `launches_first`, so promised GPUs are passed on, as they were then."""
+    verdict, _ = asyncio.run(verified(path.read_bytes()))
+
+    assert verdict.divergence is None
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_a_kept_log_is_decided_again_to_the_same_end(name: str) -> None:
-    async def verified() -> tuple[Verdict, str]:
-        lines = (FOLDER / f"{name}.jsonl").read_bytes().splitlines(keepends=True)
-        async with open_log("memory:") as log:
-            await import_jsonl(lines, log)
-        async with read_log(log) as reader:
-            return await verify_log(reader, rebuild), log.digest
-
-    verdict, digest = asyncio.run(verified())
+    verdict, digest = asyncio.run(verified((FOLDER / f"{name}.jsonl").read_bytes()))
 
     assert verdict.divergence is None
     assert state_digest(verdict.state) == DIGESTS_KEPT[name]["state"]

@@ -10,7 +10,8 @@ from shunter.app.replaying.classing import classing_at
 from shunter.app.replaying.folding import fold_log
 from shunter.app.replaying.standing import standing
 from shunter.app.replaying.verification import Verdict, verify_log
-from shunter.app.replaying.why.sentences import advice, details
+from shunter.app.replaying.why.needs import needs
+from shunter.app.replaying.why.sentences import details
 from shunter.core.placement import Skew
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.events import SchedulerStarted
@@ -80,7 +81,8 @@ def test_a_gang_that_must_be_close_waits_for_locality_and_another_for_capacity()
 def test_the_answer_says_why_free_gpus_are_not_enough() -> None:
     found = asyncio.run(asked(recorded(WORLD, BACKFILL), "j2", 50))
     assert details(found)[0].endswith("but not on as few servers as could hold it: n0:1 n1:1")
-    assert advice(found)[-1] == "its model is found to be less skewed, or it says so itself (skew)"
+    told = needs(found)[-1]
+    assert told.endswith("its model is found to be less skewed, or it says so itself (skew)")
 
 
 def test_the_queue_counts_each_under_its_own_reason() -> None:

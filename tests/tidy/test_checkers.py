@@ -102,7 +102,7 @@ GOOD = [
     (bans.unsorted_listing, ANYWHERE, "for x in sorted(os.listdir(p)): pass"),
     (bans.unsorted_listing, ANYWHERE, "sorted(x.name for x in folder.glob('*'))"),
     (bans.blind_except, CORE, "try: f()\nexcept (OSError, ValueError): pass"),
-    (bans.blind_except, "shunter/core/planning/careful.py", "try: f()\nexcept Exception: pass"),
+    (bans.blind_except, "shunter/core/planning/barrier.py", "try: f()\nexcept Exception: pass"),
     (words.docstrings, CORE, '"""M."""\ndef _f(): pass\nclass C:\n    """C."""\n    def f(): pass'),
     (words.docstrings, CORE, '"""M."""\n@overload\ndef f(): ...\ndef f():\n    """Do."""'),
     (words.docstrings, "tests/test_x.py", "def test_x(): pass"),

@@ -25,9 +25,9 @@ def goes_on(shared: Served) -> Any:
 
 def refused(response: httpx.Response, status: int, code: str) -> str:
     assert response.status_code == status, response.text
-    found = ProblemDocument.model_validate_json(response.content).error
+    found = ProblemDocument.model_validate_json(response.content)
     assert found.code == code
-    return "\n".join((found.message, *found.faults))
+    return "\n".join((found.detail, *found.faults))
 
 
 def post(served: Served, body: Any, **headers: str) -> httpx.Response:
@@ -51,6 +51,9 @@ def test_wrong_token_is_refused_and_never_repeated(shared: Served, header: str |
     [
         ({"Host": "evil.example"}, "server.hosts"),
         ({"Host": "evil.example:80"}, "server.hosts"),
+        ({"Host": "evil.example@localhost"}, "server.hosts"),
+        ({"Host": "localhost@evil.example"}, "server.hosts"),
+        ({"Host": "localhost/evil.example"}, "server.hosts"),
         ({"Host": "[::1"}, "server.hosts"),
         ({"Origin": "http://evil.example"}, "evil.example"),
         ({"Origin": "null"}, "null"),
@@ -200,7 +203,7 @@ def test_wrong_query_is_an_error_and_filters_nothing(shared: Served, path: str) 
 
 def test_wrong_method_is_refused(shared: Served) -> None:
     with shared.http() as http:
-        refused(http.delete("/api/v1/jobs/j1"), 400, "usage")
+        refused(http.delete("/api/v1/jobs/j1"), 405, "not_allowed")
 
 
 def test_queue_of_others_and_impossible_jobs_are_refused(shared: Served) -> None:

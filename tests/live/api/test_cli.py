@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from shunter.errors import RefusedError, UsageError
 from tests.live.api.serving import Served, awaited, environment
 
 pytestmark = pytest.mark.live
+
+SPREADING = ("max_level", "shapes", "split_may_change")
 
 
 def submitted(served: Served, *words: str) -> str:
@@ -45,6 +48,34 @@ def test_script_says_its_options_and_the_command_line_wins(shared: Served) -> No
     assert words[0] == str(script)
     assert words[1] == "--lr"
     assert words[2].endswith("a b\n")
+
+
+def test_script_and_command_line_say_how_a_job_may_be_spread(shared: Served) -> None:
+    script = shared.root / "spread.sh"
+    script.write_text("#!/bin/sh\n#SHUNTER -g 2 --one-server --shape 2 --shape 1+1\ntrue\n")
+    near = submitted(shared, "spread.sh")
+    free = submitted(shared, "-g", "2", "--max-level", "rack", "--split-may-change", "--", "true")
+    specs = [shared.handle(job_id).describe()["spec"] for job_id in (near, free)]
+    told = [[spec.get(name) for name in SPREADING] for spec in specs]
+    assert told == [["server", [[2], [1, 1]], None], ["rack", None, True]]
+    shown = shared.run("show", near).stdout
+    assert "within one server, as 2 or 1+1" in shown
+    assert "in any split later" in shared.run("show", free).stdout
+
+
+def test_client_says_how_a_job_may_be_spread(shared: Served) -> None:
+    with shared.client() as client:
+        job = client.submit(
+            ["true"], gpus=2, max_level="server", shapes=[[2]], split_may_change=True
+        )
+        with pytest.raises(UsageError, match="make up the 2"):
+            client.submit(["true"], gpus=2, shapes=[[2, 2]])
+        sleeps = client.submit(["sleep", "60"])
+        with pytest.raises(RefusedError, match="nothing is to discard"):
+            client.discard_checkpoint(sleeps.id)
+        client.cancel(sleeps.id)
+        spec = client.job(job.id)["spec"]
+    assert [spec.get(name) for name in SPREADING] == ["server", [[2]], True]
 
 
 def test_program_gets_the_folder_and_variables_of_who_submits(shared: Served) -> None:
@@ -81,6 +112,12 @@ def test_secret_of_the_environment_is_kept_out_of_the_command(shared: Served) ->
         (("submit", "--env", "NOT_SET_HERE", "--", "true"), 2, "NOT_SET_HERE"),
         (("submit", "--queue", "closed", "--", "true"), 5, "closed"),
         (("submit", "--suspend-mode", "often", "--", "true"), 2, "suspend_mode"),
+        (("submit", "--shape", "2x2", "--", "true"), 2, "2+2"),
+        (("submit", "--gpus", "3", "--shape", "2+2", "--", "true"), 2, "make up the 3"),
+        (("submit", "--gpus", "4", "--shape", "2+2", "--", "true"), 5, "can never run here"),
+        (("submit", "--max-level", "room", "--", "true"), 2, "max_level"),
+        (("submit", "--one-server", "--max-level", "rack", "--", "true"), 2, "one of them"),
+        (("discard-checkpoint", "j99999"), 3, "j99999"),
         (("submit", "no-such-program-or-script"), 3, "neither"),
         (("submit",), 2, "nothing to run"),
         (("show", "j99999"), 3, "j99999"),
@@ -157,7 +194,7 @@ def test_queue_is_listed_in_the_order_of_the_policy(served: Served) -> None:
         (late, 2),
         (blocked, None),
     ]
-    assert f"{soon}: rank 1; " in served.run("queue", "--explain").stdout
+    assert f"{soon}, {late}: ranks 1 to 2; " in served.run("queue", "--explain").stdout
 
 
 def test_jobs_are_steered_by_command(served: Served) -> None:
@@ -316,6 +353,32 @@ def test_terminal_shows_the_first_rows_and_how_many_there_are(served: Served) ->
     assert "50 more are not shown" in said
     piped = served.run("queue")
     assert len(re.findall(r"^j\d+ ", piped.stdout, re.MULTILINE)) == 250
+
+
+def test_output_of_a_job_commands_no_terminal_and_is_whole_in_a_pipe(served: Served) -> None:
+    """A title, a question to the terminal, an 8-bit escape, a letter cut in two, progress."""
+    said = r"\0033]0;evil\0007 \0033[6n \0302\0233 \0233 50%\r100% \0303\0244\n"
+    job = submitted(served, "--", "printf", "%b", said)
+    served.run("wait", job)
+    screen, ours = pty.openpty()
+    printing = subprocess.Popen(
+        [sys.executable, "-m", "shunter", "logs", job, "--url", served.url],
+        env=environment(),
+        stdout=ours,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(ours)
+    printed = read_all(screen)
+    printing.wait(timeout=60)
+    assert printed.strip() == r"\x1b]0;evil\x07 \x1b[6n \x9b \x9b 50%" + "\r100% ä"
+    piped = subprocess.run(
+        [sys.executable, "-m", "shunter", "logs", job, "--url", served.url],
+        env=environment(),
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    assert piped.stdout == b"\033]0;evil\007 \033[6n \302\233 \233 50%\r100% \303\244\n"
 
 
 def test_watching_goes_on_until_it_is_interrupted(served: Served) -> None:

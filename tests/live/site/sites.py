@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -46,9 +46,9 @@ def program(text: str, **fields: Any) -> Submission:
 
 
 @asynccontextmanager
-async def at_work(loaded: LoadedConfig) -> AsyncIterator[Site]:
+async def at_work(loaded: LoadedConfig, set_aside: Sequence[JobId] = ()) -> AsyncIterator[Site]:
     """Open a site and run it; stop it properly at the end."""
-    async with open_site(loaded) as site, anyio.create_task_group() as tasks:
+    async with open_site(loaded, set_aside) as site, anyio.create_task_group() as tasks:
         tasks.start_soon(site.run)
         try:
             yield site

@@ -243,6 +243,15 @@ async def test_dependants_follow_the_end_they_wait_for(tmp_path: Path) -> None:
         assert await outcome(site, failing) == "failed"
 
 
+async def test_memory_that_can_never_fit_is_not_told_as_too_few_gpus(tmp_path: Path) -> None:
+    async with machine(tmp_path) as site:
+        with pytest.raises(RefusedError) as refused:
+            await site.submit(program("pass", memory_mb=2_000_000_000), NOBODY)
+        told = str(refused.value)
+        assert "infeasible: it needs 1 GPU with 2000000000 MB of memory, and no server" in told
+        assert "at most 4" not in told
+
+
 async def test_quota_and_users_of_a_queue_hold(tmp_path: Path) -> None:
     queues = {"small": {"quota_gpus": 1}, "closed": {"users": ["ann"]}}
     async with machine(tmp_path, queues=queues) as site:

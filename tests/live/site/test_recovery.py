@@ -1,5 +1,6 @@
 """Schedulers that die: what runs is found again, what ended is told, and nothing is lost."""
 
+import shutil
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -8,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio import to_thread
 
 from shunter.app.live import Site, Submission, open_site, opening
 from shunter.app.live.clock import wall_now
@@ -17,7 +19,7 @@ from shunter.app.live.upkeep.keeping import superseded
 from shunter.core.state import State
 from shunter.errors import ConfigError, LogError
 from shunter.events.facts.cluster import NodeAdded, NodeRemoved
-from shunter.events.facts.execution import AttemptLost, AttemptStarted
+from shunter.events.facts.execution import AttemptLost, AttemptStarted, LaunchFailed
 from shunter.events.facts.jobs import JobFinished
 from shunter.events.facts.run import ClockStepped, SchedulerStarted, SegmentSealed
 from shunter.events.kinds import Event
@@ -155,6 +157,25 @@ async def test_attempt_whose_supervisor_died_with_the_scheduler_runs_anew(tmp_pa
         assert await outcome(site, J1) == "finished"
     assert [mark for mark in marks(tmp_path) if mark.endswith("ended")] == ["j1.2 ended"]
     assert len(of(await all_events(tmp_path), AttemptLost)) == 1
+
+
+@pytest.mark.asyncio
+async def test_attempt_whose_records_are_gone_was_lost_and_not_a_launch_that_failed(
+    tmp_path: Path,
+) -> None:
+    """Goal: what has started is never told to have never started, whoever tidied its folder."""
+    async with at_work(config(tmp_path)) as site:
+        await site.submit(marking(tmp_path, 0.2), NOBODY)
+        await events_until(site, lambda seen: bool(of(seen, AttemptStarted)))
+    folder = tmp_path / "attempts/jobs/j1/1"
+    await to_thread.run_sync(wait_for, (folder / "status").exists)
+    shutil.rmtree(folder)
+    async with machine(tmp_path) as site:
+        assert await outcome(site, J1) == "finished"
+    events = await all_events(tmp_path)
+    assert of(events, LaunchFailed) == []
+    assert [lost.cause for lost in of(events, AttemptLost)] == ["its records are gone"]
+    assert (await verified(tmp_path)).divergence is None
 
 
 @pytest.mark.asyncio

@@ -8,7 +8,7 @@ import pytest
 from anyio import to_thread
 
 from shunter.app.live import Site
-from shunter.backends.local.pruning import over_since, remove
+from shunter.backends.node.far.pruning import by_age, remove_attempts
 from shunter.events.values.ids import JobId
 from tests.live.site.sites import NOBODY, machine, outcome, program, wait_for
 
@@ -67,7 +67,7 @@ async def test_attempt_of_which_something_runs_is_never_removed(tmp_path: Path) 
     async with machine(tmp_path) as site:
         running = await site.submit(program(SLEEPS), NOBODY)
         await to_thread.run_sync(wait_for, (tmp_path / f"attempts/jobs/{running}/1/started").exists)
-        assert remove(root, [running]) == 0
+        assert remove_attempts(root, [running]) == {"removed": 0, "error": ""}
         assert (tmp_path / f"attempts/jobs/{running}/1/started").exists()
 
 
@@ -77,13 +77,13 @@ async def test_job_is_as_old_as_what_changed_last(tmp_path: Path) -> None:
     (folder / "stdout.0").write_text("x")
     for path, at_s in ((folder / "stdout.0", 50), (folder, 10), (folder.parent, 10)):
         os.utime(path, (at_s, at_s))
-    assert over_since(str(tmp_path), 40) == []
-    assert over_since(str(tmp_path), 60) == ["j1"]
+    assert by_age(str(tmp_path), 40) == {"old": [], "young": ["j1"]}
+    assert by_age(str(tmp_path), 60) == {"old": ["j1"], "young": []}
 
 
 async def test_what_a_killed_scheduler_began_to_remove_goes_the_next_time(tmp_path: Path) -> None:
     folder = tmp_path / "jobs/j1/1.gone"
     folder.mkdir(parents=True)
     (folder / "stdout.0").write_text("x")
-    assert remove(str(tmp_path), ["j1"]) == 0
+    assert remove_attempts(str(tmp_path), ["j1"]) == {"removed": 0, "error": ""}
     assert not (tmp_path / "jobs/j1").exists()

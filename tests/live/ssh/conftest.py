@@ -48,7 +48,7 @@ def small_disk(bench: Bench) -> Iterator[Path]:
     if os.geteuid() != 0:
         pytest.skip("needs root to mount a small disk")
     root = bench.farm["n0"].root
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "small", str(root)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m,mode=0711", "small", str(root)]
     if subprocess.run(mount, check=False, capture_output=True, timeout=60).returncode:
         pytest.skip("needs a machine that lets us mount a small disk")
     yield root

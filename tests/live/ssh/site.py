@@ -1,6 +1,7 @@
 """A whole cluster over SSH for tests: a config for the hosts of a farm, and what to submit."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,18 @@ from tests.live.ssh.bench import WORKER
 from tests.live.ssh.farm import Farm
 
 
-def cluster(farm: Farm, root: Path, **changes: object) -> LoadedConfig:
+def cluster(
+    farm: Farm, root: Path, gpus: Mapping[str, int] | None = None, /, **changes: object
+) -> LoadedConfig:
     """Return the config of a cluster of one GPU on each host, with all that is its own in a folder.
 
     Args:
         farm: the hosts.
         root: the folder; `ledger` in it is what the jobs tell of themselves.
+        gpus: of hosts that have more.
         changes: of the table [backend.ssh].
     """
+    counts = gpus or {}
     hosts = {
         host.name: {
             "address": host.address,
@@ -44,7 +49,9 @@ def cluster(farm: Farm, root: Path, **changes: object) -> LoadedConfig:
     }
     return make_config(
         {
-            "cluster": {"nodes": [{"name": name, "gpus": 1} for name in farm.hosts]},
+            "cluster": {
+                "nodes": [{"name": name, "gpus": counts.get(name, 1)} for name in farm.hosts]
+            },
             "policy": {"trigger": "event"},
             "backend": {"kind": "ssh", "ssh": ssh},
             "log": {"url": str(root / "log.db"), "snapshot_every": 15, "seal_after": 20},

@@ -231,15 +231,14 @@ def written(bench: Bench) -> Path:
     return path
 
 
-def test_host_without_sftp_or_room_is_told_so(bench: Bench) -> None:
+def test_host_without_room_or_lingering_sessions_is_told_so(bench: Bench) -> None:
     (found,) = survey_hosts((bench.host("n0"),), bench.settings().access, 5.0)
     assert found.found is not None
-    poor = Surveyed(found.host, {**found.found, "free_mb": 1, "ends_sessions": True}, sftp=False)
+    poor = Surveyed(found.host, {**found.found, "free_mb": 1, "ends_sessions": True})
     described = load_config(written(bench)).config.cluster.servers()[0][1]
     told = {finding.what: finding.mend for finding in checks.findings_of(poor, described)}
     assert any(what.startswith("1 MB are free") for what in told)
     assert any("enable-linger" in mend for mend in told.values())
-    assert any(what.startswith("no SFTP") for what in told)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts jobs as their users")

@@ -2,12 +2,14 @@
 
 import json
 import os
+import shutil
 import signal
 import sys
 
 import pytest
 
 from shunter.backends.node import attempts
+from shunter.backends.node.records import folder_of
 from shunter.core.effects import Launch, Suspend
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.execution import (
@@ -91,6 +93,35 @@ async def test_gang_that_cannot_begin_everywhere_begins_nowhere(bench: Bench) ->
     bench.assert_nothing_twice()
 
 
+async def test_launch_repeated_after_its_supervisors_died_is_known_to_be_over(
+    bench: Bench,
+) -> None:
+    """Goal: who asks again whether it runs does not keep it alive.
+
+    Method: of a gang that the log takes for launching, one part was fenced and one never began, as
+    if its host had been cut off; the supervisor of the third was killed.
+    """
+    roots = {name: str(bench.farm[name].root / "clusters/lab") for name in ("n0", "n1", "n2")}
+    launched = bench.launching("n0", "n1", "n2")
+    async with bench.opened() as backend:
+        await order(backend, launched)
+        await seen_until(backend, AttemptStarted)
+        wait_for(lambda: len(bench.runs()) == 3, "all ranks")
+    (found,) = attempts.inventory(roots["n2"])
+    os.kill(found["started"]["pid"], signal.SIGKILL)
+    for name in ("n0", "n1"):
+        attempts.raise_fence(roots[name], "j0", 1)
+        attempts.send(folder_of(roots[name], "j0", 1), {"do": "fence", "term": 1})
+    ended = [folder_of(roots[name], "j0", 1) for name in ("n0", "n1")]
+    wait_for(lambda: {attempts.probe(each)["state"] for each in ended} == {"ended"}, "their end")
+    shutil.rmtree(folder_of(roots["n1"], "j0", 1))
+    async with bench.opened(2) as backend:
+        assert [one["state"] for one in await backend.inventory([(J0, 1)])] == ["absent"]
+        await order(backend, launched)
+        assert kinds(await seen_until(backend, LaunchFailed)) == [LaunchFailed]
+    bench.assert_nothing_twice()
+
+
 async def test_failure_of_one_rank_ends_all_with_its_code(bench: Bench) -> None:
     async with bench.opened() as backend:
         whole = bench.launching("n0", "n1")
@@ -113,6 +144,27 @@ async def test_suspended_gang_leaves_together_and_goes_on_elsewhere(bench: Bench
         told = await seen_until(backend, GpusReleased)
         assert sum(is_of(seen, JobSuspended) for seen in told) == 1
         await order(backend, bench.launching("n2", "n1", attempt=2, work_s=2.0))
+        await seen_until(backend, AttemptExited)
+    assert bench.resumed() == ["j0.2.0", "j0.2.1"]
+    bench.assert_nothing_twice()
+
+
+async def test_gang_that_goes_on_where_it_was_finds_what_all_its_ranks_have_saved(
+    bench: Bench,
+) -> None:
+    """A checkpoint that counts only with the files of all ranks counts on every host."""
+    saved = {f"done.{rank}" for rank in range(2)}
+    async with bench.opened() as backend:
+        await order(backend, bench.launching("n0", "n1", work_s=60.0))
+        await seen_until(backend, AttemptStarted)
+        wait_for(lambda: len(bench.runs()) == 2, "both ranks")
+        await order(backend, Suspend(J0, 1))
+        await seen_until(backend, GpusReleased)
+        await order(backend, bench.launching("n0", "n1", attempt=2, work_s=0.2))
+        await seen_until(backend, AttemptStarted)
+        for name in ("n0", "n1"):
+            folder = bench.farm[name].root / "clusters/lab/jobs/j0/checkpoints"
+            assert {path.name for path in sorted(folder.iterdir())} >= saved, name
         await seen_until(backend, AttemptExited)
     assert bench.resumed() == ["j0.2.0", "j0.2.1"]
     bench.assert_nothing_twice()

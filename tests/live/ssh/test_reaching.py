@@ -5,12 +5,16 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import anyio
 import anyio.to_thread
+import asyncssh
+import asyncssh.channel
 import pytest
 
 from shunter.backends.ssh import SshAccess, SshBackend
+from shunter.backends.ssh.connecting import UnreachedError
 from shunter.backends.ssh.surveying import survey_hosts
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
@@ -53,6 +57,22 @@ async def test_wrong_key_makes_a_host_unreachable_and_says_so(bench: Bench) -> N
         assert kinds(await rest(backend)) == [NodeUnreachable] * 3
         assert "does not accept" in backend.causes[N0]
         assert "authorized_keys" in backend.causes[N0]
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o644, 0o640, 0o610])
+async def test_private_key_that_others_can_read_is_not_used(bench: Bench, mode: int) -> None:
+    bench.farm.key.chmod(mode)
+    async with bench.opened() as backend:
+        assert f"that others may read (mode {mode:04o}): chmod 600" in backend.causes[N0]
+    hosts, access = (bench.host("n0"),), bench.settings().access
+    (found,) = await anyio.to_thread.run_sync(survey_hosts, hosts, access, 5.0)
+    assert "chmod 600" in found.cause
+
+
+async def test_file_of_known_hosts_that_others_can_change_is_not_believed(bench: Bench) -> None:
+    bench.farm.known_hosts.chmod(0o666)
+    async with bench.opened() as backend:
+        assert "that others may change (mode 0666): chmod o-w" in backend.causes[N0]
 
 
 async def test_host_with_an_unknown_key_is_refused(bench: Bench) -> None:
@@ -223,3 +243,32 @@ async def test_file_that_came_half_is_pushed_again(bench: Bench) -> None:
         await runs_a_job(backend, bench)
     assert path.read_bytes() == content
     assert sorted(each.name for each in path.parent.glob("shunter-*")) == [path.name]
+
+
+async def test_connection_lost_while_a_channel_is_opened_is_a_host_that_does_not_answer(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: asyncssh's own assertion ends no daemon. Method: lose it where that is asserted."""
+    opened = asyncssh.channel.SSHClientChannel._open
+
+    async def lost_right_after(self: Any, *arguments: Any) -> Any:
+        packet = await opened(self, *arguments)
+        self.get_connection().abort()
+        await anyio.sleep(0.1)
+        return packet
+
+    async with bench.opened() as backend:
+        link = backend._links[N0]
+        monkeypatch.setattr(asyncssh.channel.SSHClientChannel, "_open", lost_right_after)
+        with pytest.raises(UnreachedError, match="host n0 was lost"):
+            async with link.channel() as connection:
+                await connection.create_process("true", encoding=None)
+        monkeypatch.undo()
+        await anyio.to_thread.run_sync(wait_for, lambda: link.is_up, "the host")
+        monkeypatch.setattr(asyncssh.channel.SSHClientChannel, "_open", lost_right_after)
+        bench.farm.disconnect("n0")  # what is opened anew is lost again, until it may stay
+        await anyio.sleep(1.0)
+        monkeypatch.undo()
+        await anyio.to_thread.run_sync(wait_for, lambda: link.is_up, "the host")
+        await rest(backend, 0.5)
+        await runs_a_job(backend, bench)

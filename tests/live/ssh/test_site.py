@@ -1,6 +1,7 @@
 """A whole cluster over SSH: scheduler, log, and hosts that are cut and powered off."""
 
 import importlib.util
+import shutil
 import sys
 import tomllib
 from collections.abc import AsyncIterator
@@ -9,15 +10,22 @@ from pathlib import Path
 
 import anyio
 import pytest
+from anyio import to_thread
 
 from shunter.app.config.loading import LoadedConfig, make_config
 from shunter.app.live import Site, Submission
 from shunter.core.state import Outcome
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import AttemptLost, AttemptStarted, JobSuspended
+from shunter.events.facts.execution import (
+    AttemptLost,
+    AttemptStarted,
+    JobSuspended,
+    LaunchFailed,
+)
 from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished
+from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
-from tests.live.site.sites import NOBODY, at_work, events_until, verified
+from tests.live.site.sites import NOBODY, at_work, events_until, verified, wait_for
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.namespaces import Namespaces
 from tests.live.ssh.site import cluster, worker
@@ -141,6 +149,24 @@ async def test_cluster_lives_through_cuts_and_a_lost_host(
         assert all(one.job_id in names for one in lost)
     bench.assert_nothing_twice()
     assert (await verified(bench.folder)).divergence is None
+
+
+async def test_attempt_whose_records_are_gone_was_lost_and_not_a_launch_that_failed(
+    bench: Bench,
+) -> None:
+    """As on one machine: somebody tidied its folder while no scheduler looked."""
+    async with working(bench) as site:
+        name = await site.submit(worker(bench.folder, "tidied", 0.2), NOBODY)
+        await started(site, 1)
+    (folder,) = sorted(bench.folder.glob(f"*/clusters/*/jobs/{name}/1"))
+    await to_thread.run_sync(wait_for, (folder / "status").exists)
+    shutil.rmtree(folder)
+    async with working(bench) as site:
+        assert await all_end(site, [name]) == [Outcome.finished]
+    async with read_log(str(bench.folder / "log.db")) as reader:
+        events = [event async for event in reader.events()]
+    told = [type(event) for event in events if isinstance(event, AttemptLost | LaunchFailed)]
+    assert told == [AttemptLost]
 
 
 async def started(site: Site, count: int) -> None:

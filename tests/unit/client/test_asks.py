@@ -8,6 +8,7 @@ from shunter.client.asks import act, error_of, read, submission, token_from, val
 from shunter.client.following import Followed, Lines
 from shunter.client.handles import worth_of
 from shunter.errors import (
+    ConflictError,
     JobFailedError,
     NotFoundError,
     RefusedError,
@@ -47,6 +48,8 @@ def test_submission_says_what_it_was_told_and_its_key() -> None:
         ("too_large", UsageError),
         ("unauthenticated", RefusedError),
         ("refused", RefusedError),
+        ("not_allowed", UsageError),
+        ("conflict", ConflictError),
         ("not_found", NotFoundError),
         ("unavailable", UnreachableError),
         ("failed", ShunterError),
@@ -54,12 +57,12 @@ def test_submission_says_what_it_was_told_and_its_key() -> None:
     ],
 )
 def test_problem_is_the_error_it_was(code: str, kind: type[ShunterError]) -> None:
-    content = orjson.dumps({"error": {"code": code, "message": "m", "faults": ["f"]}})
+    content = orjson.dumps({"status": 400, "code": code, "detail": "m", "faults": ["f"]})
     error = error_of(400, content)
     assert (type(error), str(error)) == (kind, "m\nf")
 
 
-@pytest.mark.parametrize("content", [b"", b"<html>", b"[]", b'{"error": 5}', b'{"error": {}}'])
+@pytest.mark.parametrize("content", [b"", b"<html>", b"[]", b'{"detail": 5}', b'{"error": {}}'])
 def test_what_is_no_daemon_is_unreachable(content: bytes) -> None:
     assert isinstance(error_of(502, content), UnreachableError)
 

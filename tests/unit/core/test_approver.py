@@ -12,7 +12,7 @@ from shunter.core.planning.guards import NO_GUARDS, Guards
 from shunter.core.planning.plan import Change, Move, Pack, Plan, Start, Suspend
 from shunter.core.state import State
 from shunter.events.facts.cluster import GpuQuarantined, NodeDrained, NodeLost, NodeUnreachable
-from shunter.events.facts.decisions import AllocationChanged, PlanRejected
+from shunter.events.facts.decisions import NO_SUCH_JOB, AllocationChanged, PlanRejected
 from shunter.events.facts.jobs import JobCancelRequested, JobHeld
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
@@ -283,10 +283,13 @@ def test_start_on_gpus_of_a_dropped_suspension_is_refused_too() -> None:
     assert refusals(approval) == [("j1", Reason.refused), ("j2", Reason.no_capacity)]
 
 
-def test_unknown_job_is_passed_over() -> None:
+def test_unknown_job_is_refused_and_told_of() -> None:
     approval = approved(cluster(), start(9, n1=0b11), suspend(8), start(1, n1=0b11))
     assert [change.job_id for change in approval.granted] == ["j1"]
-    assert approval.refused == []
+    assert [(one.job_id, one.detail) for one in approval.refused] == [
+        ("j9", NO_SUCH_JOB),
+        ("j8", NO_SUCH_JOB),
+    ]
 
 
 def test_approving_changes_nothing() -> None:

@@ -7,6 +7,7 @@ import pytest
 from shunter.core.fold import replay
 from shunter.core.planning.guards import HOUR_US, NO_GUARDS, Band, Guards
 from shunter.core.state import Job
+from shunter.events import AttemptLost, AttemptStarted, Event, TrainingStarted
 from shunter.events.values.job_spec import SuspendMode
 from shunter.events.values.reasons import Reason
 from tests.factories import granted, job_id, job_submitted, node_added, revoked
@@ -94,3 +95,62 @@ def test_band_is_another_one_at_the_instant_it_was_said_to_change(
     assert changes_at is not None
     assert guards.band(job, changes_at - 1) is guards.band(job, now_us)
     assert guards.band(job, changes_at) is not guards.band(job, now_us)
+
+
+FIRST = Guards(min_runtime_us=10, launches_first=True)
+MINUTE_US = 60_000_000
+
+
+def launched(*more: Event, at_us: int = 100) -> Job:
+    """Return a job that was given GPUs at an instant, with what happened to it then."""
+    opening: list[Event] = [node_added(), job_submitted(0), granted(0, at_us, n0=1)]
+    return replay([*opening, *more]).jobs[job_id(0)]
+
+
+def started(at_us: int, *, may_tell: bool = False, attempt: int = 1) -> AttemptStarted:
+    return AttemptStarted(at_us, job_id(0), attempt, may_tell_training=may_tell)
+
+
+@pytest.mark.parametrize("guards", [FIRST, Guards(launches_first=True)])
+def test_job_that_is_still_to_be_launched_keeps_its_gpus(guards: Guards) -> None:
+    job = launched()
+    assert guards.pinned_by(job, 5_000) is Reason.guard_min_runtime
+    assert guards.band(job, 5_000) is Band.pinned
+    assert guards.changes_at(job, 5_000) is None
+    assert NO_GUARDS.pinned_by(job, 5_000) is None
+
+
+def test_guard_counts_from_the_end_of_a_launch_that_took_time() -> None:
+    job = launched(started(150))
+    assert FIRST.pinned_by(job, 159) is Reason.guard_min_runtime
+    assert FIRST.changes_at(job, 150) == 160
+    assert FIRST.pinned_by(job, 160) is None
+    assert MIN_RUNTIME.pinned_by(job, 110) is None
+
+
+def test_guard_counts_from_the_first_mini_batch_where_that_is_told() -> None:
+    waits = launched(started(150, may_tell=True))
+    assert FIRST.changes_at(waits, 150) == 150 + MINUTE_US + 10
+    trains = launched(started(150, may_tell=True), TrainingStarted(900, job_id(0), 1))
+    assert FIRST.pinned_by(trains, 909) is Reason.guard_min_runtime
+    assert FIRST.pinned_by(trains, 910) is None
+
+
+def test_job_that_never_tells_a_mini_batch_is_waited_for_a_few_times_only() -> None:
+    waited = []
+    events: list[Event] = [node_added(), job_submitted(0)]
+    for attempt in range(1, 7):
+        events += [granted(0, attempt, n0=1), started(attempt, may_tell=True, attempt=attempt)]
+        job = replay(events).jobs[job_id(0)]
+        waited.append(Guards(0, launches_first=True).runs_from_us(job) - attempt)
+        events += [AttemptLost(attempt, job_id(0), attempt, "gone")]
+    assert waited == [MINUTE_US, 2 * MINUTE_US, 4 * MINUTE_US, 8 * MINUTE_US, 0, 0]
+
+
+def test_job_that_has_told_one_is_waited_for_longer() -> None:
+    events: list[Event] = [
+        *(node_added(), job_submitted(0), granted(0, 1, n0=1), started(1, may_tell=True)),
+        *(TrainingStarted(2, job_id(0), 1), AttemptLost(3, job_id(0), 1, "gone")),
+        *(granted(0, 4, n0=1), started(4, may_tell=True, attempt=2)),
+    ]
+    assert FIRST.runs_from_us(replay(events).jobs[job_id(0)]) == 4 + 10 * MINUTE_US

@@ -23,7 +23,7 @@ from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase
 from shunter.errors import IllegalEventError
 from shunter.events.facts.cluster import NodeDrained, NodeLost
-from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
 from shunter.events.facts.execution import (
     AttemptEnded,
     AttemptLost,
@@ -191,6 +191,18 @@ def test_promise_on_a_lost_server_is_taken_back_from_a_moving_job() -> None:
     orders = effects(core, GpusReleased(0, J0, 1))
     assert not [order for order in orders if not isinstance(order, Suspend)]
     assert core.state.jobs[J0].phase is JobPhase.waiting
+
+
+def test_live_round_is_planned_though_a_job_was_cancelled_in_its_very_instant() -> None:
+    """Processes take time to end; a round of the grid that is left out never comes again."""
+    core, _ = World(servers=servers(4), round_us=10, is_live=True).scheduler(
+        policy(), instant=False
+    )
+    core.step(0, [SubmitJob(0, J0, job_spec(2)), SubmitJob(0, J1, job_spec(4))])
+    core.step(1, [AttemptStarted(1, J0, 1), SubmitJob(1, J2, job_spec(1))])
+    events, effects = core.step(10, [CancelJob(10, J0)])
+    assert [type(event) for event in events] == [JobCancelRequested, RoundPlanned]
+    assert effects == [Terminate(J0, 1)]
 
 
 def test_promised_job_that_is_moved_is_launched_once() -> None:

@@ -19,7 +19,6 @@ from shunter.core.metrics import (
     finish_time_fairness,
     percentile,
     size_class,
-    unfinished_results,
 )
 from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.state import State
@@ -111,6 +110,7 @@ def ledger_of(*events: Event) -> tuple[JobLedger, State]:
         RULES[type(event)](state, event)
         state.now_us = view.now_us = event.at_us
         told.get(type(event), unheard)(event, view)
+        state.launched.clear()
     return ledger, state
 
 
@@ -174,11 +174,30 @@ def test_job_that_never_started_has_no_start_and_waits_all_its_life() -> None:
 
 
 def test_unfinished_job_is_told_as_far_as_it_came() -> None:
-    _, state = ledger_of(*LIFE, job_submitted(1, at=60))
-    first, second = unfinished_results(state)
+    ledger, state = ledger_of(*LIFE, job_submitted(1, at=60))
+    first, second = ledger.unfinished(state)
     assert (first.held_us, first.service_gpu_us, first.status) == (25, 50, "unfinished")
     assert (first.jct_us, first.wait_us, first.end_us) == (None, None, None)
     assert (second.first_start_us, second.held_us, second.ordinal) == (None, 0, 1)
+
+
+@pytest.mark.parametrize(("gpus", "migrations"), [(0b11, 0), (0b110, 1), (0b1100, 1)])
+def test_job_that_comes_back_on_other_gpus_has_migrated(gpus: int, migrations: int) -> None:
+    back = (granted(0, 50, n0=gpus), attempt_started(0, 50, 2))
+    ledger, state = ledger_of(*LIFE[:7], *back)
+    [so_far] = ledger.unfinished(state)
+    assert (so_far.preemptions, so_far.migrations) == (1, migrations)
+    ledger, _ = ledger_of(*LIFE[:7], *back, job_finished(0, 70))
+    assert [result.migrations for result in ledger.results()] == [migrations]
+
+
+def test_job_that_takes_the_gpus_of_one_that_ends_has_migrated() -> None:
+    """Goal: attempts that begin with the end of another job are seen too."""
+    other = (job_submitted(1, 2), granted(1, 31, n0=0b1100), attempt_started(1, 31))
+    leaves = (revoked(1, 40), granted(0, 41, n0=0b1100))
+    ledger, state = ledger_of(*LIFE[:7], *other, *leaves, JobCancelled(45, job_id(1)))
+    [so_far] = ledger.unfinished(state)
+    assert (so_far.migrations, so_far.service_gpu_us) == (1, 30)
 
 
 @pytest.mark.parametrize(

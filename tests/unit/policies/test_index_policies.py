@@ -5,13 +5,24 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from shunter.core.performance import SpeedModel
 from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.guards import Guards
 from shunter.core.ranking import Aged, RankedPolicy
 from shunter.core.ranking.keys import rank_of
 from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.values.ids import GpuType
 from shunter.policies import ftf, gittins, las, smallest, srtf, tiresias
-from tests.factories import Outcome, World, run, servers, trace_job
+from tests.factories import (
+    Outcome,
+    World,
+    configuration,
+    job_id,
+    node_name,
+    run,
+    servers,
+    trace_job,
+)
 
 
 def played(index: Any, *jobs: Any, gpus: int = 1, **world: Any) -> Outcome:
@@ -48,6 +59,16 @@ def test_worst_off_job_goes_first() -> None:
     )
     outcome = played(ftf.FinishTimeFairness(), *jobs, guards=Guards(min_runtime_us=50))
     assert starts(outcome) == [(0, "j0"), (10, "j2"), (11, "j1")]
+
+
+def test_job_on_quick_gpus_is_ranked_again_each_quantum_only() -> None:
+    # Each gets 2 us of work done in 1 us, so whoever runs soon is better off than who waits.
+    jobs = (trace_job(0, lasts=2_000_000), trace_job(1, lasts=2_000_000))
+    speeds = SpeedModel({node_name(): configuration(1)}, {GpuType("v100"): 2.0})
+    index = ftf.FinishTimeFairness(quantum_us=250_000)
+    outcome = played(index, *jobs, speeds=speeds, until_us=5_000_000)
+    assert outcome.state.ended.keys() == {job_id(0), job_id(1)}
+    assert outcome.state.rounds_planned < 50
 
 
 def test_expected_rest_prefers_a_new_job_to_one_that_outlived_the_short_ones() -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from starlette.exceptions import HTTPException
 
-from shunter.app.api.access.callers import PEER, Callers, Peer, user_name
+from shunter.app.api.access.callers import Callers, user_name
+from shunter.app.api.access.peers import PEER, Peer
 from shunter.app.api.access.tokens import Tokens, make_tokens, read_tokens
 from shunter.app.live.requests import Caller
 from shunter.errors import ConfigError, NotFoundError, RefusedError

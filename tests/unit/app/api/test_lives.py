@@ -6,6 +6,7 @@ from shunter.events.facts.execution import (
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
+    CheckpointDiscarded,
     CheckpointSaved,
     GpusReleased,
     JobSuspended,
@@ -69,8 +70,28 @@ def test_suspended_attempt_tells_every_step_with_its_instant() -> None:
         "exit_code": None,
         "released_at": "15",
         "suspend_s": 5e-6,
+        "discarded_at": None,
+        "discarded_because": "",
+        "messages_dropped": 0,
+        "dropped_because": "",
+        "set_aside_by": "",
     }
     assert (second["where"], second["resumed_from"], second["suspend_s"]) == ("b[0-1]", "c", None)
+
+
+def test_attempt_tells_that_what_it_saved_was_discarded() -> None:
+    found = life(
+        AllocationChanged(1, JOB, on("a"), RULE),
+        AttemptStarted(2, JOB, 1),
+        GpusReleased(15, JOB, 1),
+        CheckpointDiscarded(20, JOB, 1, (NodeName("a"),), None, "given_up", "ana"),
+        AllocationChanged(20, JOB, on("b"), RULE),
+        CheckpointDiscarded(21, JOB, 1, (NodeName("a"),), None, "lost"),
+        AttemptStarted(21, JOB, 2),
+    )
+    told = [one.document(str) for one in found.attempts]
+    assert [one["discarded_at"] for one in told] == ["21", None]
+    assert told[0]["discarded_because"] == "a was lost"
 
 
 def test_moved_job_is_asked_to_leave_by_its_next_grant() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from shunter.app.config import load_config, make_config
+from shunter.app.config.resolved import decider_of
 from shunter.errors import ConfigError
 
 WriteConfig = Callable[[str], Path]
@@ -77,6 +78,35 @@ def test_a_wrong_value_is_named_with_what_was_expected(
     assert refusal.startswith(f"--set {key}")
     assert message in refusal
     assert len(refusal.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (
+            {"name": "las", "params": {"las": {"queues_gpu_s": []}}},
+            "config: policy.trigger: las with queues_gpu_s = [] ranks by the service itself",
+        ),
+        (
+            {"name": "blox_peer", "params": {"blox_peer": {"schedule": "las"}}},
+            "config: policy.trigger: blox_peer with schedule = 'las' ranks by the time run",
+        ),
+        (
+            {"name": "two_level", "params": {"two_level": {"inside_params": {"queues_gpu_s": []}}}},
+            "policy.params.two_level.inside_params: las with queues_gpu_s = [] ranks by",
+        ),
+    ],
+)
+def test_a_rank_that_changes_all_the_time_needs_rounds(policy: Tree, message: str) -> None:
+    tree: Tree = {"cluster": {"nodes": [{"name": "a", "gpus": 1}]}, "workload": {"generate": {}}}
+
+    with pytest.raises(ConfigError) as refused:
+        decider_of(make_config(tree | {"policy": {**policy, "trigger": "event"}}), instant=True)
+
+    assert message in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1
+    in_rounds = make_config(tree | {"policy": {**policy, "trigger": "round"}})
+    assert decider_of(in_rounds, instant=True).rules.round_us
 
 
 @pytest.mark.parametrize(

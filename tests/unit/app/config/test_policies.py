@@ -1,9 +1,13 @@
+import json
 from importlib.metadata import EntryPoint
 
 import pytest
+from typer.testing import CliRunner
 
+from shunter.app.cli import app
 from shunter.app.config import find_policy, make_config, policies, policy_names
 from shunter.app.config.resolved import decider_of
+from shunter.core.placement import PLACEMENTS
 from shunter.errors import ConfigError, NotFoundError
 
 
@@ -48,3 +52,44 @@ def test_gpu_type_without_a_price_is_an_error_of_the_config() -> None:
 
     with pytest.raises(ConfigError, match=r"policy\.params\.min_cost\.prices: no price of k80"):
         decider_of(loaded, instant=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("tests.unit.app.runs.plugin:NoParams", "is no policy: it lacks Params (a class below"),
+        ("tests.unit.app.config.exits:Policy", "cannot be loaded from .*: SystemExit: 3"),
+        ("no_such_package:Policy", "cannot be loaded from"),
+    ],
+)
+def test_plugin_that_is_no_policy_says_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch, value: str, words: str
+) -> None:
+    _install(monkeypatch, mine=value)
+    with pytest.raises(ConfigError, match=words.replace("(", r"\(")):
+        find_policy("mine")
+
+
+def test_policy_that_is_built_without_hooks_is_an_error_of_the_config(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _install(monkeypatch, mine="tests.unit.app.runs.plugin:Unversioned")
+    plugin = find_policy("mine")
+    with pytest.raises(ConfigError, match=r"lacks name \(str\), version \(str\), .* plan\(\)"):
+        policies.built(plugin, plugin.Params(), PLACEMENTS["spread"]())
+
+
+def test_one_broken_plugin_does_not_break_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    _install(
+        monkeypatch,
+        bare="tests.unit.app.runs.plugin:NoParams",
+        gone="no_such_package:Policy",
+        las="shunter.policies.las:Las",
+    )
+    done = CliRunner().invoke(app, ["policy", "list"])
+    assert done.exit_code == 0
+    assert done.stdout.count("cannot be used: ") == 2
+    assert "\nlas  " in done.stdout
+
+    told = json.loads(CliRunner().invoke(app, ["policy", "list", "--json"]).stdout)
+    assert ["problem" in one for one in told] == [True, True, False]

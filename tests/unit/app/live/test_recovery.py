@@ -80,7 +80,14 @@ def test_launch_without_a_trace_is_repeated() -> None:
 def test_other_attempt_without_a_trace_is_fenced(phase: str, found: list[dict[str, Any]]) -> None:
     recovery = recovery_of(told(phase), found)
     assert recovery.orders == [Fence(J0, 1)]
-    assert [one.attempt for one in recovery.adoptions] == [1]
+    assert [(one.attempt, one.started) for one in recovery.adoptions] == [(1, True)]
+
+
+def test_attempt_that_was_told_to_leave_before_it_had_started_has_not_begun() -> None:
+    state = replay([*OPENING, *LAUNCHING, revoked(0)])
+    recovery = recovery_of(state, [])
+    assert recovery.orders == [Fence(J0, 1)]
+    assert [(one.attempt, one.started) for one in recovery.adoptions] == [(1, False)]
 
 
 @pytest.mark.parametrize("phase", PHASES)

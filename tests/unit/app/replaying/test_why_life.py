@@ -49,7 +49,10 @@ def test_a_preempted_job_says_who_gained_by_which_rule_and_when() -> None:
     assert (decision["seq"], decision["at_us"], decision["rule"]) == (seq, 30, "outranked")
     assert decision["beneficiaries"] == ["j1"]
     assert decision["scores"] == [2]
-    assert details(found)[0].startswith("it was preempted at T+00:00:00.00003: outranked (2)")
+    assert details(found)[0] == (
+        "it was preempted at T+00:00:00.00003: outranked, "
+        "because it had used 0.00012 GPU-seconds, so it was in the third queue, for j1"
+    )
 
 
 def test_the_job_that_gained_says_who_had_to_leave() -> None:
@@ -62,7 +65,10 @@ def test_the_job_that_gained_says_who_had_to_leave() -> None:
 def test_a_job_that_runs_again_says_what_ended_the_attempt_before() -> None:
     found = why(record(PREEMPTED, "las"), "j0", 40)
 
-    assert details(found)[-1] == "attempt 1 on n0[0-3] was preempted: outranked (2), for j1"
+    assert details(found)[-1] == (
+        "attempt 1 on n0[0-3] was preempted: outranked, "
+        "because it had used 0.00012 GPU-seconds, so it was in the third queue, for j1"
+    )
 
 
 def test_a_finished_job_splits_its_time_into_waits_and_runs() -> None:

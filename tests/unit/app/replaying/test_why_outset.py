@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +14,9 @@ from shunter.app.replaying.why.explanation import explain
 from shunter.app.replaying.why.outset import outset_of
 from shunter.core.state import State
 from shunter.errors import NotFoundError
-from shunter.events import Event, JobId
+from shunter.events import Event, JobId, SchedulerStarted
 from shunter.events.codec import encode_record
-from shunter.events.log import LogReader, Snapshot, open_log, read_log
+from shunter.events.log import Frame, LogReader, Snapshot, open_log, read_log
 from tests.factories import World, policy, quota, run, scheduler_started, servers, trace_job
 from tests.replay.recording import rebuilt
 
@@ -44,7 +46,7 @@ async def written(path: Path, events: Sequence[Event], every: int | None) -> Non
     )
     state = State()
     for part in (events[:second], events[second:]):
-        async with open_log(str(path), frame_events=None, index_jobs=True, resume=True) as log:
+        async with open_log(str(path), frame_events=None, resume=True) as log:
             for first in range(0, len(part), 4):
                 step = part[first : first + 4]
                 log.append(step)
@@ -89,6 +91,67 @@ def test_what_is_told_does_not_depend_on_snapshots(tmp_path: Path) -> None:
     assert asyncio.run(compare()) >= len(JOBS) // 3
 
 
+class Counted:
+    """How much of a log is parsed: events and snapshots, not where bytes are looked for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.events = self.snapshots = 0
+        rows, events, snapshot_at = Frame.rows, Frame.events, LogReader.snapshot_at
+
+        def counted_rows(frame: Frame) -> list[list[Any]]:
+            self.events += frame.count
+            return rows(frame)
+
+        def counted_events(frame: Frame, after: int = 0, to: int | None = None) -> Sequence[Event]:
+            self.events += frame.count
+            return events(frame, after, to)
+
+        async def counted_snapshot_at(reader: LogReader, seq: int) -> Snapshot | None:
+            self.snapshots += 1
+            return await snapshot_at(reader, seq)
+
+        monkeypatch.setattr(Frame, "rows", counted_rows)
+        monkeypatch.setattr(Frame, "events", counted_events)
+        monkeypatch.setattr(LogReader, "snapshot_at", counted_snapshot_at)
+
+    def taken(self) -> tuple[int, int]:
+        """Return what was counted since the last time."""
+        found = self.events, self.snapshots
+        self.events = self.snapshots = 0
+        return found
+
+
+@pytest.mark.parametrize("waits_in_all", [False, True])
+def test_snapshots_are_never_a_burden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits_in_all: bool
+) -> None:
+    """Goal: with snapshots less is parsed, also where somebody of the job's class always waits."""
+    jobs = tuple(
+        trace_job(number, 2 if waits_in_all else 1 + number % 4, at=9 * number, lasts=40)
+        for number in range(60)
+    )
+    events = run(replace(WORLD, jobs=jobs), policy("las")).events
+    events[len(events) // 2 : len(events) // 2] = [
+        scheduler_started(2, events[len(events) // 2 - 1].at_us, "las")
+    ]
+    rebuild = rebuilt(policy("las"), WORLD.rules(instant=True))
+
+    async def compare() -> None:
+        await written(tmp_path / "plain.db", events, None)
+        await written(tmp_path / "snapshots.db", events, EVERY)
+        counted, sums = Counted(monkeypatch), [0, 0]
+        for job in jobs:
+            for place, name in enumerate(("plain.db", "snapshots.db")):
+                async with read_log(str(tmp_path / name)) as reader:
+                    await explain(reader, job.job_id, len(events), events[-1].at_us, rebuild)
+                parsed, snapshots = counted.taken()
+                assert snapshots <= 2
+                sums[place] += parsed
+        assert sums[1] < 0.6 * sums[0]
+
+    asyncio.run(compare())
+
+
 def test_unknown_job_is_read_from_the_beginning(tmp_path: Path) -> None:
     async def look() -> int:
         await written(tmp_path / "log.db", two_terms(), EVERY)
@@ -109,6 +172,9 @@ def test_term_of_an_outset_is_the_one_that_decided_there(tmp_path: Path, every: 
                 outset = await outset_of(reader, job.job_id)
                 for seq, started in outset.terms:
                     assert events[seq - 1] == started
+                if outset.seq:
+                    started = outset.terms[-1][1]
+                    assert isinstance(started, SchedulerStarted)
                     assert started.term == 1 + (outset.seq > len(events) // 2)
 
     asyncio.run(look())

@@ -7,7 +7,8 @@ import pytest
 
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import Explanation
-from shunter.app.replaying.why.sentences import advice, details
+from shunter.app.replaying.why.needs import needs, suffices
+from shunter.app.replaying.why.sentences import details
 from shunter.core.intake.inputs import Command, DrainNode, HoldJob
 from shunter.core.planning.guards import Guards
 from shunter.core.retries import BACKING_OFF
@@ -42,10 +43,12 @@ def test_a_job_that_does_not_fit_lacks_capacity() -> None:
     assert found.agreement.agrees
 
 
-def test_what_would_start_it_names_whose_end_is_enough() -> None:
+def test_what_must_happen_at_least_is_no_promise() -> None:
     found = why(FULL, "j1", 50, name="fifo_backfill")
 
-    assert advice(found) == ["2 GPUs more become free", "j0 ends, which would free enough"]
+    ways = "others before it end, leave or fall behind it, or servers join"
+    assert needs(found) == [f"2 more GPUs come free to it: {ways}"]
+    assert suffices(found) == []
 
 
 def test_a_job_behind_one_that_does_not_fit_is_outranked_under_strict_fifo() -> None:
@@ -55,7 +58,15 @@ def test_a_job_behind_one_that_does_not_fit_is_outranked_under_strict_fifo() -> 
 
     assert reason_of(found) == "outranked"
     assert document(found)["evidence"]["blockers"][0]["id"] == "j1"
-    assert document(found)["rank"] == {"position": 2, "waiting": 2, "score": 0, "ahead": ["j1"]}
+    assert document(found)["rank"] == {
+        "position": 2,
+        "waiting": 2,
+        "score": 0,
+        "score_in_words": "is ordered by submission alone",
+        "ahead": ["j1"],
+        "waiting_ahead": {"jobs": 1, "gpus": 2, "left_gpu_s": 20e-6, "unknown": 0},
+        "running_ahead": {"jobs": 1, "gpus": 3, "left_gpu_s": 150e-6, "unknown": 0},
+    }
 
 
 def test_a_job_of_a_lower_queue_is_outranked_under_las() -> None:
@@ -77,7 +88,7 @@ def test_free_gpus_on_the_wrong_servers_are_fragments() -> None:
 
     assert reason_of(found) == "fragmented"
     assert details(found)[0].endswith("n0:2 n1:2")
-    assert "it accepts another split over servers" in advice(found)
+    assert needs(found)[0].endswith(", or it accepts another split over servers")
 
 
 def test_a_queue_with_its_quota_used_up() -> None:
@@ -113,7 +124,7 @@ def test_a_gang_that_must_stay_on_one_server() -> None:
     found = why(World(servers=servers(3, 3), jobs=jobs), "j2", 50)
 
     assert reason_of(found) == "locality_not_met"
-    assert advice(found)[-1] == "it accepts to spread further than one server"
+    assert needs(found)[0].endswith(", or it accepts to spread further than one server")
 
 
 def test_a_gpu_type_that_is_nowhere_is_infeasible() -> None:
@@ -135,6 +146,28 @@ def test_a_job_wider_than_the_cluster_is_infeasible() -> None:
     )
 
 
+def test_memory_that_can_never_fit_is_not_told_as_too_few_gpus() -> None:
+    jobs = (trace_job(0, 1, memory_mb=900),)
+
+    found = why(World(servers=servers(4, memory_mb=64), jobs=jobs), "j0", 0)
+
+    assert document(found)["headline"] == (
+        "j0 was rejected at T+00:00:00 as infeasible: it needs 1 GPU with 900 MB of memory, and "
+        "no server could give that, even when empty; the most that one has is 64 MB"
+    )
+
+
+def test_gpus_that_are_never_near_enough_are_not_told_as_too_few() -> None:
+    jobs = (trace_job(0, 4, max_level=Level.server),)
+
+    found = why(World(servers=servers(2, 2), jobs=jobs), "j0", 0)
+
+    assert document(found)["headline"] == (
+        "j0 was rejected at T+00:00:00 as infeasible: it needs 4 GPUs within one server, and none "
+        "are so, even when empty; the most in one server are 2"
+    )
+
+
 def test_a_minimum_runtime_that_keeps_others_in_place() -> None:
     world = World(
         servers=servers(4),
@@ -145,7 +178,9 @@ def test_a_minimum_runtime_that_keeps_others_in_place() -> None:
     found = why(world, "j1", 40, name="las")
 
     assert reason_of(found) == "guard_min_runtime"
-    assert advice(found) == ["the guard of j0 ends at T+00:00:00.00006, and it ranks lower"]
+    assert needs(found) == [
+        "a guard ends, the first at T+00:00:00.00006: j0, or GPUs come free otherwise"
+    ]
 
 
 def test_a_job_that_may_never_be_suspended() -> None:
@@ -170,7 +205,7 @@ def test_a_dependency_is_the_jobs_own_reason() -> None:
     found = why(World(servers=servers(4), jobs=jobs), "j1", 50)
 
     assert reason_of(found) == "dependency"
-    assert advice(found) == ["j0 ends well"]
+    assert needs(found) == ["j0 ends well"]
     assert not found.agreement.checked
 
 
@@ -178,7 +213,7 @@ def test_a_job_that_waits_between_launches_backs_off() -> None:
     found = why(FULL, "j1", 50, HoldJob(10, JobId("j1"), BACKING_OFF))
 
     assert reason_of(found) == "backing_off"
-    assert advice(found) == ["its wait between two launches is over"]
+    assert needs(found) == ["its wait between two launches is over"]
     assert details(found)[0] == "its last launch failed or was lost, and the next one waits a while"
 
 
@@ -191,15 +226,31 @@ def test_a_held_job_says_who_holds_it() -> None:
     assert details(found)[0] == "it was put on hold by ana at T+00:00:00.00002"
 
 
-def test_servers_that_are_down_are_lost() -> None:
+def test_a_drained_server_is_not_told_as_lost() -> None:
     jobs = (trace_job(0, 1, lasts=100), trace_job(1, 4, at=10))
 
     found = why(
         World(servers=servers(4, 2), jobs=jobs), "j1", 50, DrainNode(5, NodeName("n0"), "ana")
     )
 
-    assert reason_of(found) == "node_lost"
-    assert "n0" in details(found)[0]
+    assert reason_of(found) == "node_drained"
+    assert found.agreement.checked
+    assert found.agreement.agrees
+    assert details(found)[0] == "it needs 4 GPUs, and 2 are in service: n0 is drained"
+    assert document(found)["evidence"]["blockers"] == []
+
+
+def test_a_task_of_an_array_waits_for_its_turn() -> None:
+    jobs = tuple(
+        trace_job(number, 1, lasts=50, array="j0", array_index=number, at_once=2)
+        for number in range(4)
+    )
+
+    found = why(World(servers=servers(4), jobs=jobs), "j3", 20)
+
+    assert reason_of(found) == "array_limit"
+    assert details(found)[0] == "2 tasks of array j0 may run at once, and j0, j1 come first"
+    assert needs(found) == ["a task of array j0 that has its turn ends, or gives it up"]
 
 
 @pytest.mark.parametrize(("at", "reason"), [(5, "waiting_for_round"), (10, "no_capacity")])
@@ -218,8 +269,9 @@ def test_a_job_that_waits_for_its_round_is_told_what_it_will_find() -> None:
 
     found = why(world, "j0", 3)
 
-    assert advice(found) == [
-        "nothing changes until the round at T+00:00:00.00001: it would start there"
+    assert needs(found) == []
+    assert suffices(found) == [
+        "nothing changes until the plan at T+00:00:00.00001, which starts it"
     ]
 
 
@@ -250,7 +302,7 @@ def test_a_promise_is_told() -> None:
 
     found = why(World(servers=servers(4), jobs=jobs), "j1", 50, name="fifo_easy")
 
-    assert advice(found)[-1] == "GPUs are promised to it from T+00:00:00.0002 on"
+    assert details(found)[-1] == "GPUs are promised to it from T+00:00:00.0002 on"
 
 
 def test_every_reason_has_a_place_in_the_manual() -> None:

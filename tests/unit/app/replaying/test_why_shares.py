@@ -59,7 +59,7 @@ def test_waiting_job_says_what_it_got_of_its_share() -> None:
 
     assert document(found)["reason"]["name"] == "share_met"
     said = details(found)[0]
-    assert said == "got 0.50 of its 0.50 share of v100; it needs 1 GPU, and 0 are free for it"
+    assert said == "got 0.50 of its 0.50 share of v100; it needs 1 GPU, and 0 are free"
 
 
 def test_preempted_job_says_what_it_got_of_its_share_and_who_gains() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from shunter.backends.simulated import SimulatedBackend
 from shunter.backends.simulated.failures import Failures, NodeChange
 from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend, Terminate
-from shunter.core.intake.inputs import Input, WorldEnded
+from shunter.core.intake.inputs import Input, NothingComes, WorldEnded
 from shunter.events.values.allocation import Allocation
 from tests.factories import allocation, drive, job_id, job_spec, node_name
 
@@ -34,6 +34,9 @@ class Hand:
         """Return all that happens up to an instant and at it; go there."""
         seen: list[Input] = []
         while inputs := self._observed(at_us):
+            if isinstance(inputs[-1], NothingComes):
+                assert len(inputs) == 1, "what comes may be followed by more"
+                break
             seen += inputs
         assert self.now_us == at_us, "an observation in which nothing happened ends too early"
         return seen

@@ -6,9 +6,11 @@ from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
+from shunter.events.values.allocation import Allocation
 from tests.factories import job_id, node_name, trace_job
 from tests.unit.backends.simulated.driving import (
     ON_BOTH,
+    ON_N0,
     ON_N1,
     Hand,
     launch,
@@ -59,25 +61,37 @@ def test_suspending_stops_work_at_once_and_frees_gpus_later() -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "started_us", "ends_us"),
+    ("order", "where", "started_us", "ends_us"),
     [
-        (suspend(), 25, 31),  # 20 + 5, and 6 are left: 25 + 6
-        (migrate(), 27, 33),  # 20 + 7 instead: 27 + 6
+        (suspend(), ON_N0, 25, 31),  # 20 + 5, and 6 are left: 25 + 6
+        (suspend(), ON_N1, 27, 33),  # on other GPUs 20 + 7 instead: 27 + 6
+        (suspend(), ON_BOTH, 27, 33),
+        (migrate(), ON_N1, 27, 33),
     ],
 )
 def test_job_pays_to_come_back_and_does_the_rest(
-    order: Effect, started_us: int, ends_us: int
+    order: Effect, where: Allocation, started_us: int, ends_us: int
 ) -> None:
     hand = world(10)
-    hand.orders(launch())
+    hand.orders(launch(where=ON_N0))
     hand.until(7)  # it works from 3 to 7: 4 of 10
     hand.orders(order)
     assert hand.until(20)[-1] == GpusReleased(9, J0, 1)
-    hand.orders(resume(where=ON_N1))
+    hand.orders(resume(where=where))
     started, ended = hand.until(50)
     assert isinstance(started, AttemptStarted)
     assert started.at_us == started_us
     assert ended == exited(ends_us, 2)
+
+
+def test_coming_back_elsewhere_costs_what_coming_back_does_unless_it_is_said() -> None:
+    hand = world(10, costs=Costs(start_us=3, resume_us=5))
+    hand.orders(launch(where=ON_N0))
+    hand.until(7)
+    hand.orders(suspend())
+    hand.until(20)
+    hand.orders(resume(where=ON_N1))
+    assert hand.until(50) == [AttemptStarted(25, J0, 2), exited(31, 2)]
 
 
 def test_moved_job_pays_to_move_instead_of_to_resume() -> None:

@@ -15,12 +15,16 @@ Record = dict[str, Any]
 def record(state: str = "running", **status: object) -> Record:
     """Return what a host tells of its part."""
     begun = {"ranks": [{"cpus": []}], "started_ns": 5, "boot": "", "placement": []}
-    whole = {"code": 0, "suspended": False, "why": "", "saved": False, "ended_ns": 10, **status}
+    whole = {"code": 0, "suspended": False, "why": "", "saved": False, "ended_ns": 10}
+    whole |= {"saved_ns": None, **status}
     return {
         "state": state,
         "started": None if state in ("absent", "starting") else begun,
         "status": whole if state == "ended" else None,
+        "after": 0,
+        "facts": 0,
         "notes": [],
+        "is_all": True,
     }
 
 
@@ -30,16 +34,16 @@ def gang(*records: Record | None) -> Gang:
 
 
 def test_gang_has_started_once_all_its_parts_have() -> None:
-    assert merged(gang(record(), record("starting")))[0]["started"] is None
-    assert merged(gang(record(), None))[0]["started"] is None
-    started = merged(gang(record(), record()))[0]["started"]
+    assert merged(gang(record(), record("starting")))["started"] is None
+    assert merged(gang(record(), None))["started"] is None
+    started = merged(gang(record(), record()))["started"]
     assert len(started["ranks"]) == 2
 
 
 def test_gang_is_over_once_all_its_parts_are() -> None:
-    assert merged(gang(record("ended"), record()))[0]["state"] == "running"
-    assert merged(gang(record("ended"), record("ended")))[0]["state"] == "ended"
-    assert merged(gang(record("ended"), record("lost")))[0]["state"] == "lost"
+    assert merged(gang(record("ended"), record()))["state"] == "running"
+    assert merged(gang(record("ended"), record("ended")))["state"] == "ended"
+    assert merged(gang(record("ended"), record("lost")))["state"] == "lost"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +106,7 @@ def test_parts_stop_and_continue_as_last_asked_unless_they_must_leave() -> None:
 def test_first_failure_is_the_code_of_the_gang() -> None:
     first = record("ended", code=3, ended_ns=20)
     ended = record("ended", code=143, why="terminate", ended_ns=30)
-    status = merged(gang(ended, first))[0]["status"]
+    status = merged(gang(ended, first))["status"]
     assert (status["code"], status["suspended"], status["ended_ns"]) == (3, False, 30)
 
 
@@ -110,14 +114,14 @@ def test_gang_is_suspended_if_no_part_failed_and_saved_if_all_have() -> None:
     saved = record("ended", code=75, suspended=True, saved=True, why="suspend")
     stopped = record("ended", code=143, suspended=True, saved=False, why="suspend")
     done = record("ended", code=0)
-    assert merged(gang(saved, done))[0]["status"]["saved"] is True
-    assert merged(gang(saved, stopped))[0]["status"]["saved"] is False
-    assert merged(gang(saved, stopped))[0]["status"]["suspended"] is True
+    assert merged(gang(saved, done))["status"]["saved"] is True
+    assert merged(gang(saved, stopped))["status"]["saved"] is False
+    assert merged(gang(saved, stopped))["status"]["suspended"] is True
 
 
 def test_gang_of_which_a_part_was_fenced_has_not_ended_by_itself() -> None:
     fenced = record("ended", code=137, why="heartbeat")
-    assert merged(gang(record("ended", code=0), fenced))[0]["status"]["why"] == "heartbeat"
+    assert merged(gang(record("ended", code=0), fenced))["status"]["why"] == "heartbeat"
 
 
 def test_absent_part_is_over_once_it_is_fenced_or_refused() -> None:

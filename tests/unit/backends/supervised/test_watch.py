@@ -29,7 +29,15 @@ NOTES = [
 
 
 def started(boot: str) -> dict[str, Any]:
-    return {"pid": 1, "boot": boot, "started_ns": 10, "port": 20_000, "gpus": [], "ranks": []}
+    return {
+        "pid": 1,
+        "boot": boot,
+        "started_ns": 10,
+        "port": 20_000,
+        "gpus": [],
+        "ranks": [],
+        "placement": [],
+    }
 
 
 def ended(ended_ns: int) -> dict[str, Any]:
@@ -42,8 +50,10 @@ def put(folder: Path, **records: Any) -> None:
 
 
 def told(watch: Watch, inbox: Inbox) -> list[Input]:
-    known, notes = watch.look()
-    return [stamped(AT_US) for stamped in watch.tell(known, notes, inbox)]
+    known = watch.look()
+    notes = watch.reading.take(known)
+    before = watch.reading.facts or 0
+    return [stamped(AT_US) for stamped in watch.tell(known, notes, inbox, before)]
 
 
 @pytest.fixture
@@ -83,7 +93,7 @@ def test_only_notes_that_become_facts_count_as_told(tmp_path: Path) -> None:
     (tmp_path / "journal").write_text("".join(json.dumps(note) + "\n" for note in NOTES))
     kinds = []
     for noted in (0, 1, 2):
-        watch = Watch(JobId("j0"), 1, str(tmp_path), told_start=True, told_notes=noted)
+        watch = Watch(JobId("j0"), 1, str(tmp_path), told_start=True, told_facts=noted)
         kinds.append([type(seen) for seen in told(watch, Inbox())[:-1]])
     assert kinds == [[SuspendAcknowledged, CheckpointSaved], [CheckpointSaved], []]
 

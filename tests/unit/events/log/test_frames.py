@@ -1,10 +1,13 @@
 """A frame knows its bounds and refuses a payload that is not what its row says."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from shunter.errors import LogDamagedError
 from shunter.events import JobFinished, JobId, encode_payload
-from shunter.events.log import Frame, Snapshot, snapshot_digest
+from shunter.events.log import Frame, Snapshot
 from shunter.events.log.frames import GENESIS, next_chain
 
 EVENTS = [JobFinished(place, JobId(f"{place}")) for place in range(5)]
@@ -39,5 +42,21 @@ def test_frame_that_is_not_what_its_row_says_is_refused(damaged: Frame, message:
 
 
 def test_snapshot_digest_tells_state_and_memory_apart() -> None:
-    assert snapshot_digest(b"ab", b"c") != snapshot_digest(b"a", b"bc")
+    assert Snapshot.of(3, 5, b"ab", b"c").digest != Snapshot.of(3, 5, b"a", b"bc").digest
     Snapshot.of(3, 5, b"state", b"memory").check()
+
+
+@pytest.mark.parametrize("change", [{"seq": 4}, {"at_us": 6}, {"ended": 1}, {"memory": b"x"}])
+def test_snapshot_digest_is_over_all_of_it(change: dict[str, Any]) -> None:
+    with pytest.raises(LogDamagedError, match="does not match its digest"):
+        replace(Snapshot.of(3, 5, b"state", b"memory", 0), **change).check()
+
+
+@pytest.mark.parametrize("change", [{"seq": 4}, {"at_us": 6}, {"state": b"[3,5,8]"}])
+def test_old_snapshot_is_held_to_the_place_that_its_state_names(change: dict[str, Any]) -> None:
+    """The digest of version 1 is over state and memory alone."""
+    digest = "163e83527c213ade7a24a9d295c5792f470763fabb178c45fe5251d8779f6990"
+    old = Snapshot(3, 5, b"[3,5,7]", b"memory", digest)
+    old.check()
+    with pytest.raises(LogDamagedError, match="does not match its digest"):
+        replace(old, **change).check()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.errors import TraceError
 from shunter.events.values.ids import GpuType, JobId, QueueName, UserName
 from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec
@@ -62,6 +63,34 @@ def test_sample_is_read_whole(samples: Path, name: str) -> None:
     assert trace.jobs == SAMPLE
     assert trace.format == name.replace(".", "-")
     assert trace.report.sentences() == ()
+
+
+RATES = ThroughputTable({GpuType("v100"): {JobKind("toy", 2): 8.0}}, base_type=GpuType("v100"))
+
+
+IN_CSV = "submit_s,duration_s,gpus,model,total_steps\n0,,2,toy,100\n5,7,2,toy,100\n"
+IN_LINES = """\
+{"submit_s": 0, "gpus": 2, "model": "toy", "total_steps": 100}
+{"submit_s": 5, "duration_s": 7, "gpus": 2, "model": "toy", "total_steps": 100}
+"""
+
+
+@pytest.mark.parametrize(("suffix", "text"), [("csv", IN_CSV), ("jsonl", IN_LINES)])
+def test_duration_may_be_left_to_the_steps(suffix: str, text: str, tmp_path: Path) -> None:
+    path = tmp_path / f"trace.{suffix}"
+    path.write_text(text)
+    known = load_trace(path, f"canonical-{suffix}", throughputs=RATES)
+    assert [job.duration_us for job in known.jobs] == [12_500_000, 7_000_000]
+    unknown = load_trace(path, f"canonical-{suffix}")
+    [told] = unknown.report.sentences()
+    assert told.startswith("dropped 1 row: duration_s is missing")
+
+
+@pytest.mark.parametrize("columns", ["1,toy,100", "2,other,100", "2,toy,"])
+def test_duration_of_unknown_steps_is_missing(columns: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(f"submit_s,duration_s,gpus,model,total_steps\n0,,{columns}\n5,7,1,,\n")
+    assert len(load_trace(path, throughputs=RATES).jobs) == 1
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from itertools import pairwise
 from typing import Any
 
+from shunter.backends.simulated import Costs
 from shunter.core.performance import SpeedModel
 from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.guards import Guards
@@ -14,6 +15,7 @@ from shunter.events.facts.decisions import (
     TargetsSet,
     WaitReasonChanged,
 )
+from shunter.events.facts.execution import AttemptStarted, JobSuspended
 from shunter.events.values.ids import GpuType
 from shunter.events.values.reasons import Reason
 from shunter.policies.gavel.corrected import GavelPolicy
@@ -183,3 +185,18 @@ def test_preempted_job_is_told_its_share_and_who_gains() -> None:
     assert left.because.detail == "v100"
     assert left.because.scores[0] == 0.5
     assert left.because.beneficiaries == ("j1",)
+
+
+def test_turn_begins_once_a_start_that_takes_longer_than_a_turn_is_over() -> None:
+    """Before, whoever was started was sent away in its start-up, and nobody got anywhere."""
+    costs = Costs(start_us=3 * TURN_US // 2, resume_us=3 * TURN_US // 2)
+    world = on_one_gpu(
+        job(0, 3), job(1, 3), costs=costs, guards=Guards(launches_first=True), until_us=60 * TURN_US
+    )
+    outcome = run(world, gavel())
+
+    assert sorted(outcome.ends_us()) == ["j0", "j1"]
+    began = {(one.job_id, one.attempt): one.at_us for one in outcome.of(AttemptStarted)}
+    assert outcome.of(JobSuspended)
+    for left in outcome.of(JobSuspended):
+        assert left.at_us - began[left.job_id, left.attempt] >= TURN_US

@@ -4,23 +4,21 @@ A checkpoint arrives whole or not at all, and what does not arrive leaves nothin
 """
 
 import hashlib
-import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
 
-from shunter.backends.node.bundle import bundle
 from shunter.backends.node.records import hold
 from shunter.backends.ssh import SshBackend, link
 from shunter.core.effects import Launch, Resume, Suspend
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, LaunchFailed
-from shunter.events.values.ids import JobId
+from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
 from tests.factories import allocation, job_id
 from tests.faults.supervised import wait_for
@@ -81,7 +79,7 @@ async def test_checkpoint_cut_off_on_its_way_arrives_whole_at_the_next_try(bench
         await suspended(backend)
         job = bench.farm["n1"].root / "clusters/lab/jobs/j0"
         await order(backend, saving("n1", 2))
-        await waits_for(lambda: sorted(job.glob("checkpoints.incoming.*/0")), "a first piece")
+        await waits_for(lambda: sorted(job.glob("checkpoints.incoming.*/large")), "a first piece")
         bench.farm.disconnect("n1")
         failed = (await seen_until(backend, LaunchFailed))[-1]
         assert isinstance(failed, LaunchFailed)
@@ -93,7 +91,8 @@ async def test_checkpoint_cut_off_on_its_way_arrives_whole_at_the_next_try(bench
         said = await said_digest(backend, 3)
     assert said == hashlib.sha256(saved(bench, "n0").read_bytes()).hexdigest()
     left = [each.name for each in sorted(job.iterdir()) if each.name.startswith("checkpoints")]
-    assert left == ["checkpoints", "checkpoints.lock"]
+    inode = (job / "checkpoints").stat().st_ino
+    assert left == ["checkpoints", "checkpoints.lock", f"checkpoints.received.{inode}"]
 
 
 async def test_checkpoint_that_does_not_fit_fails_the_launch_and_leaves_nothing(
@@ -154,74 +153,34 @@ async def seen_until_all(backend: SshBackend, kind: type, count: int) -> list[ob
     return found
 
 
-def verb(bench: Bench, *words: str, told: object = None) -> "subprocess.Popen[bytes]":
-    """Begin a verb of the pushed file."""
-    program = bench.folder / "program.py"
-    program.write_bytes(bundle())
-    running = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(program), *words, "N"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert running.stdin is not None
-    running.stdin.write(json.dumps(told).encode())
-    running.stdin.close()
-    running.stdin = None
-    return running
+async def test_attempt_does_not_begin_while_its_checkpoints_are_arriving(bench: Bench) -> None:
+    """What arrived behind its back would take the place of what it saves."""
+    async with bench.opened() as backend:
+        job = bench.farm["n0"].root / "clusters/lab/jobs/j0"
+        job.mkdir(parents=True)
+        busy = hold(f"{job}/checkpoints.lock", 2)
+        assert busy is not None
+        await order(backend, saving("n0", 1))
+        failed = (await seen_until(backend, LaunchFailed))[-1]
+        assert isinstance(failed, LaunchFailed)
+        assert "its checkpoints are still arriving on this host" in failed.cause
+        assert failed.retryable
+        os.close(busy)
+        await order(backend, saving("n0", 2))
+        await seen_until(backend, AttemptStarted)
 
 
-@pytest.fixture
-def parcel(bench: Bench) -> tuple[Path, Path]:
-    """A folder with an old checkpoint, and one with the pieces of a new one."""
-    folder, incoming = bench.folder / "checkpoints", bench.folder / "checkpoints.incoming.1"
-    for each in (folder, incoming):
-        each.mkdir()
-    (folder / "old").write_text("old")
-    (incoming / "0").write_text("damaged")
-    return folder, incoming
-
-
-def described(incoming: Path) -> dict[str, object]:
-    file = {"path": "new", "size": 7, "digest": "0" * 64, "mode": 0o600, "link": "", "number": 0}
-    return {"incoming": str(incoming), "user": "", "files": [file]}
-
-
-async def test_checkpoint_that_was_damaged_on_its_way_is_not_taken(
-    bench: Bench, parcel: tuple[Path, Path]
-) -> None:
-    """The verb that takes a parcel in compares size and digest before anything is replaced."""
-    folder, incoming = parcel
-    said, _ = verb(bench, "receive", str(folder), told=described(incoming)).communicate()
-    assert b"other bytes came than were sent" in said
-    assert [each.name for each in sorted(folder.iterdir())] == ["old"]
-    assert not incoming.exists()
-
-
-async def test_parcel_that_is_taken_in_too_late_replaces_nothing(
-    bench: Bench, parcel: tuple[Path, Path]
-) -> None:
-    """Goal: who gave up on a parcel may count on it. Method: clear before it is taken in."""
-    folder, incoming = parcel
-    verb(bench, "clear", str(folder)).communicate()
-    assert not incoming.exists()
-    said, _ = verb(bench, "receive", str(folder), told=described(incoming)).communicate()
-    assert b"it came too late" in said
-    assert [each.name for each in sorted(folder.iterdir())] == ["old"]
-
-
-async def test_way_is_cleared_only_after_a_parcel_is_in_or_out(
-    bench: Bench, parcel: tuple[Path, Path]
-) -> None:
-    folder, incoming = parcel
-    busy = hold(f"{folder}.lock", 2)  # as one that is being taken in holds it
-    assert busy is not None
-    clearing = verb(bench, "clear", str(folder))
-    blocked = f"-> FLOCK  ADVISORY  WRITE {clearing.pid} "
-    wait_for(lambda: blocked in Path("/proc/locks").read_text(), "its waiting")
-    assert (incoming / "0").exists()
-    os.close(busy)
-    clearing.communicate()
-    assert not incoming.exists()
+async def test_checkpoint_passes_shells_that_print(bench: Bench) -> None:
+    for name in ("n0", "n1"):
+        bench.farm[name].noisy("echo 'Welcome {\"id\": 1}'; echo oops >&2\n")
+    async with bench.opened() as backend:
+        await order(backend, saving("n0", 1, size=1 << 20))
+        await seen_until(backend, AttemptStarted)
+        await suspended(backend)
+        await order(backend, saving("n1", 2))
+        await seen_until(backend, AttemptExited)
+        said = await said_digest(backend, 2)
+    assert said == hashlib.sha256(saved(bench, "n0").read_bytes()).hexdigest()
 
 
 async def test_checkpoints_in_a_shared_folder_are_not_copied(bench: Bench) -> None:
@@ -236,7 +195,8 @@ async def test_checkpoints_in_a_shared_folder_are_not_copied(bench: Bench) -> No
     assert not sorted(bench.farm["n1"].root.glob("clusters/lab/jobs/j0/checkpoints/*"))
 
 
-async def test_older_checkpoint_is_taken_where_the_newest_is_out_of_reach(bench: Bench) -> None:
+async def test_older_checkpoint_is_taken_once_the_newest_is_given_up(bench: Bench) -> None:
+    """Until then a launch fails, and says on which host the newest lies."""
     async with bench.opened() as backend:
         await order(backend, bench.launching("n0", work_s=3.0))
         await seen_until(backend, AttemptStarted)
@@ -248,6 +208,12 @@ async def test_older_checkpoint_is_taken_where_the_newest_is_out_of_reach(bench:
         bench.farm.stop("n1")
         await rest(backend, 1.0)
         await order(backend, bench.launching("n2", attempt=3, work_s=3.0))
+        failed = (await seen_until(backend, LaunchFailed))[-1]
+        assert isinstance(failed, LaunchFailed)
+        assert failed.checkpoint_on == ("n1",)
+        given_up = bench.launching("n2", attempt=4, work_s=3.0)
+        assert isinstance(given_up, Resume)
+        await order(backend, replace(given_up, checkpoints=((NodeName("n0"),),)))
         await seen_until(backend, AttemptExited)
-    assert bench.resumed() == ["j0.2.0", "j0.3.0"]
+    assert bench.resumed() == ["j0.2.0", "j0.4.0"]
     bench.assert_nothing_twice()

@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 from shunter.app.replaying.verification import Verifier
-from shunter.core.planning.careful import TEXT_MOST, told_of
+from shunter.core.planning.barrier import TEXT_MOST, OnFault, told_of
 from shunter.core.ports import Policy
+from shunter.errors import PlanError
 from shunter.events import Event, JobFinished, RoundPlanned, SchedulerStarted
 from tests.factories import World, policy, run, servers, trace_job
 from tests.replay.recording import rebuilt
 
 PLACES = ("start", "observers", "observer", "advance", "target", "plan", "wake_at", "settled")
 JOBS = tuple(trace_job(number, 2, at=10 * number, lasts=25) for number in range(6))
-WORLD = World(servers=servers(4), jobs=JOBS, round_us=10, is_live=True)
+WORLD = World(servers=servers(4), jobs=JOBS, round_us=10, on_fault=OnFault.isolate)
 EVENTFUL = replace(WORLD, round_us=0)
 
 
@@ -112,8 +113,10 @@ def test_policy_that_always_fails_starts_nothing_and_ends_nothing() -> None:
 
 
 def test_simulation_ends_with_the_fault_of_its_policy() -> None:
-    with pytest.raises(KeyError):
-        run(replace(WORLD, is_live=False), Faulty("plan", range(3)))
+    with pytest.raises(
+        PlanError, match=r"^policy fifo failed in plan: KeyError: <object object at 0x…>"
+    ):
+        run(replace(WORLD, on_fault=OnFault.stop), Faulty("plan", range(3)))
 
 
 def test_fault_is_one_line_of_bounded_length() -> None:

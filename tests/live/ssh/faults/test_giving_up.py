@@ -1,0 +1,104 @@
+"""`shunter discard-checkpoint` against a real daemon, whose host with the checkpoint is cut off."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live.api.serving import Served, awaited
+from tests.live.ssh.bench import WORKER, Bench
+from tests.live.ssh.farm import Farm
+from tests.live.ssh.namespaces import Namespaces
+
+pytestmark = [pytest.mark.live, pytest.mark.ssh]
+
+CONFIG = """\
+[policy]
+trigger = "event"
+[backend]
+kind = "ssh"
+[backend.ssh]
+root = "{root}/daemon"
+known_hosts = "{farm.known_hosts}"
+keys = ["{farm.key}"]
+user = "{farm.user}"
+python = "{python}"
+keepalive = 0.5
+heartbeat = 0.5
+heartbeat_deadline = 60.0
+margin = 3.0
+[server]
+listen = ["unix:{root}/s", "tcp:127.0.0.1:0"]
+token_file = "{root}/tokens"
+[log]
+url = "{root}/log.db"
+"""
+HOST = """\
+[[cluster.nodes]]
+name = "{host.name}"
+gpus = 1
+[backend.ssh.hosts.{host.name}]
+address = "{host.address}"
+port = {host.port}
+base = "{root}/{host.name}"
+"""
+
+
+class OverSsh(Served):
+    """A daemon whose cluster are the hosts of a farm."""
+
+    def __init__(self, root: Path, farm: Farm) -> None:
+        super().__init__(root)
+        text = CONFIG.format(root=root, farm=farm, python=sys.executable)
+        text += "".join(HOST.format(root=root, host=host) for host in farm.hosts.values())
+        self.config.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def served(network: tuple[Bench, Namespaces]) -> Iterator[tuple[Served, Namespaces]]:
+    bench, farm = network
+    with OverSsh(bench.folder, farm) as daemon:
+        yield daemon, farm
+
+
+def row_of(served: Served, job_id: str) -> dict[str, object]:
+    rows = json.loads(served.run("queue", "--json").stdout)["jobs"]
+    return next((row for row in rows if row["id"] == job_id), {})
+
+
+def in_state(served: Served, job_id: str, state: str) -> Callable[[], bool]:
+    return lambda: row_of(served, job_id).get("state") == state
+
+
+def test_owner_gives_a_checkpoint_up_on_the_command_line(
+    served: tuple[Served, Namespaces],
+) -> None:
+    daemon, farm = served
+    for node in ("n1", "n2"):
+        assert daemon.run("nodes", "drain", node).returncode == 0
+    words = ("--", sys.executable, "-I", "-S", "-c", WORKER, str(daemon.root), "0.3", "-1")
+    job_id = daemon.run("submit", "--parsable", *words).stdout.strip()
+    awaited(in_state(daemon, job_id, "running"))
+    assert daemon.run("suspend", job_id).returncode == 0
+    awaited(in_state(daemon, job_id, "held"))
+    farm.cut("n0")
+    awaited(lambda: "unreachable" in daemon.run("nodes").stdout)
+    assert daemon.run("nodes", "restore", "n1").returncode == 0
+    assert daemon.run("resume", job_id).returncode == 0
+    awaited(in_state(daemon, job_id, "suspended"))
+    told = daemon.run("queue", "--explain").stdout
+    assert "its checkpoint lies on a server that does not answer; n0" in told
+    refused = daemon.run("resume", job_id)
+    assert (refused.returncode, "discard-checkpoint" in refused.stderr) == (5, True)
+    given_up = daemon.run("discard-checkpoint", job_id)
+    assert given_up.stdout == f"{job_id} goes on without the checkpoint\n", given_up.stderr
+    awaited(in_state(daemon, job_id, "running"))
+    told = daemon.run("show", job_id).stdout
+    assert "what attempt 1 had saved was discarded at" in told
+    assert "gave it up while n0 did not answer" in told
+    assert "the checkpoint that attempt 1 saved on n0 was discarded" in (
+        daemon.run("why", job_id).stdout
+    )
+    assert daemon.run("cancel", job_id).returncode == 0

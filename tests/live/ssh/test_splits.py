@@ -1,0 +1,129 @@
+"""Gangs that come back: with as many processes as have saved their checkpoint."""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shunter.app.api.documents.jobs import wait_of
+from shunter.app.live import Caller, Site, Submission
+from shunter.app.replaying.why.document import document
+from shunter.app.replaying.why.explanation import explain
+from shunter.app.runs.setup import rebuild
+from shunter.core.state import Outcome
+from shunter.events.facts.decisions import RoundPlanned
+from shunter.events.facts.execution import AttemptStarted, CheckpointSaved, GpusReleased
+from shunter.events.kinds import Event
+from shunter.events.log import read_log
+from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.job_spec import Level
+from tests.live.site.sites import NOBODY, at_work, events_until, of, outcome, verified
+from tests.live.ssh.bench import Bench
+from tests.live.ssh.site import cluster
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
+
+ADMIN = Caller("root", None, is_admin=True)
+# Trains until it is told to leave; a later attempt does three more steps.
+TRAINS = """
+import os, time
+from shunter import train
+class Model:
+    def state_dict(self): return {}
+    def load_state_dict(self, state): pass
+run = train.start(model=Model())
+more = 3 if os.environ["SHUNTER_ATTEMPT"] != "1" else 10**6
+print("from", run.steps_done, "of", os.environ["WORLD_SIZE"], flush=True)
+for _ in range(more):
+    time.sleep(0.01)
+    run.step()
+"""
+
+
+def training(**fields: Any) -> Submission:
+    return Submission(command=(sys.executable, "-c", TRAINS), gpus=2, **fields)
+
+
+@asynccontextmanager
+async def saved_by_one(bench: Bench, job: Submission) -> AsyncIterator[tuple[Site, JobId]]:
+    """Run a cluster whose only job has saved with two GPUs of n0, which is drained."""
+    loaded = cluster(bench.farm, bench.folder, {"n0": 2})
+    async with at_work(loaded) as site:
+        job_id = await site.submit(job, NOBODY)
+        await events_until(site, lambda seen: bool(of(seen, AttemptStarted)))
+        await site.suspend(job_id, NOBODY)
+        seen = await events_until(site, lambda seen: bool(of(seen, GpusReleased)))
+        assert len(of(seen, CheckpointSaved)) == 1
+        await site.drain(NodeName("n0"), ADMIN)
+        yield site, job_id
+
+
+async def printed(site: Site, job_id: JobId) -> str:
+    said, _ = await site.read_output(job_id, 2, "stdout.0", 0, 1000)
+    return said.decode()
+
+
+async def test_sdk_job_keeps_the_split_it_began_with(bench: Bench) -> None:
+    async with saved_by_one(bench, training()) as (site, job_id):
+        await site.resume(job_id, NOBODY)
+        await events_until(site, is_looked_at)
+        wait = wait_of(site.state.jobs[job_id], site.state)
+        assert wait is not None
+        assert (wait.reason, wait.needed, wait.free) == ("split_kept", 2, 2)
+        async with read_log(str(bench.folder / "log.db")) as reader:
+            told = document(await explain(reader, job_id, site.committed, site.now_us(), rebuild))
+        assert told["reason"]["name"] == "split_kept"
+        assert "but not as 2 a server" in told["details"][0]
+        assert told["planned_again"]["agrees"]
+        await site.restore(NodeName("n0"), ADMIN)
+        assert await outcome(site, job_id) == Outcome.finished
+        said = await printed(site, job_id)
+    assert said.startswith("from ")
+    assert said.endswith(" of 1\n")
+    assert said != "from 0 of 1\n"
+    assert (await verified(bench.folder)).divergence is None
+
+
+def is_looked_at(seen: list[Event]) -> bool:
+    """Say whether a round has told why somebody waits."""
+    return any(one.waits for one in of(seen, RoundPlanned))
+
+
+async def test_job_that_says_so_goes_on_in_another_split(bench: Bench) -> None:
+    program = 'test "$SHUNTER_ATTEMPT" = 2 || { while ! test -e $SHUNTER_SUSPEND; do sleep 0.01; '
+    program += "done; exit 75; }; echo of $WORLD_SIZE"
+    plain = replace(training(split_may_change=True), command=("sh", "-c", program))
+    loaded = cluster(bench.farm, bench.folder, {"n0": 2})
+    async with at_work(loaded) as site:
+        job_id = await site.submit(plain, NOBODY)
+        await events_until(site, lambda seen: bool(of(seen, AttemptStarted)))
+        await site.suspend(job_id, NOBODY)
+        await events_until(site, lambda seen: bool(of(seen, GpusReleased)))
+        await site.drain(NodeName("n0"), ADMIN)
+        await site.resume(job_id, NOBODY)
+        assert await outcome(site, job_id) == Outcome.finished
+        assert await printed(site, job_id) == "of 2\n"
+    assert (await verified(bench.folder)).divergence is None
+
+
+@pytest.mark.parametrize(
+    ("said", "ranks"),
+    [
+        ({"shapes": ((1, 1),)}, 2),
+        ({"shapes": ((2,), (1, 1))}, 1),
+        ({"max_level": Level.server}, 1),
+    ],
+)
+async def test_owner_says_which_split_will_do(
+    bench: Bench, said: dict[str, Any], ranks: int
+) -> None:
+    loaded = cluster(bench.farm, bench.folder, {"n0": 2})
+    async with at_work(loaded) as site:
+        job = replace(training(**said), command=("sh", "-c", "echo of $WORLD_SIZE"))
+        job_id = await site.submit(job, NOBODY)
+        assert await outcome(site, job_id) == Outcome.finished
+        said_by_job, _ = await site.read_output(job_id, 1, "stdout.0", 0, 1000)
+    assert said_by_job.decode() == f"of {ranks}\n"

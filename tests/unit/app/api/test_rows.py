@@ -1,0 +1,140 @@
+"""Rows of `queue`: reasons with the evidence of now, whatever the log recorded when."""
+
+from typing import Any
+
+from shunter.app.api.documents.jobs import queue_document
+from shunter.app.cli.live.queue import explained
+from shunter.app.cli.live.reasons import clause
+from shunter.app.replaying.folding import fold_events
+from shunter.app.replaying.standing import standing
+from shunter.core.intake.arrays import ARRAY
+from shunter.core.intake.inputs import Command, DrainNode
+from shunter.core.state import State
+from shunter.events import (
+    ClassWait,
+    Event,
+    JobHeld,
+    JobSubmitted,
+    NodeDrained,
+    NodeLost,
+    NodeName,
+    Reason,
+    RoundPlanned,
+    Wait,
+)
+from tests.factories import World, job_id, job_spec, job_submitted, servers, trace_job
+from tests.replay.recording import record
+
+
+def state_at(world: World, at_us: int, *commands: Command, name: str = "fifo_backfill") -> State:
+    """Return the fold of a run up to an instant."""
+    return folded([e for e in record(world, name, *commands).events if e.at_us <= at_us])
+
+
+def folded(events: list[Event]) -> State:
+    state = State()
+    fold_events(state, events)
+    return state
+
+
+def rows(state: State) -> dict[str, dict[str, Any]]:
+    waiting = [job.job_id for job in state.jobs.values() if job.is_eligible]
+    ranks = {job: rank for rank, job in enumerate(waiting, 1)}
+    found = queue_document(state, state.jobs.values(), str, now="", ranks=ranks)
+    return {row["id"]: row for row in found["jobs"]}
+
+
+def test_a_blocker_that_has_ended_is_not_named() -> None:
+    """j0 and j1 blocked j2 when its reason was recorded; j0 has ended, and it still waits."""
+    jobs = (
+        trace_job(0, 1, lasts=10),
+        trace_job(1, 3, lasts=90),
+        trace_job(2, 4, at=2),
+        trace_job(3, 4, at=3),
+    )
+    state = state_at(World(servers=servers(4), jobs=jobs), 20)
+    assert "j0" in next(iter(state.class_waits.values())).blockers
+
+    reason = rows(state)["j3"]["reason"]
+
+    assert reason["blockers"] == ["j1"]
+    assert (reason["needed"], reason["free"]) == (4, 1)
+
+
+def test_the_waiting_job_that_must_not_be_overtaken_is_named_to_those_behind_it() -> None:
+    jobs = (trace_job(0, 3, lasts=100), trace_job(1, 2, at=1), trace_job(2, 1, at=2))
+
+    found = rows(state_at(World(servers=servers(4), jobs=jobs), 50, name="fifo"))
+
+    assert found["j2"]["reason"]["blockers"] == ["j1", "j0"]
+    assert found["j1"]["reason"]["blockers"] == ["j0"]
+
+
+def test_a_drained_server_is_not_told_as_lost() -> None:
+    jobs = (trace_job(0, 1, lasts=100), trace_job(1, 4, at=10))
+    drain = DrainNode(5, NodeName("n0"), "ana")
+
+    state = state_at(World(servers=servers(4, 2), jobs=jobs), 50, drain)
+    reason = rows(state)["j1"]["reason"]
+
+    assert reason["name"] == "node_drained"
+    assert standing(state)["queue"]["reasons"] == {"node_drained": 1}
+    assert clause(reason) == "too few GPUs are in service; needs 4, 1 free; n0 is drained"
+
+
+def test_a_lost_server_beside_a_drained_one_is_told_as_lost() -> None:
+    jobs = (trace_job(0, 1, lasts=100), trace_job(1, 4, at=10))
+    state = state_at(World(servers=servers(4, 2, 4), jobs=jobs), 4)
+    for event in (
+        NodeDrained(5, NodeName("n0"), "ana"),
+        NodeLost(6, NodeName("n2"), "heartbeat"),
+        job_submitted(7, 4, at=7),
+        RoundPlanned(
+            7,
+            1,
+            0,
+            state.seq + 3,
+            waits=(ClassWait(job_spec(4).demand(), Wait(Reason.node_lost, 4, 1)),),
+        ),
+    ):
+        fold_events(state, [event])
+
+    reason = rows(state)["j7"]["reason"]
+
+    assert reason["name"] == "node_lost"
+    assert reason["detail"] == "n0 is drained, n2 is lost"
+
+
+def test_a_task_that_waits_for_its_turn_waits_for_no_dependency() -> None:
+    spec = {"array": job_id(0), "at_once": 1}
+    events: list[Event] = [
+        *servers(4),
+        *(JobSubmitted(0, job_id(n), job_spec(1, array_index=n, **spec)) for n in range(2)),
+        JobHeld(0, job_id(1), ARRAY),
+    ]
+    state = folded(events)
+
+    reason = rows(state)["j1"]["reason"]
+
+    assert reason["name"] == "array_limit"
+    assert clause(reason) == "it is not its turn in its array; 1 tasks of its array may run at once"
+    assert standing(state)["queue"]["reasons"] == {"array_limit": 1, "waiting_for_round": 1}
+
+
+def test_equal_sentences_are_told_once() -> None:
+    state = folded([*servers(4), *(job_submitted(number) for number in range(12))])
+    found = list(rows(state).values())
+
+    assert explained(found) == [
+        "j0, j1, j2, j3, j4, j5, j6, j7 and 4 more: ranks 1 to 12; the next round decides"
+    ]
+
+
+def test_jobs_with_reasons_of_their_own_keep_their_sentence() -> None:
+    jobs = (trace_job(0, 3, lasts=100), trace_job(1, 2, at=1), trace_job(2, 1, at=2))
+    found = list(rows(state_at(World(servers=servers(4), jobs=jobs), 50, name="fifo")).values())
+
+    assert explained(found) == [
+        "j1: rank 1; too few GPUs are free; needs 2, 1 free; held back by j0",
+        "j2: rank 2; others come first; needs 1, 1 free; held back by j1, j0",
+    ]

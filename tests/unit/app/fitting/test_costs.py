@@ -1,0 +1,204 @@
+"""What a log shows of costs: measured from made attempts, and from runs that paid them."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shunter.app.fitting import (
+    Attempt,
+    Fitted,
+    Kind,
+    Launch,
+    Observed,
+    ObservedJob,
+    checkpoint_interval_us,
+    fit_costs,
+    observe_log,
+    work_us,
+)
+from shunter.app.replaying.observed import observed_trace
+from shunter.app.runs.simulation import simulate
+from shunter.core.state import Outcome
+from shunter.events.log import read_log
+from shunter.events.values.allocation import Share
+from shunter.events.values.ids import GpuType, NodeName
+from shunter.events.values.job_spec import SuspendMode
+from shunter.workloads import Trace
+from tests.factories import job_id, job_spec
+from tests.unit.app.conftest import Generated
+
+S = 1_000_000
+V100, K80 = GpuType("v100"), GpuType("k80")
+COSTS = {"start": "20s", "suspend": "10s", "resume": "30s", "migrate": "40s"}
+
+
+def attempt(number: int, launched_s: float, first_step: int = 0, **fields: Any) -> Attempt:
+    """Return an attempt that was seen to start half a second after its launch."""
+    launched_us = round(launched_s * S)
+    fields = {"is_elsewhere": False, "gpu_type": V100, **fields}
+    shares = (Share(NodeName("n0"), 1),)
+    return Attempt(
+        number,
+        shares,
+        launched_us=launched_us,
+        started_us=launched_us + S // 2,
+        first_step=first_step,
+        **fields,
+    )
+
+
+def job(number: int, *attempts: Attempt, steps: int | None = 100, **fields: Any) -> ObservedJob:
+    """Return a job that finished with its last attempt, and told its steps."""
+    spec = job_spec(1, total_steps=steps, **fields)
+    attempts[-1].is_last = True
+    found = ObservedJob(job_id(number), number, 0, spec, None, list(attempts), Outcome.finished)
+    found.tells_steps = steps is not None
+    return found
+
+
+def observed(*jobs: ObservedJob, types: Sequence[GpuType] = (V100,)) -> Observed:
+    return Observed("log.db", "", list(jobs), types=tuple(types))
+
+
+def suspended(launched_s: float, left_s: float, step: int, **fields: Any) -> Attempt:
+    """Return a first attempt that saw a request, and left a second later with a checkpoint."""
+    seen_us = round(left_s * S) - S
+    found = attempt(1, launched_s, told_us=seen_us - S // 10, acknowledged_us=seen_us, **fields)
+    found.saves.append((seen_us + S // 2, step))
+    found.left_us = found.released_us = round(left_s * S)
+    return found
+
+
+# Starts take 3 s, launches on other GPUs 5 s, mini-batches 0.1 s or, of the model `big`, 0.5 s.
+# j0 does its 100 steps at one go; j1 leaves after 40 of them; j2 does 20 long ones.
+ALONE = job(0, attempt(1, 0, left_us=13 * S, batches_s=[0.101]), model="small")
+MOVED = job(
+    1,
+    suspended(0, 8, 40),
+    attempt(2, 20, 40, left_us=31 * S, is_elsewhere=True),
+    model="small",
+)
+BIG = job(2, attempt(1, 5, left_us=18 * S, batches_s=[0.5]), steps=20, model="big")
+
+
+def test_start_ups_and_mini_batches_come_out_of_what_attempts_took() -> None:
+    fitted = fit_costs(observed(ALONE, MOVED, BIG))
+    assert {k: us / S for k, us in fitted.launch_us.items()} == pytest.approx(
+        {Launch.start: 3, Launch.migrate: 5}, abs=0.1
+    )
+    assert {kind.model: us / S for kind, us in fitted.batch_us.items()} == pytest.approx(
+        {"small": 0.1, "big": 0.5}, rel=0.01
+    )
+    assert fitted.launches == {Launch.start: 3, Launch.resume: 0, Launch.migrate: 1}
+    assert (fitted.suspend_us, fitted.suspensions) == (S, 1)
+
+
+def test_first_mini_batch_that_was_told_says_when_the_start_up_was_over() -> None:
+    # Two jobs of one length: without what they told, a start-up of 1 s would do as well.
+    first, second = (
+        job(i, attempt(1, i, trained_us=3_100_000 + i * S, left_us=(13 + i) * S), model="small")
+        for i in (0, 1)
+    )
+    fitted = fit_costs(observed(first, second))
+    assert fitted.launch_us[Launch.start] == pytest.approx(3 * S, abs=1000)
+    assert list(fitted.batch_us.values()) == pytest.approx([100_000], abs=10)
+    alone = job(0, attempt(1, 0, trained_us=3 * S, left_us=9 * S), steps=None)
+    alone.tells_steps = True
+    assert fit_costs(observed(alone)).launch_us == {Launch.start: 3 * S}
+
+
+def test_work_is_the_time_at_work_without_what_was_lost() -> None:
+    fitted = Fitted({Launch.start: 3 * S, Launch.migrate: 5 * S}, {}, S, 1)
+    found = [work_us(each, observed(each), fitted) / S for each in (ALONE, MOVED, BIG)]
+    # j1 works from 3 to 7 and from 25 to 31: it held GPUs for 19 s.
+    assert found == [10, 10, 10]
+    ended = attempt(1, 0, told_us=9 * S, left_us=9 * S, lost_us=6 * S)
+    again = job(3, ended, attempt(2, 20, left_us=24 * S), suspend_mode=SuspendMode.restart)
+    # Without a resume of its own, one takes what a migration does: until 25.
+    assert work_us(again, observed(again), fitted) == 0
+    again.attempts[-1].left_us = 27 * S
+    assert work_us(again, observed(again), fitted) == 2 * S
+
+
+def test_work_of_a_lost_attempt_is_that_of_its_checkpoints() -> None:
+    fitted = Fitted({Launch.start: 3 * S, Launch.resume: 3 * S}, {}, None, 0)
+    lost = attempt(1, 0, left_us=20 * S, is_lost=True, saves=[(7 * S, 40), (11 * S, 80)])
+    crashed = job(0, lost, attempt(2, 30, 80, left_us=35 * S))
+    assert work_us(crashed, observed(crashed), fitted) == (8 + 2) * S
+    lost.saves.clear()
+    assert work_us(crashed, observed(crashed), fitted) == 2 * S
+
+
+def test_time_for_which_a_job_stood_still_is_no_work_and_measures_nothing() -> None:
+    stood = job(0, attempt(1, 0, left_us=23 * S, stopped_us=10 * S), model="small")
+    fitted = fit_costs(observed(ALONE, stood))
+    assert fitted.batch_us == fit_costs(observed(ALONE)).batch_us
+    assert work_us(stood, observed(stood), fitted) == work_us(ALONE, observed(ALONE), fitted)
+
+
+def test_start_up_of_a_job_without_steps_ends_as_its_processes_run() -> None:
+    plain = job(0, attempt(1, 0, left_us=8 * S), steps=None)
+    fitted = fit_costs(observed(plain))
+    assert fitted.launch_us == {Launch.start: S // 2}
+    assert work_us(plain, observed(plain), fitted) == 7_500_000
+
+
+def test_speeds_are_relative_to_the_first_gpu_type() -> None:
+    slow = job(5, attempt(1, 0, left_us=23 * S, gpu_type=K80, batches_s=[0.2]), model="small")
+    seen = observed(ALONE, MOVED, slow, types=(V100, K80))
+    fitted = fit_costs(seen)
+    assert fitted.speeds == pytest.approx({V100: 1.0, K80: 0.5}, abs=0.01)
+    assert work_us(slow, seen, fitted) / S == pytest.approx(10, abs=0.1)
+    assert Kind("small", 1, K80) in fitted.batch_us
+
+
+def test_interval_of_checkpoints_is_seen_where_it_is_not_said() -> None:
+    saves = [(at_s * S, None) for at_s in (7, 11, 15)]
+    often = job(0, attempt(1, 0, left_us=20 * S, saves=saves))
+    assert checkpoint_interval_us(often) == 4 * S
+    # What it saves because it is told to leave is no part of that.
+    often.attempts[0].told_us = 12 * S
+    assert checkpoint_interval_us(often) == 4 * S
+    often.attempts[0].told_us = 10 * S
+    assert checkpoint_interval_us(often) is None
+    said = job(1, attempt(1, 0, left_us=20 * S, saves=saves), checkpoint_interval_us=9)
+    assert checkpoint_interval_us(said) == 9
+
+
+def read(url: Path) -> tuple[Observed, Trace]:
+    async def found() -> tuple[Observed, Trace]:
+        async with read_log(str(url)) as reader:
+            return await observe_log(reader), (await observed_trace(reader))[0]
+
+    return asyncio.run(found())
+
+
+def test_costs_of_a_simulation_are_found_in_its_log(generated: Generated, tmp_path: Path) -> None:
+    log = tmp_path / "run.db"
+    config = generated(policy__name="las", simulation__costs=COSTS, log__url=str(log))
+    simulate(config)
+    seen, _ = read(log)
+    fitted = fit_costs(seen)
+    assert fitted.launch_us == {
+        Launch.start: 20 * S,
+        Launch.resume: 30 * S,
+        Launch.migrate: 40 * S,
+    }
+    assert fitted.suspend_us == 10 * S
+    assert all(fitted.launches.values())
+
+
+@pytest.mark.parametrize("costs", [{}, COSTS])
+def test_a_simulated_log_gives_back_the_work_of_its_trace(
+    costs: dict[str, str], generated: Generated, tmp_path: Path
+) -> None:
+    """Goal: jobs that held GPUs for longer than they worked do as much again, and no more."""
+    log = tmp_path / "run.db"
+    result = simulate(generated(policy__name="las", simulation__costs=costs, log__url=str(log)))
+    assert result.document["preemptions"]
+    _, exported = read(log)
+    worked = {each.job_id: each.duration_us for each in exported.jobs}
+    assert worked == {each.job_id: each.duration_us for each in result.trace.jobs}

@@ -1,0 +1,239 @@
+"""What an answer may say: of one instant, of this job, necessary or sufficient, and in words."""
+
+import asyncio
+from typing import Any
+
+from shunter.app.replaying.scores import gpu_time_in_words, ordinal_in_words, score_in_words
+from shunter.app.replaying.why.document import document
+from shunter.app.replaying.why.explanation import explain
+from shunter.core.placement import PLACEMENTS
+from shunter.core.ranking import Aged, Measure, RankedPolicy
+from shunter.events import AllocationChanged, Event, JobId, JobSubmitted, RoundPlanned
+from shunter.policies.las import AttainedService
+from shunter.policies.tiresias import FeedbackQueues
+from tests.factories import World, run, servers, trace_job
+from tests.replay.recording import Recorded, reading, rebuilt, record
+
+PREEMPTED = World(
+    servers=servers(4), jobs=(trace_job(0, 4, lasts=100), trace_job(1, 4, at=30, lasts=4))
+)
+CROWDED = World(
+    servers=servers(4),
+    jobs=(
+        trace_job(0, 4, lasts=100),
+        *(trace_job(number, 4, at=number, lasts=50) for number in range(1, 7)),
+    ),
+)
+
+
+def said(recorded: Recorded, job: str, seq: int) -> dict[str, Any]:
+    """Return the answer at an event."""
+
+    async def asked() -> dict[str, Any]:
+        at_us = recorded.at(seq).at_us
+        async with reading(recorded.events) as reader:
+            return document(await explain(reader, JobId(job), seq, at_us, recorded.rebuild))
+
+    return asyncio.run(asked())
+
+
+def played(world: World, chosen: RankedPolicy) -> Recorded:
+    return Recorded(run(world, chosen).events, rebuilt(chosen, world.rules(instant=True)))
+
+
+def test_an_event_within_a_decision_is_told_as_of_its_end() -> None:
+    """Of the decision that starts j0 again, only the round is asked for."""
+    recorded = record(PREEMPTED, "las")
+    starts = [s for s in recorded.seqs(AllocationChanged) if recorded.at(s).job_id == "j0"][-1]
+    planned = max(seq for seq in recorded.seqs(RoundPlanned) if seq < starts)
+
+    found = said(recorded, "j0", planned)
+
+    assert (found["at"]["asked_seq"], found["at"]["seq"]) == (planned, starts)
+    assert found["phase"] == "running"
+
+
+def test_the_decision_that_preempts_is_told_whole_from_its_first_event() -> None:
+    recorded = record(PREEMPTED, "las")
+    left = recorded.seqs(AllocationChanged)[1]
+
+    found = said(recorded, "j0", left - 1)
+
+    assert found["phase"] == "waiting"
+    assert [each["id"] for each in found["evidence"]["blockers"]] == ["j1"]
+
+
+def test_an_event_outside_decisions_is_told_as_it_is() -> None:
+    recorded = record(PREEMPTED, "las")
+    came = recorded.seqs(JobSubmitted)[1]
+
+    found = said(recorded, "j1", came)
+
+    assert found["at"]["asked_seq"] == found["at"]["seq"] == came
+    assert found["would_start_if"] == [
+        "nothing changes until the plan at T+00:00:00.00003, which starts it"
+    ]
+    assert found["needs_at_least"] == []
+
+
+def test_the_place_in_the_queue_comes_with_the_work_ahead() -> None:
+    """Six wait for 4 GPUs each; of the one that runs, 80 of 100 microseconds are left at 20."""
+    recorded = record(CROWDED)
+
+    found = said(recorded, "j6", len([e for e in recorded.events if e.at_us <= 20]))
+
+    at_us = found["at"]["us"]
+    assert found["rank"]["position"] == 6
+    assert found["rank"]["waiting_ahead"] == {
+        "jobs": 5,
+        "gpus": 20,
+        "left_gpu_s": 5 * 4 * 50 / 1e6,
+        "unknown": 0,
+    }
+    assert found["rank"]["running_ahead"]["left_gpu_s"] == 4 * (100 - at_us) / 1e6
+
+
+def test_work_that_nobody_knows_is_counted_as_unknown() -> None:
+    recorded = record(CROWDED)
+    events: list[Event] = [
+        JobSubmitted(event.at_us, event.job_id, event.spec)
+        if isinstance(event, JobSubmitted) and event.job_id in ("j1", "j2")
+        else event
+        for event in recorded.events
+    ]
+
+    found = said(Recorded(events, recorded.rebuild), "j6", 12)
+
+    assert found["rank"]["waiting_ahead"]["unknown"] == 2
+    assert any("; of 2 of them nobody knows it" in line for line in found["details"])
+
+
+def test_what_became_of_it_is_told_where_the_log_goes_on() -> None:
+    recorded = record(CROWDED)
+    asked = len([e for e in recorded.events if e.at_us <= 20])
+    starts = next(s for s in recorded.seqs(AllocationChanged) if recorded.at(s).job_id == "j6")
+
+    became = said(recorded, "j6", asked)["became"]
+
+    assert (became["what"], became["seq"]) == ("started", starts)
+    assert became["after_s"] == (recorded.at(starts).at_us - recorded.at(asked).at_us) / 1e6
+    assert {"j0", "j1", "j2"} <= {each["id"] for each in became["ended"]}
+
+
+def test_nothing_becomes_of_a_job_after_the_end_of_the_log() -> None:
+    recorded = record(CROWDED)
+    asked = len([e for e in recorded.events if e.at_us <= 20])
+    cut = Recorded(recorded.events[:asked], recorded.rebuild)
+
+    assert said(cut, "j6", asked)["became"] is None
+
+
+def test_a_reason_older_than_the_job_is_not_its_own_decision() -> None:
+    """No round is planned for j2: its class waits since before it came."""
+    world = World(
+        servers=servers(4),
+        jobs=(
+            trace_job(0, 4, lasts=100),
+            trace_job(1, 4, at=3, lasts=5),
+            trace_job(2, 4, at=23, lasts=5),
+        ),
+        round_us=10,
+    )
+    recorded = record(world, "fifo_backfill")
+    came = recorded.seqs(JobSubmitted)[2]
+
+    found = said(recorded, "j2", came)
+    later = said(recorded, "j2", came).copy()
+
+    assert later == found
+    assert found["decision"] is None  # the round that could start it has not been yet
+    at_40 = document_at(recorded, "j2", 45)
+    assert at_40["decision"]["of"] == "class"
+    assert at_40["decision"]["is_older_than_job"]
+    assert at_40["decision"]["seq"] < came
+    assert "before it came" in at_40["details"][1]
+
+
+def document_at(recorded: Recorded, job: str, at_us: int) -> dict[str, Any]:
+    """Return the answer at an instant at which nothing need have happened."""
+    seq = max(seq for seq, event in enumerate(recorded.events, 1) if event.at_us <= at_us)
+
+    async def asked() -> dict[str, Any]:
+        async with reading(recorded.events) as reader:
+            return document(await explain(reader, JobId(job), seq, at_us, recorded.rebuild))
+
+    return asyncio.run(asked())
+
+
+def test_rank_and_blockers_are_of_the_instant_not_of_the_last_plan() -> None:
+    """j1 ended at 9, and no round has been since the one at 0: it blocks nobody any more."""
+    world = World(
+        servers=servers(2),
+        jobs=(
+            trace_job(0, 1, lasts=100),
+            trace_job(1, 1, lasts=9),
+            trace_job(2, 1, lasts=9),
+        ),
+        round_us=10,
+    )
+    recorded = record(world, "fifo_backfill")
+
+    found = document_at(recorded, "j2", 9)
+
+    assert [each["id"] for each in found["evidence"]["blockers"]] == ["j0"]
+    assert found["evidence"]["free"] == 1
+    assert found["would_start_if"] == [
+        "nothing changes until the plan at T+00:00:00.00001, which starts it"
+    ]
+
+
+def test_a_score_says_what_was_used_and_which_queue_that_makes() -> None:
+    hour_us = 3_600_000_000
+
+    words = score_in_words([Measure.queue], [2], 20 * hour_us)
+
+    assert words == "has used 20 GPU-hours, so it is in the third queue"
+
+
+def test_use_just_below_a_threshold_does_not_look_as_if_it_were_reached() -> None:
+    assert gpu_time_in_words(20 * 3_600_000_000 - 1) == "19.99 GPU-hours"
+    assert gpu_time_in_words(3_599_999_999) == "3,599 GPU-seconds"
+
+
+def test_queues_beyond_the_tenth_are_counted_in_digits() -> None:
+    assert [ordinal_in_words(each) for each in (0, 9, 10, 11, 12, 20, 21, 110)] == [
+        *("first", "tenth", "11th", "12th", "13th", "21st", "22nd", "111th")
+    ]
+
+
+def test_a_promotion_is_not_said_to_follow_from_use() -> None:
+    """Under tiresias a job that waited long is back in the first queue, whatever it has used."""
+    chosen = RankedPolicy(FeedbackQueues((20, 60), 1.0), PLACEMENTS["consolidated"]())
+    jobs = (trace_job(0, 2, lasts=40), *(trace_job(n, 2, at=10 * n, lasts=15) for n in range(1, 5)))
+    recorded = played(World(servers=servers(2), jobs=jobs), chosen)
+    promoted = next(
+        event
+        for event in recorded.events
+        if isinstance(event, AllocationChanged)
+        and event.allocation.shares
+        and event.because.scores[:1] == (0,)
+        and event.because.scores[1] > 0
+        and event.job_id == "j0"
+    )
+
+    found = document_at(recorded, "j0", promoted.at_us)
+
+    used = found["decision"]["scores_in_words"]
+    assert used.startswith("was in the first queue since T+00:00:00.0000")
+    assert "so it" not in used
+
+
+def test_an_aged_score_says_how_far_it_has_risen() -> None:
+    chosen = RankedPolicy(Aged(AttainedService((20, 60)), 9, 3), PLACEMENTS["consolidated"]())
+    recorded = played(CROWDED, chosen)
+
+    words = document_at(recorded, "j6", 18)["rank"]["score_in_words"]
+
+    assert (
+        words == "has risen 1 level by waiting, has used 0 GPU-seconds, so it is in the first queue"
+    )

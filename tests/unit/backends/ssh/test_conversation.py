@@ -1,0 +1,153 @@
+"""A host that lies: whatever it says, the conversation ends, and nothing else does."""
+
+import asyncio
+import json
+from typing import Any
+
+import anyio
+import pytest
+
+from shunter.backends.ssh.connecting import UnreachedError
+from shunter.backends.ssh.conversation import Conversation
+from shunter.backends.ssh.gangs import NEVER
+from shunter.backends.ssh.settings import SshHost
+from shunter.errors import BackendError
+from shunter.events.values.ids import NodeName
+
+pytestmark = pytest.mark.asyncio
+
+CLOCKS = {"now_ns": 1, "up_ns": 1}
+GREETING = {**CLOCKS, "base": "/b", "boot": "b", "wall_s": 1.0, "python": [3, 8, 0], "uid": 0}
+KNOWN = {**NEVER, "job": "j1", "attempt": 1, "folder": "/b/j1/1"}
+STARTED = {"boot": "b", "started_ns": 1, "pid": 2, "placement": [], "ranks": [], "gpus": []}
+
+
+class Liar:
+    """A process that reads questions, and answers what it likes."""
+
+    def __init__(self) -> None:
+        self.stdin = self.stdout = self.stderr = self
+        self._said: asyncio.Queue[bytes] = asyncio.Queue()
+
+    def say(self, line: Any) -> None:
+        data = line if isinstance(line, bytes) else json.dumps(line).encode()
+        self.put(data)
+
+    def put(self, data: bytes) -> None:
+        self._said.put_nowait(data + b"\n")
+
+    def write(self, data: bytes) -> None:
+        self.asked = json.loads(data)
+
+    async def drain(self) -> None:
+        await anyio.lowlevel.checkpoint()
+
+    async def read(self, most: int) -> bytes:
+        return await self._said.get()
+
+
+@pytest.fixture
+def liar() -> Liar:
+    return Liar()
+
+
+def conversation(liar: Liar) -> Conversation:
+    host = SshHost(NodeName("n0"), "address", ("0",))
+    return Conversation(host, liar)  # type: ignore[arg-type]  # it acts as a process
+
+
+async def talking(liar: Liar) -> Conversation:
+    found = conversation(liar)
+    liar.put(b"\nnonce " + json.dumps(GREETING).encode())
+    await found.greeted("nonce")
+    return found
+
+
+async def answer(talk: Conversation, liar: Liar, do: str, said: Any) -> Any:
+    """Ask, let the host say something, and return what comes of it."""
+    news: list[Any] = []
+    found: list[Any] = []
+
+    async def ask() -> None:
+        try:
+            found.append(await talk.ask(do, 5.0))
+        except BackendError as error:
+            found.append(error)
+        tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(talk.listen, news.append)
+        tasks.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        liar.say(said)
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("do", "said"),
+    [
+        ("send", [1]),
+        ("send", b"no JSON"),
+        ("send", b"[" * 100_000),
+        ("send", {"id": 1}),
+        ("send", {"id": "1", **CLOCKS, "taken": True}),
+        ("send", {"id": 1, "now_ns": "x", "up_ns": 1, "taken": True}),
+        ("send", {"id": 1, "now_ns": 10**40, "up_ns": 1, "taken": True}),
+        ("send", {"id": 1, **CLOCKS, "taken": "yes"}),
+        ("port", {"id": 1, **CLOCKS, "port": 10**9}),
+        ("read", {"id": 1, **CLOCKS, "data": "\u20ac", "size": 1}),
+        ("read", {"id": 1, **CLOCKS, "data": "x", "size": -1}),
+        ("claim", {"id": 1, **CLOCKS, "root": 7, "term": 1}),
+        ("look", {"id": 1, **CLOCKS, "changed": 7, "samples": [], "gpus": None}),
+        ("look", {"id": 1, **CLOCKS, "changed": [], "samples": [{}], "gpus": None}),
+        ("look", {"id": 1, **CLOCKS, "changed": [], "samples": [], "gpus": [{"index": "x"}]}),
+        ("inventory", {"id": 1, **CLOCKS, "attempts": [{**KNOWN, "job": "../x"}]}),
+        ("inventory", {"id": 1, **CLOCKS, "attempts": [{**KNOWN, "state": "well"}]}),
+        ("inventory", {"id": 1, **CLOCKS, "attempts": [{**KNOWN, "attempt": 0}]}),
+        ("inventory", {"id": 1, **CLOCKS, "attempts": [{**KNOWN, "started": {"pid": 1}}]}),
+        (
+            "inventory",
+            {"id": 1, **CLOCKS, "attempts": [{**KNOWN, "started": {**STARTED, "gpus": "0"}}]},
+        ),
+        ("fence", {"id": 1, **CLOCKS, "known": [{**KNOWN, "notes": [{"n": 1, "what": "saved"}]}]}),
+        ("send", {"changed": [{**KNOWN, "status": {"code": "x"}}]}),
+        ("send", {"changed": None}),
+        ("send", {"other": 1}),
+    ],
+)
+async def test_answer_of_a_wrong_shape_ends_the_conversation(
+    liar: Liar, do: str, said: Any
+) -> None:
+    talk = await talking(liar)
+    found = await answer(talk, liar, do, said)
+    assert isinstance(found, UnreachedError)
+    assert "said what is no answer" in str(found)
+    str(found).encode()
+    assert talk.is_over
+
+
+async def test_error_of_a_host_is_told_in_words_that_can_be_kept(
+    liar: Liar,
+) -> None:
+    talk = await talking(liar)
+    found = await answer(talk, liar, "send", {"id": 1, **CLOCKS, "error": "\ud800" * 10**6})
+    assert isinstance(found, BackendError)
+    assert len(str(found).encode()) < 2000
+
+
+async def test_answer_of_its_shape_is_returned_without_what_nobody_asked_for(
+    liar: Liar,
+) -> None:
+    talk = await talking(liar)
+    found = await answer(talk, liar, "send", {"id": 1, **CLOCKS, "taken": True, "more": [1]})
+    assert found == {**CLOCKS, "taken": True}
+
+
+@pytest.mark.parametrize(
+    "greeting", [{}, {**GREETING, "up_ns": None}, [1], {**GREETING, "uid": -1}]
+)
+async def test_host_that_greets_as_nobody_is_not_reached(liar: Liar, greeting: Any) -> None:
+    talk = conversation(liar)
+    liar.put(b"\nnonce " + json.dumps(greeting).encode())
+    with pytest.raises(UnreachedError, match="greets as nobody"):
+        await talk.greeted("nonce")

@@ -1,0 +1,92 @@
+"""One tree of files from those of a gang's hosts."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from shunter.backends.ssh.gang_checkpoints import joined
+from shunter.events.values.ids import NodeName
+
+N0, N1 = NodeName("n0"), NodeName("n1")
+
+
+def entry(path: str, kind: str = "file", *, new: bool = True, at: int = 1) -> dict[str, Any]:
+    return {"path": path, "kind": kind, "changed": new, "mtime_ns": at, "inode": ""}
+
+
+def told(
+    *entries: dict[str, Any], gone: Iterable[str] = (), generation: int = 0, whole: bool = False
+) -> dict[str, Any]:
+    top = entry("", "folder", new=False)
+    return {
+        "entries": [top, *entries],
+        "gone": list(gone),
+        "generation": generation,
+        "is_whole": whole,
+    }
+
+
+def origins(*parts: dict[str, Any]) -> dict[str, str]:
+    """Return the host of each path, but for that of the folder itself."""
+    names = (N0, N1)
+    return {
+        path: node
+        for path, (node, _) in joined(list(zip(names, parts, strict=False))).items()
+        if path
+    }
+
+
+def test_file_comes_from_where_it_was_changed() -> None:
+    first = told(entry("0"), entry("1", new=False), generation=2)
+    second = told(entry("0", new=False), entry("1"), generation=2)
+    assert origins(first, second) == {"0": N0, "1": N1}
+
+
+def test_file_that_several_have_changed_is_the_lowest_ranks() -> None:
+    assert origins(told(entry("a")), told(entry("a"), entry("b"))) == {"a": N0, "b": N1}
+
+
+def test_file_that_nobody_has_changed_is_that_of_the_latest_transfer() -> None:
+    """One of the hosts got a checkpoint for an attempt that never ran, the other did not."""
+    first = told(entry("1", new=False), generation=2)
+    second = told(entry("1", new=False), generation=4)
+    assert origins(first, second) == {"1": N1}
+
+
+def test_file_that_one_has_removed_is_gone_unless_another_has_changed_it() -> None:
+    first = told(gone=["0-old", "1"], generation=2)
+    second = told(entry("0-old", new=False), entry("1"), generation=2)
+    assert origins(first, second) == {"1": N1}
+
+
+def test_host_that_got_all_for_an_attempt_that_never_ran_has_all() -> None:
+    """The other's files are older: what it changed is in there already."""
+    whole = told(entry("0", new=False), entry("1", new=False), generation=3, whole=True)
+    assert origins(told(entry("0"), entry("1")), whole) == {"0": N1, "1": N1}
+
+
+def test_folder_with_files_of_one_is_no_link_of_another() -> None:
+    first = told(entry("d", "link"))
+    second = told(entry("d", "folder"), entry("d/e", "folder"), entry("d/e/f"))
+    found = joined([(N0, first), (N1, second)])
+    assert [(path, each["kind"]) for path, (_, each) in found.items()] == [
+        ("", "folder"),
+        ("d", "folder"),
+        ("d/e", "folder"),
+        ("d/e/f", "file"),
+    ]
+
+
+def test_folder_that_one_has_removed_stays_for_what_another_has_written_in_it() -> None:
+    first = told(gone=["d", "d/0"], generation=2)
+    second = told(
+        entry("d", "folder", new=False), entry("d/0", new=False), entry("d/1"), generation=2
+    )
+    assert origins(first, second) == {"d": N1, "d/1": N1}
+
+
+def test_parents_come_first_and_folders_have_their_latest_time() -> None:
+    first = told(entry("a-b"), entry("a", "folder", at=5), entry("a/x"))
+    second = told(entry("a", "folder", at=9), entry("a/y"))
+    found = joined([(N0, first), (N1, second)])
+    assert list(found) == ["", "a", "a/x", "a/y", "a-b"]
+    assert found["a"][1]["mtime_ns"] == 9

@@ -1,0 +1,411 @@
+"""Checkpoints that lie on servers, and the split over servers that they are of."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from shunter.core.effects import Resume
+from shunter.core.fold import apply
+from shunter.core.fold.checkpoints import PLACES_MOST
+from shunter.core.intake.checkpoints import CHECKPOINT
+from shunter.core.intake.inputs import (
+    DiscardCheckpoint,
+    DrainNode,
+    Input,
+    ReleaseJob,
+    RestoreNode,
+    SubmitJob,
+    SuspendJob,
+)
+from shunter.core.retries import BACKING_OFF, LAUNCHES_MOST, backoff_us
+from shunter.core.scheduler import Scheduler
+from shunter.core.state import JobPhase, State
+from shunter.errors import IllegalEventError
+from shunter.events.codec import decode_record, encode_record
+from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable, QuotaChanged
+from shunter.events.facts.execution import (
+    AttemptLost,
+    AttemptStarted,
+    CheckpointDiscarded,
+    CheckpointSaved,
+    GpusReleased,
+    JobSuspended,
+    LaunchFailed,
+)
+from shunter.events.facts.jobs import JobHeld, JobReleased
+from shunter.events.kinds import Event
+from shunter.events.values.ids import NodeName, QueueName
+from shunter.events.values.reasons import Reason
+from tests.factories import World, job_id, job_spec, node_name, policy, servers
+
+J0 = job_id(0)
+N0, N1, N2 = (node_name(number) for number in range(3))
+SECOND_US = 1_000_000
+
+
+class Cluster:
+    """A live core with a clock of its own: each step is an instant later."""
+
+    def __init__(
+        self, *gpus: int, stay: bool = True, name: str = "fifo", placement: str = "consolidated"
+    ) -> None:
+        world = World(servers=servers(*gpus), is_live=True, checkpoints_stay=stay)
+        self.core, _ = world.scheduler(policy(name, placement), instant=False)
+        self.now_us = 0
+        self.effects: list[object] = []
+
+    def step(self, *make: Callable[..., Input], **fields: Any) -> list[Event]:
+        """Give inputs of one instant; return what became of them."""
+        self.now_us += 1
+        events, effects = self.core.step(self.now_us, [one(self.now_us, **fields) for one in make])
+        self.effects += effects
+        return [*events]
+
+    def submit(self, gpus: int = 1, number: int = 0, **fields: Any) -> None:
+        self.step(SubmitJob, job_id=job_id(number), spec=job_spec(gpus, **fields))
+
+    def starts(self, number: int = 0) -> list[Event]:
+        attempt = self.core.state.jobs[job_id(number)].attempt
+        return self.step(AttemptStarted, job_id=job_id(number), attempt=attempt)
+
+    def leaves(self, number: int = 0) -> None:
+        """Have somebody suspend a job, and the job leave."""
+        name = job_id(number)
+        attempt = self.core.state.jobs[name].attempt
+        self.step(SuspendJob, job_id=name)
+        self.step(JobSuspended, GpusReleased, job_id=name, attempt=attempt)
+
+    def moves(self, to: NodeName, number: int = 0) -> None:
+        """Have a job leave, and begin to run on a server."""
+        self.leaves(number)
+        others = [name for name in self.core.state.cluster.servers if name != to]
+        for name in others:
+            self.step(DrainNode, node=name)
+        self.step(ReleaseJob, job_id=job_id(number))
+        self.starts(number)
+        for name in others:
+            self.step(RestoreNode, node=name)
+
+    def phase(self, number: int = 0) -> JobPhase:
+        return self.core.state.jobs[job_id(number)].phase
+
+    def resumes(self) -> list[Resume]:
+        return [effect for effect in self.effects if isinstance(effect, Resume)]
+
+    def reason(self, number: int = 0) -> Reason | None:
+        """Return the reason of a job's class."""
+        state = self.core.state
+        wait = state.class_waits.get(state.jobs[job_id(number)].demand)
+        return None if wait is None else wait.reason
+
+
+def saved_on_n0(*gpus: int, **fields: Any) -> Cluster:
+    """Return a cluster whose only job began on n0, left it and is held."""
+    cluster = Cluster(*(gpus or (1, 1, 1)))
+    cluster.submit(**fields)
+    cluster.starts()
+    cluster.leaves()
+    return cluster
+
+
+def of(events: Sequence[Event], kind: type[Event]) -> list[Event]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def test_job_waits_while_the_server_with_its_checkpoint_is_unreachable() -> None:
+    cluster = saved_on_n0()
+    cluster.step(NodeUnreachable, node=N0)
+    events = cluster.step(ReleaseJob, job_id=J0)
+    assert JobHeld(cluster.now_us, J0, CHECKPOINT) in events
+    assert cluster.phase() is JobPhase.waiting
+    events = cluster.step(NodeReachable, node=N0)
+    assert JobReleased(cluster.now_us, J0, CHECKPOINT) in events
+    assert cluster.phase() is JobPhase.launching
+
+
+def test_waiting_job_is_held_when_the_server_goes_silent_later() -> None:
+    cluster = saved_on_n0()
+    for node in (N0, N1, N2):
+        cluster.step(DrainNode, node=node)
+    cluster.step(ReleaseJob, job_id=J0)
+    events = cluster.step(NodeUnreachable, node=N0)
+    assert JobHeld(cluster.now_us, J0, CHECKPOINT) in events
+
+
+def test_somebodys_own_hold_outlasts_the_silence() -> None:
+    cluster = saved_on_n0()
+    cluster.step(NodeUnreachable, node=N0)
+    cluster.step(ReleaseJob, job_id=J0)
+    cluster.step(SuspendJob, job_id=J0, by="ana")
+    assert of(cluster.step(NodeReachable, node=N0), JobReleased) == []
+    assert cluster.core.state.jobs[J0].held_by == "ana"
+
+
+def test_other_servers_concern_nobody() -> None:
+    cluster = saved_on_n0()
+    cluster.step(NodeUnreachable, node=N1)
+    assert of(cluster.step(ReleaseJob, job_id=J0), JobHeld) == []
+    assert cluster.resumes()[-1].checkpoints == ((N0,),)
+
+
+def test_checkpoint_of_a_lost_server_is_discarded_once_the_next_attempt_runs() -> None:
+    cluster = saved_on_n0()
+    cluster.step(NodeUnreachable, node=N0)
+    cluster.step(ReleaseJob, job_id=J0)
+    events = cluster.step(NodeLost, node=N0)
+    assert of(events, CheckpointDiscarded) == []
+    assert cluster.resumes()[-1].checkpoints == ()
+    events = cluster.starts()
+    assert [type(event) for event in events] == [CheckpointDiscarded, AttemptStarted]
+    assert events[0] == CheckpointDiscarded(cluster.now_us, J0, 1, (N0,), None, "lost")
+
+
+def test_lost_server_that_is_back_before_the_launch_has_its_checkpoint() -> None:
+    cluster = saved_on_n0()
+    cluster.step(NodeUnreachable, node=N0)
+    cluster.step(NodeLost, node=N0)
+    cluster.step(NodeReachable, node=N0)
+    cluster.step(ReleaseJob, job_id=J0)
+    assert cluster.resumes()[-1].checkpoints == ((N0,),)
+    assert of(cluster.starts(), CheckpointDiscarded) == []
+
+
+def test_launch_that_fails_has_discarded_nothing() -> None:
+    cluster = saved_on_n0()
+    cluster.step(NodeUnreachable, node=N0)
+    cluster.step(NodeLost, node=N0)
+    cluster.step(ReleaseJob, job_id=J0)
+    cluster.step(LaunchFailed, job_id=J0, attempt=2, cause="no")
+    cluster.step(NodeReachable, node=N0)
+    cluster.now_us += SECOND_US
+    cluster.step()
+    assert cluster.resumes()[-1].checkpoints == ((N0,),)
+
+
+def test_lost_server_that_stays_silent_after_a_restart_is_still_lost() -> None:
+    cluster = saved_on_n0()
+    cluster.step(NodeUnreachable, node=N0)
+    cluster.step(NodeLost, node=N0)
+    assert cluster.step(NodeUnreachable, node=N0) == []
+    assert of(cluster.step(ReleaseJob, job_id=J0), JobHeld) == []
+
+
+def test_owner_gives_up_all_that_is_out_of_reach_and_no_more() -> None:
+    cluster = saved_on_n0()
+    cluster.step(ReleaseJob, job_id=J0)
+    cluster.starts()  # on n0 again
+    cluster.moves(N1)
+    cluster.moves(N2)
+    cluster.step(CheckpointSaved, job_id=J0, attempt=4, checkpoint="c", step=40)
+    cluster.leaves()
+    for node in (N1, N2):
+        cluster.step(NodeUnreachable, node=node)
+    cluster.step(ReleaseJob, job_id=J0)
+    events = cluster.step(DiscardCheckpoint, job_id=J0, by="ana")
+    given_up = (cluster.now_us, J0)
+    assert of(events, CheckpointDiscarded) == [
+        CheckpointDiscarded(*given_up, 4, (N2,), 40, "given_up", "ana"),
+        CheckpointDiscarded(*given_up, 3, (N1,), None, "given_up", "ana"),
+    ]
+    assert JobReleased(cluster.now_us, J0, CHECKPOINT) in events
+    assert cluster.resumes()[-1].checkpoints == ((N0,),)
+
+
+def test_nothing_is_given_up_that_can_be_had() -> None:
+    cluster = saved_on_n0()
+    assert cluster.step(DiscardCheckpoint, job_id=J0) == []
+    assert cluster.step(DiscardCheckpoint, job_id=job_id(9)) == []
+    cluster.step(ReleaseJob, job_id=J0)
+    cluster.starts()
+    cluster.step(NodeUnreachable, node=N0)
+    assert cluster.step(DiscardCheckpoint, job_id=J0) == []  # it runs there
+
+
+def test_places_are_told_newest_first_each_once() -> None:
+    cluster = saved_on_n0()
+    cluster.step(ReleaseJob, job_id=J0)
+    cluster.starts()
+    cluster.moves(N1)
+    cluster.moves(N0)
+    cluster.moves(N2)
+    assert cluster.resumes()[-1].checkpoints == ((N0,), (N1,))
+
+
+def test_no_more_places_are_remembered_than_are_of_use() -> None:
+    cluster = Cluster(*(1,) * (PLACES_MOST + 2))
+    cluster.submit()
+    cluster.starts()
+    for number in range(1, PLACES_MOST + 2):
+        cluster.moves(node_name(number))
+    assert len(cluster.core.state.jobs[J0].checkpoints or ()) == PLACES_MOST
+
+
+def test_shared_folder_makes_nobody_wait() -> None:
+    cluster = Cluster(1, 1, stay=False)
+    cluster.submit()
+    cluster.starts()
+    cluster.leaves()
+    cluster.step(NodeUnreachable, node=N0)
+    cluster.step(ReleaseJob, job_id=J0)
+    assert cluster.phase() is JobPhase.launching
+    assert cluster.resumes()[-1].checkpoints is None
+
+
+def test_launches_that_fail_for_the_checkpoint_never_fail_the_job() -> None:
+    cluster = saved_on_n0()
+    cluster.step(ReleaseJob, job_id=J0)
+    for number in range(2 * LAUNCHES_MOST):
+        attempt = cluster.core.state.jobs[J0].attempt
+        events = cluster.step(
+            LaunchFailed, job_id=J0, attempt=attempt, cause="cut", checkpoint_on=(N0,)
+        )
+        held = next(event for event in events if isinstance(event, JobHeld))
+        assert held.by == BACKING_OFF
+        assert held.until_us == cluster.now_us + backoff_us(max(1, number))
+        cluster.now_us = held.until_us
+        cluster.step()
+    assert cluster.phase() is JobPhase.launching
+    assert cluster.core.state.jobs[J0].launches_failed == 0
+
+
+def test_task_that_waits_for_a_server_keeps_its_turn() -> None:
+    cluster = Cluster(1, 1)
+    for number in range(2):
+        cluster.submit(number=number, array=J0, at_once=1)
+    cluster.starts()
+    cluster.step(NodeUnreachable, node=N1)
+    cluster.step(AttemptLost, job_id=J0, attempt=1, cause="supervisor lost")
+    cluster.step(NodeUnreachable, node=N0)
+    assert cluster.core.state.jobs[J0].attempt == 2  # it was launched anew before that
+    cluster.step(LaunchFailed, job_id=J0, attempt=2, cause="cut", checkpoint_on=(N0,))
+    cluster.now_us += SECOND_US
+    cluster.step()
+    assert cluster.core.state.jobs[J0].held_by == CHECKPOINT
+    cluster.step(NodeReachable, node=N1)
+    assert cluster.phase(1) is JobPhase.waiting
+
+
+def test_snapshot_keeps_what_checkpoints_bind_a_job_to() -> None:
+    cluster = saved_on_n0(2, 1, gpus=2)
+    state = cluster.core.state
+    read = decode_record(State, encode_record(state))
+    assert read.jobs == state.jobs
+    assert list(read.resumable) == [J0]
+
+
+def test_discarding_what_is_not_there_is_illegal() -> None:
+    state = saved_on_n0().core.state
+    with pytest.raises(IllegalEventError, match="there was none"):
+        apply(state, CheckpointDiscarded(99, J0, 7, (N0,)))
+
+
+def test_gang_keeps_the_split_it_began_with() -> None:
+    cluster = saved_on_n0(2, 1, 1, gpus=2)
+    cluster.step(DrainNode, node=N0)
+    cluster.step(ReleaseJob, job_id=J0)
+    assert cluster.phase() is JobPhase.waiting
+    assert cluster.reason() is Reason.split_kept
+    cluster.step(RestoreNode, node=N0)
+    assert cluster.phase() is JobPhase.launching
+
+
+def test_gang_over_two_servers_does_not_come_back_on_one() -> None:
+    cluster = Cluster(1, 1, 2, 1)
+    cluster.step(DrainNode, node=N2)
+    cluster.submit(2)
+    cluster.starts()
+    cluster.leaves()
+    cluster.step(RestoreNode, node=N2)
+    cluster.step(ReleaseJob, job_id=J0)
+    assert len(cluster.core.state.jobs[J0].allocation.shares) == 2
+
+
+def test_each_rank_gets_as_many_gpus_as_it_had() -> None:
+    cluster = Cluster(1, 2, 2, placement="first_fit")
+    cluster.submit(3)
+    cluster.starts()
+    assert gpus_by_rank(cluster) == [(N0, 1), (N1, 2)]
+    cluster.leaves()
+    cluster.step(DrainNode, node=N1)
+    cluster.step(ReleaseJob, job_id=J0)
+    assert gpus_by_rank(cluster) == [(N0, 1), (N2, 2)]
+
+
+def gpus_by_rank(cluster: Cluster) -> list[tuple[NodeName, int]]:
+    shares = cluster.core.state.jobs[J0].allocation.shares
+    return [(share.node, share.gpu_mask.bit_count()) for share in shares]
+
+
+def test_gang_that_says_so_may_change_its_split() -> None:
+    cluster = saved_on_n0(2, 1, 1, gpus=2, split_may_change=True)
+    cluster.step(DrainNode, node=N0)
+    cluster.step(ReleaseJob, job_id=J0)
+    assert len(cluster.core.state.jobs[J0].allocation.shares) == 2
+
+
+@pytest.mark.parametrize("name", ["las", "srtf", "fifo_easy"])
+def test_every_index_policy_keeps_splits(name: str) -> None:
+    cluster = Cluster(2, 1, 1, name=name)
+    cluster.submit(2)
+    cluster.starts()
+    cluster.leaves()
+    cluster.step(DrainNode, node=N0)
+    cluster.step(ReleaseJob, job_id=J0)
+    assert cluster.reason() is Reason.split_kept
+
+
+def test_split_is_free_again_when_no_checkpoint_is_left() -> None:
+    cluster = saved_on_n0(2, 1, 1, gpus=2)
+    cluster.step(DrainNode, node=N0)
+    cluster.step(ReleaseJob, job_id=J0)
+    assert cluster.reason() is Reason.split_kept
+    cluster.step(NodeUnreachable, node=N0)
+    assert cluster.core.state.jobs[J0].held_by == CHECKPOINT
+    cluster.step(NodeLost, node=N0)
+    assert cluster.phase() is JobPhase.launching
+    cluster.starts()
+    assert cluster.core.state.jobs[J0].split == (1, 1)
+
+
+def test_split_binds_again_when_the_lost_server_is_back_in_time() -> None:
+    cluster = saved_on_n0(2, 1, 1, gpus=2)
+    for node in (N0, N1):
+        cluster.step(DrainNode, node=node)
+    cluster.step(ReleaseJob, job_id=J0)
+    cluster.step(NodeLost, node=N0)
+    assert not cluster.core.state.jobs[J0].demand.keeps_split
+    cluster.step(NodeReachable, node=N0)
+    cluster.step(RestoreNode, node=N1)
+    assert cluster.reason() is Reason.split_kept
+
+
+def test_changed_quota_leaves_the_split() -> None:
+    cluster = saved_on_n0(2, 1, gpus=2)
+    cluster.core.view.open()
+    cluster.core.emit(QuotaChanged(cluster.now_us, QueueName("default"), 3))
+    cluster.core.view.close()
+    demand = cluster.core.state.jobs[J0].demand
+    assert (demand.shapes, demand.keeps_split, demand.queue) == (((2,),), True, "default")
+
+
+def test_job_that_asks_for_its_split_itself_stays_in_its_class() -> None:
+    cluster = saved_on_n0(2, 1, gpus=2, shapes=((2,),))
+    assert not cluster.core.state.jobs[J0].demand.keeps_split
+
+
+def test_one_gpu_has_but_one_split() -> None:
+    assert not saved_on_n0().core.state.jobs[J0].demand.keeps_split
+
+
+def test_simulation_binds_nobody() -> None:
+    core, _ = World(servers=servers(2, 1, 1)).scheduler(policy(), instant=False)
+    core.step(0, [SubmitJob(0, J0, job_spec(2))])
+    events, _ = core.step(1, [AttemptStarted(1, J0, 1)])
+    assert events == [AttemptStarted(1, J0, 1)]
+    assert is_free(core)
+
+
+def is_free(core: Scheduler) -> bool:
+    job = core.state.jobs[J0]
+    return job.checkpoints is None and not job.split and not core.state.resumable
