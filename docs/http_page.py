@@ -35,7 +35,9 @@ are `localhost`, `shunter`, and the names in `server.hosts`.
 Dates are ISO 8601 with offset. A point of the log (`at`) is an event (`20871` or `e20871`),
 `T+03:12:40` since the log began, or a date.
 
-**Errors** are one document: `{"error": {"code", "exit_code", "message", "faults"}}`.
+**Errors** are one document, `application/problem+json` (RFC 9457): `{"type", "title", "status",
+"detail", "code", "exit_code", "faults"}`. A program tells them by `code`; `detail` says what is
+wrong and what to do.
 
     curl --unix-socket /run/shunter/shunter.sock http://localhost/api/v1/jobs
 
