@@ -80,7 +80,7 @@ class Patrol:
 
     def _take_in(self, watch: Watch, known: dict[str, Any]) -> None:
         reading = watch.reading
-        notes = reading.take(known)
+        notes = reading.take(known) if watch.hears(known) else []
         self._inbox.put_all(watch.tell(known, notes, self._inbox, reading.facts or 0))
         if notes:
             self._inbox.once_durable(partial(reading.note_durable, reading.read))

@@ -184,7 +184,7 @@ def told_of(gang: Gang, inbox: Inbox) -> Iterator[Stamped]:
         gone = next(node for node, part in gang.parts.items() if part.is_gone)
         yield lambda at_us: AttemptLost(at_us, job_id, attempt, f"host {gone} lost")
     else:
-        notes, before = news_of(gang)
+        notes, before = news_of(gang) if watch.hears(known) else ([], 0)
         yield from watch.tell(known, notes, inbox, before)
         for part in gang.parts.values() if notes else ():
             inbox.once_durable(partial(part.reading.note_durable, part.reading.read))

@@ -114,6 +114,14 @@ class Watch:
             return None
         return end
 
+    def hears(self, known: Record) -> bool:
+        """Say whether its notes count by now: whatever it says is told after its start.
+
+        A record may be read before `started` is written, and the journal just after; and one part
+        of a gang may train while another has yet to start.
+        """
+        return self.told_start or self.started is not None or known["started"] is not None
+
     def tell(
         self, known: Record, notes: list[Record], inbox: Inbox, before: int = 0
     ) -> Iterator[Stamped]:

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.ssh.gangs import Gang, Part, merged
+from shunter.backends.inbox import Inbox
+from shunter.backends.ssh.gangs import Gang, Part, merged, told_of
 from shunter.backends.supervised.watch import Watch
+from shunter.events.facts.execution import AttemptStarted, CheckpointSaved, TrainingStarted
 from shunter.events.values.ids import NodeName
 from tests.factories import job_id
 
@@ -131,3 +133,20 @@ def test_absent_part_is_over_once_it_is_fenced_or_refused() -> None:
         Part(record("absent"), is_refused=True),
     ]
     assert [part.is_over for part in parts] == [False, True, True]
+
+
+def test_what_one_part_says_is_told_after_all_have_started() -> None:
+    """One trains and has saved, while the other is about to start: both facts wait, in order."""
+    notes = [
+        {"what": "training", "n": 1, "at_ns": 1},
+        {"what": "saved", "n": 2, "at_ns": 2, "checkpoint": "c", "step": 4, "bytes": 5},
+    ]
+    both, inbox = gang(None, None), Inbox()
+    first, second = both.parts.values()
+    first.learn({**record(), "notes": notes})
+    second.learn(record("starting"))
+    assert list(told_of(both, inbox)) == []
+    assert first.reading.durable == 0
+    second.learn(record())
+    told = [type(stamped(7)) for stamped in told_of(both, inbox)]
+    assert told == [AttemptStarted, TrainingStarted, CheckpointSaved]
