@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from shunter.backends.node.bundle import bundle, digest, installer
-from shunter.backends.ssh.connecting import UnreachedError, hinted
+from shunter.backends.ssh.connecting import UnreachedError, hinted, ran_on
 from shunter.backends.ssh.settings import SshHost
 
 if TYPE_CHECKING:
@@ -42,10 +42,9 @@ async def installed(connection: "SSHClientConnection", host: SshHost, limit_s: f
     command = " ".join([*start, *map(shlex.quote, words)])
     try:
         with anyio.fail_after(limit_s):
-            ran = await connection.run(command, input=program + content, encoding=None)
+            _, out, err = await ran_on(connection, command, program + content)
     except (asyncssh.Error, OSError, TimeoutError) as error:
         raise UnreachedError(f"host {host.name} does not take the agent: {error!r}") from error
-    out, err = (said if isinstance(said, bytes) else b"" for said in (ran.stdout, ran.stderr))
     answer = out.rpartition(f"\n{nonce} ".encode())[2] if nonce.encode() in out else b""
     if not answer:
         words_said = hinted(err.decode("utf-8", "replace"))

@@ -10,7 +10,7 @@ import os
 import stat
 import traceback
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from shunter.errors import BackendError
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
 
-__all__ = ["UnreachedError", "connected", "hinted", "told_as_lost", "worded"]
+__all__ = ["UnreachedError", "connected", "hinted", "ran_on", "told_as_lost", "worded"]
 
 PRIVATE = 0o077
 KEEPALIVES = 2  # asyncssh gives up one interval after so many went unanswered: three in all
@@ -66,6 +66,25 @@ async def connected(
             yield connection
     finally:
         connection.abort()
+
+
+async def ran_on(
+    connection: "SSHClientConnection", command: str, content: bytes | None
+) -> tuple[int | None, bytes, bytes]:
+    """Run a command to its end; return its exit status, its output and what it complained of.
+
+    One that ends before it has read its input is no lost connection: it says itself why.
+    """
+    process = await connection.create_process(command, encoding=None)
+    try:
+        if content is not None:
+            with suppress(BrokenPipeError):
+                process.stdin.write(content)
+                process.stdin.write_eof()
+        out, err = await process.communicate()
+    finally:
+        process.close()
+    return process.exit_status, out, err
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from shunter.backends.node.messages.shapes import (
     an_object,
     parsed,
 )
-from shunter.backends.ssh.connecting import UnreachedError, hinted
+from shunter.backends.ssh.connecting import UnreachedError, hinted, ran_on
 from shunter.backends.ssh.settings import SshHost
 from shunter.backends.supervised.answers import GREETING, answered, news_in
 from shunter.errors import BackendError
@@ -267,14 +267,13 @@ async def asked_aside(
     content = None if told is None else json.dumps(told).encode()
     try:
         with anyio.fail_after(limit_s):
-            ran = await connection.run(command, input=content, encoding=None)
+            status, out, err = await ran_on(connection, command, content)
     except (asyncssh.Error, OSError, TimeoutError) as error:
         raise UnreachedError(f"host {host.name} did not answer {words[1]!r}: {error!r}") from error
-    out, err = (said if isinstance(said, bytes) else b"" for said in (ran.stdout, ran.stderr))
-    if ran.exit_status is None:
+    if status is None:
         raise UnreachedError(f"the connection to host {host.name} was lost")
     answer = out.rpartition(f"\n{nonce} ".encode())[2]
-    if ran.exit_status or not answer:
+    if status or not answer:
         words_said = hinted(err.decode("utf-8", "replace"))
         raise BackendError(f"host {host.name}: {words[1]} failed: {words_said}", retryable=True)
     try:

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.backends.ssh.connecting import UnreachedError
+from shunter.backends.ssh.connecting import UnreachedError, ran_on
 from shunter.backends.ssh.conversation import Conversation
 from shunter.backends.ssh.gangs import NEVER
 from shunter.backends.ssh.settings import SshHost
@@ -151,3 +151,28 @@ async def test_host_that_greets_as_nobody_is_not_reached(liar: Liar, greeting: A
     liar.put(b"\nnonce " + json.dumps(greeting).encode())
     with pytest.raises(UnreachedError, match="greets as nobody"):
         await talk.greeted("nonce")
+
+
+class Gone:
+    """A connection on which whatever is run has ended before it reads anything."""
+
+    def __init__(self) -> None:
+        self.stdin, self.exit_status = self, 127
+
+    async def create_process(self, command: str, encoding: None) -> "Gone":
+        return self
+
+    def write(self, data: bytes) -> None:
+        raise BrokenPipeError("Channel not open for sending")
+
+    async def communicate(self) -> tuple[bytes, bytes]:
+        return b"", b"sh: 1: python-of-nowhere: not found"
+
+    def close(self) -> None:
+        pass
+
+
+async def test_command_that_ends_unread_says_itself_why() -> None:
+    status, out, err = await ran_on(Gone(), "python-of-nowhere", b"a program")  # type: ignore[arg-type]
+    assert (status, out) == (127, b"")
+    assert b"not found" in err
