@@ -222,7 +222,7 @@ def test_clock_of_a_host_that_is_an_hour_off_is_told_and_harms_nobody(bench: Ben
     assert found.ahead_s == pytest.approx(-3600, abs=5)
     described = load_config(written(bench)).config.cluster.servers()[0][1]
     told = [each.what for each in checks.findings_of(found, described)]
-    assert "its clock is 3600 s behind ours" in told
+    assert f"its clock is {-found.ahead_s:.0f} s behind ours" in told
 
 
 def written(bench: Bench) -> Path:
