@@ -55,9 +55,9 @@ play() { # play POLICY
 
     say "$1: a scheduler, and three long jobs that take all six GPUs of ${hosts[*]}"
     serve 1
-    submit long-1 2 1 440
-    submit long-2 2 2 480
-    submit long-3 2 3 460
+    submit long-1 2 1 720
+    submit long-2 2 2 760
+    submit long-3 2 3 740
     shunter queue
     for host in "${hosts[@]}"; do until_true 120 "nothing runs on $host" goes_on 60 "$host"; done
 
