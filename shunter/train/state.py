@@ -35,10 +35,8 @@ def restore(part: Any, state: Any) -> None:
 def check_parts(parts: Mapping[str, Any]) -> None:
     """Refuse a part whose state cannot be had, before hours of training depend on it."""
     for name, part in parts.items():
-        try:
-            _method(part, 0), _method(part, 1)
-        except TypeError as error:
-            raise TypeError(f"part {name!r}: {error}") from error
+        if _pair_of(part) is None:
+            raise TypeError(f"part {name!r}: {_lacking(part)}")
 
 
 def chance() -> dict[str, Any]:
@@ -88,10 +86,22 @@ def _torch() -> Any:
 
 
 def _method(part: Any, which: int) -> Callable[..., Any]:
+    pair = _pair_of(part)
+    if pair is None:
+        raise TypeError(_lacking(part))
+    return getattr(part, pair[which])  # type: ignore[no-any-return]  # found callable
+
+
+def _pair_of(part: Any) -> tuple[str, str] | None:
+    """Return the names of the methods that get and set the state of a part, if it has both."""
     for pair in _PAIRS:
         if all(callable(getattr(part, name, None)) for name in pair):
-            return getattr(part, pair[which])  # type: ignore[no-any-return]  # checked right above
-    raise TypeError(
+            return pair
+    return None
+
+
+def _lacking(part: Any) -> str:
+    return (
         f"a {type(part).__name__} has neither state_dict/load_state_dict, nor get_state/set_state, "
         "nor getstate/setstate"
     )

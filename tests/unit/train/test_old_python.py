@@ -1,6 +1,12 @@
-"""The SDK runs in the Python of training scripts, which is often older than ours."""
+"""The SDK runs in the Python of training scripts, which is often older than ours.
+
+`vermin` finds syntax and calls that are newer, on any machine; what it cannot see (an attribute of
+a value whose class it does not know, say) shows where a Python 3.8 is at hand: every module is
+imported there and a job trained, here and as installed (tests/live/train).
+"""
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,11 +16,46 @@ from tests.unit.train.test_run import SCRIPT
 from tests.unit.train.toy import Supervisor
 
 ROOT = Path(__file__).parents[3]
-MODULES = sorted((ROOT / "shunter" / "train").rglob("*.py"))
+SDK = ROOT / "shunter" / "train"
+MODULES = sorted(SDK.rglob("*.py"))
+OLDEST = "3.8"
 
 
 def module_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def newer_than_oldest(source: Path) -> str:
+    """Return what in a file or folder needs a newer Python; nothing where none does."""
+    options = [f"--target={OLDEST}-", "--violations", "--no-tips", "--no-config-file", "--quiet"]
+    ran = subprocess.run(
+        [sys.executable, "-c", "import vermin; vermin.main()", *options, source],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode in {0, 1}, ran.stdout + ran.stderr
+    return ran.stdout + ran.stderr if ran.returncode else ""
+
+
+def test_nothing_in_the_sdk_needs_a_newer_python() -> None:
+    assert len(MODULES) > 10
+    assert newer_than_oldest(SDK) == ""
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        "zip([1], [2], strict=True)",
+        "'checkpoint.1'.removeprefix('checkpoint.')",
+        "match 1:\n    case _: pass",
+        "import tomllib",
+        "from pathlib import Path\nPath('a').is_relative_to('b')",
+    ],
+)
+def test_what_is_newer_is_found(tmp_path: Path, newer: str) -> None:
+    (tmp_path / "newer.py").write_text(f"{newer}\n")
+    assert "requires" in newer_than_oldest(tmp_path)
 
 
 @pytest.mark.live
