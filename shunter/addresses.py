@@ -19,6 +19,8 @@ __all__ = [
     "TcpAddress",
     "UnixAddress",
     "find_address",
+    "has_been_used",
+    "lock_of",
     "parse_address",
     "usual_socket",
 ]
@@ -104,25 +106,35 @@ def parse_address(text: str) -> UnixAddress | TcpAddress:
     return TcpAddress(parts.hostname, port, has_tls)
 
 
+def lock_of(socket_path: str) -> str:
+    """Return the lock that a daemon holds beside its socket; the file stays when it ends."""
+    return f"{socket_path}.lock"
+
+
+def has_been_used(socket_path: str) -> bool:
+    """Say whether a daemon listens on a socket, or did once."""
+    return os.path.exists(socket_path) or os.path.exists(lock_of(socket_path))  # noqa: PTH110 may be in a closed folder
+
+
 def find_address(
     given: str | None = None, environ: Mapping[str, str] | None = None
 ) -> UnixAddress | TcpAddress:
     """Return the address to talk to: as given, by SHUNTER_URL, or the usual socket.
 
-    A daemon of one's own comes before that of the whole machine.
+    A daemon of one's own comes before that of the whole machine, and one that answers now before
+    one that did once and may be starting anew.
 
     Raises:
         UsageError: what is given names no address.
-        UnreachableError: nothing is given, and there is no socket at the usual places.
+        UnreachableError: nothing is given, and no daemon was ever at the usual places.
     """
     variables = os.environ if environ is None else environ
     text = given or variables.get("SHUNTER_URL", "")
     if text:
         return parse_address(text)
     usual = tuple(dict.fromkeys((usual_socket(variables), SYSTEM_SOCKET)))
-    for path in usual:
-        if Path(path).exists():
-            return UnixAddress(path)
+    for path in (*filter(os.path.exists, usual), *filter(has_been_used, usual)):
+        return UnixAddress(path)
     raise UnreachableError(
         f"no daemon is running: there is no socket {' or '.join(usual)}; start one with "
         "`shunter serve CONFIG.toml`, or name one with --url or SHUNTER_URL"

@@ -5,7 +5,8 @@
     ├── ConfigError               2  the operator's file is wrong: one line per key
     ├── TraceError                2  a trace or workload file is wrong
     ├── NotFoundError             3  no such job, log, policy or file
-    ├── UnreachableError          4  no daemon answers, or it cannot act now
+    ├── UnreachableError          4  no daemon can be talked to there
+    │   └── UnavailableError      4  none answers now, or it cannot act now: ask again
     ├── RefusedError              5  not allowed: identity, ownership, quota
     │   └── ConflictError         5  something else was asked for before under the same key
     ├── JobFailedError            1  a job one waited for failed; carries its exit status
@@ -43,6 +44,7 @@ __all__ = [
     "ShunterError",
     "StaleTermError",
     "TraceError",
+    "UnavailableError",
     "UnreachableError",
     "UsageError",
 ]
@@ -79,9 +81,13 @@ class NotFoundError(ShunterError):
 
 
 class UnreachableError(ShunterError):
-    """No daemon answers there, or the one that does cannot act now."""
+    """No daemon can be talked to there."""
 
     exit_code: ClassVar[int] = 4
+
+
+class UnavailableError(UnreachableError):
+    """No daemon answers there now, or it cannot act now: it may be starting anew, so ask again."""
 
 
 class RefusedError(ShunterError):

@@ -17,6 +17,7 @@ from shunter.errors import (
     NotFoundError,
     RefusedError,
     ShunterError,
+    UnavailableError,
     UnreachableError,
     UsageError,
 )
@@ -45,7 +46,7 @@ _ERRORS: dict[str, type[ShunterError]] = {
     "not_allowed": UsageError,
     "conflict": ConflictError,
     "not_found": NotFoundError,
-    "unavailable": UnreachableError,
+    "unavailable": UnavailableError,
 }
 
 

@@ -208,6 +208,7 @@ class AsyncClient:
         stream: str = "stdout",
         since: str | None = None,
         follow: bool = False,
+        skip: int | None = None,
     ) -> AsyncIterator[bytes]:
         """Yield what a rank of a job printed; with `follow` until the job has ended."""
         ask = asks.read(
@@ -218,6 +219,7 @@ class AsyncClient:
             stream=stream,
             since=since,
             follow=follow,
+            skip=skip,
         )
         response = await self.open_stream(ask)
         async with aclosing(response):

@@ -208,6 +208,7 @@ class Client:
         stream: str = "stdout",
         since: str | None = None,
         follow: bool = False,
+        skip: int | None = None,
     ) -> Iterator[bytes]:
         """Yield what a rank of a job printed; with `follow` until the job has ended."""
         ask = asks.read(
@@ -218,6 +219,7 @@ class Client:
             stream=stream,
             since=since,
             follow=follow,
+            skip=skip,
         )
         with closing(self.open_stream(ask)) as response, named(self.address):
             yield from response.iter_raw()

@@ -1,6 +1,7 @@
 """Connections to a daemon, and what becomes of those that fail."""
 
 import os
+import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -8,9 +9,15 @@ from typing import Any
 
 import httpx
 
-from shunter.addresses import TcpAddress, UnixAddress, find_address
+from shunter.addresses import TcpAddress, UnixAddress, find_address, has_been_used
 from shunter.client.asks import token_from
-from shunter.errors import RefusedError, UnreachableError, UsageError
+from shunter.errors import (
+    RefusedError,
+    ShunterError,
+    UnavailableError,
+    UnreachableError,
+    UsageError,
+)
 
 __all__ = ["TIMEOUT", "WAIT_READ_S", "Settings", "named"]
 
@@ -18,6 +25,9 @@ CONNECT_S = 5.0
 READ_S = 60.0
 WAIT_READ_S = 90.0
 """Longer than a daemon stays silent while somebody waits or follows."""
+
+_CUT = ("disconnected without", "peer closed connection")
+"""How httpx says that a connection ended in the middle of an answer."""
 
 TIMEOUT = httpx.Timeout(READ_S, connect=CONNECT_S)
 
@@ -70,30 +80,65 @@ class Settings:
 
 @contextmanager
 def named(address: UnixAddress | TcpAddress) -> Iterator[None]:
-    """Turn failures to reach a daemon into errors of ours, which say what to do.
+    """Turn failures of a connection into errors of ours, each of which says what it is.
 
     Raises:
-        UnreachableError: nobody answers.
+        UnavailableError: nobody answers now, or who did went away: ask again.
+        UnreachableError: it took too long, or what answers is no daemon.
         RefusedError: the socket is not for this user.
     """
     try:
         yield
     except httpx.TransportError as error:
-        if _is_forbidden(error):
-            raise RefusedError(
-                f"{address} may not be opened by this user; see server.socket_mode"
-            ) from error
-        what = str(error) or type(error).__name__
-        raise UnreachableError(
-            f"no daemon answers on {address} ({what}); start one with `shunter serve CONFIG.toml`, "
-            "or name another one with --url or SHUNTER_URL"
-        ) from error
+        raise _error_of(address, error) from error
 
 
-def _is_forbidden(error: BaseException) -> bool:
+def _error_of(address: UnixAddress | TcpAddress, error: httpx.TransportError) -> ShunterError:
+    what, causes = str(error) or type(error).__name__, tuple(_causes(error))
+    if any(isinstance(cause, PermissionError) for cause in causes):
+        return RefusedError(f"{address} may not be opened by this user; see server.socket_mode")
+    if isinstance(error, httpx.ConnectTimeout):
+        return UnreachableError(
+            f"{address} took no connection within {CONNECT_S:g} s: its host is down, or something "
+            "between here and there is in the way"
+        )
+    if isinstance(error, httpx.TimeoutException):
+        return UnreachableError(
+            f"the daemon on {address} did not answer in time ({what}); it may have done what was "
+            "asked all the same"
+        )
+    if not isinstance(error, httpx.ConnectError):
+        if _is_cut(error):
+            return UnavailableError(f"the daemon on {address} went away while it answered ({what})")
+        return UnreachableError(f"what answers on {address} is no daemon of Shunter's ({what})")
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        return UnreachableError(
+            f"no trusted connection to {address} ({what}); SHUNTER_CA_FILE names certificates to "
+            "trust"
+        )
+    if any(isinstance(cause, socket.gaierror) for cause in causes):
+        return UnreachableError(f"nobody knows the host of {address} ({what})")
+    kind = UnavailableError if _has_been_there(address) else UnreachableError
+    return kind(
+        f"no daemon answers on {address} ({what}); start one with `shunter serve CONFIG.toml`, or "
+        "name another one with --url or SHUNTER_URL"
+    )
+
+
+def _is_cut(error: httpx.TransportError) -> bool:
+    """Say whether a connection ended before its answer did."""
+    if isinstance(error, httpx.RemoteProtocolError):
+        return any(words in str(error) for words in _CUT)
+    return isinstance(error, httpx.NetworkError)
+
+
+def _has_been_there(address: UnixAddress | TcpAddress) -> bool:
+    """Say whether a daemon listened there once, as far as can be seen from here."""
+    return isinstance(address, TcpAddress) or has_been_used(address.path)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, PermissionError):
-            return True
+        yield cause
         cause = cause.__cause__ or cause.__context__
-    return False

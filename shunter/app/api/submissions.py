@@ -15,8 +15,8 @@ from shunter.app.replaying.rejections import rejection_in_words
 from shunter.core.intake.admission import Admission
 from shunter.core.state import WAITING, Queue
 from shunter.errors import RefusedError, UsageError
-from shunter.events.values.ids import GpuType, JobId, QueueName, UserName
-from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import Dependency, DependsWhen
 
 __all__ = ["ARRAY_INDEX", "array_of", "dry_run", "submission_of"]
 
@@ -77,19 +77,9 @@ def dry_run(site: Site, request: Submission, by: Caller) -> dict[str, Any]:
     """Return what would become of a submission now, without making it.
 
     Raises:
-        RefusedError: it can never run here.
+        ShunterError: as a submission would; RefusedError if it can never run here.
     """
-    state = site.state
-    spec = JobSpec(
-        gpus=request.gpus,
-        user=UserName(by.user),
-        queue=QueueName(request.queue),
-        cpus_milli=request.cpus_milli,
-        memory_mb=request.memory_mb,
-        gpu_types=tuple(GpuType(name) for name in request.gpu_types),
-        max_level=request.max_level,
-        shapes=request.shapes,
-    )
+    state, spec = site.state, site.checked(request, by)
     queue = state.queues.get(spec.queue) or Queue(spec.queue)
     refusal = Admission(state.cluster).refusal(spec.demand(), spec.user, queue)
     if refusal is not None:

@@ -39,6 +39,9 @@ from shunter.events.values.job_spec import JobSpec, SuspendMode
 __all__ = ["Commands", "Stamped"]
 
 Stamped = Callable[[int], Command]
+DEFAULT_QUEUE = "default"
+"""The only queue where a config names none."""
+
 _ID = re.compile(r"j(\d+)")
 
 
@@ -81,15 +84,23 @@ class Commands:
         """Return the order to take a job in.
 
         Raises:
+            ShunterError: as `checked` does.
+        """
+        spec = self.checked(job_id, request, by)
+        given = self._digests.of(request.environment)
+        return lambda at_us: SubmitJob(at_us, job_id, spec, key=request.key, environment=given)
+
+    def checked(self, job_id: JobId, request: Submission, by: Caller) -> JobSpec:
+        """Return the specification of a job that may be submitted.
+
+        Raises:
             UsageError: no job can be like that.
-            RefusedError: the caller may not.
+            RefusedError: the caller may not, or there is no such queue.
             NotFoundError: it depends on a job that does not exist.
         """
         request.check()
         self._check_identity(by)
-        spec = self._spec(job_id, request, by)
-        given = self._digests.of(request.environment)
-        return lambda at_us: SubmitJob(at_us, job_id, spec, key=request.key, environment=given)
+        return self._spec(job_id, request, by)
 
     def refuse_rejected(self, job_id: JobId, receipt: Receipt | None = None) -> None:
         """Raise RefusedError if a submitted job can never run here."""
@@ -209,8 +220,8 @@ class Commands:
 
     def _spec(self, job_id: JobId, request: Submission, by: Caller) -> JobSpec:
         """Return the specification of a job, once all it names is known to exist."""
-        state, queues = self._state, self._config.queues
-        if queues and request.queue not in queues:
+        state, queues = self._state, tuple(self._config.queues) or (DEFAULT_QUEUE,)
+        if request.queue not in queues:
             raise RefusedError(f"there is no queue {request.queue!r}: use {', '.join(queues)}")
         for dependency in request.after:
             if dependency.job_id not in state.jobs and dependency.job_id not in state.ended:

@@ -40,6 +40,7 @@ from shunter.events.facts.run import SchedulerStopped
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter, read_log
 from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.job_spec import JobSpec
 
 __all__ = ["Site"]
 
@@ -133,6 +134,14 @@ class Site:
             UnreachableError: the scheduler stopped before it took the command.
         """
         return await self._desk.tell(stamped)
+
+    def checked(self, request: Submission, by: Caller) -> JobSpec:
+        """Return the specification that a submission would become; nothing is submitted.
+
+        Raises:
+            ShunterError: as `submit` does where no job needs to be taken for that.
+        """
+        return self._commands.checked(JobId(""), request, by)
 
     async def submit(self, request: Submission, by: Caller) -> JobId:
         """Submit a job; return its id once it is durable.

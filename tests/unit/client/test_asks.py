@@ -13,6 +13,7 @@ from shunter.errors import (
     NotFoundError,
     RefusedError,
     ShunterError,
+    UnavailableError,
     UnreachableError,
     UsageError,
 )
@@ -51,7 +52,7 @@ def test_submission_says_what_it_was_told_and_its_key() -> None:
         ("not_allowed", UsageError),
         ("conflict", ConflictError),
         ("not_found", NotFoundError),
-        ("unavailable", UnreachableError),
+        ("unavailable", UnavailableError),
         ("failed", ShunterError),
         ("of the future", ShunterError),
     ],

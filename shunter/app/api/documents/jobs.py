@@ -172,8 +172,12 @@ def queue_document(
     now: str,
     ranks: Mapping[JobId, int],
     limit: int | None = None,
+    of_others: int = 0,
 ) -> dict[str, Any]:
-    """Return the rows of some jobs, with how many there are in each state."""
+    """Return the rows of some jobs, with how many there are in each state.
+
+    `of_others` are those left out because another user's were not asked for.
+    """
     ordered = in_order(jobs, ranks)
     counts = Counter(job_state(job) for job in ordered)
     evidence = Evidence(state, ranks)
@@ -182,6 +186,7 @@ def queue_document(
         "seq": state.seq,
         "now": now,
         "total": len(ordered),
+        "of_others": of_others,
         "states": dict(sorted(counts.items())),
         "jobs": [
             job_row(job, state, dated, rank=ranks.get(job.job_id), evidence=evidence)

@@ -38,15 +38,20 @@ async def queue(call: Call[QueueQuery, NoBody]) -> Response:
     user = call.caller.user if query.user == ME else query.user
 
     def wanted(one: Job) -> bool:
-        return (
-            (user is None or one.spec.user == user)
-            and (query.queue is None or one.spec.queue == query.queue)
-            and (query.state is None or job_state(one) == query.state)
+        return (query.queue is None or one.spec.queue == query.queue) and (
+            query.state is None or job_state(one) == query.state
         )
 
-    jobs = [one for one in state.jobs.values() if wanted(one)]
+    found = [one for one in state.jobs.values() if wanted(one)]
+    jobs = [one for one in found if user is None or one.spec.user == user]
     document = queue_document(
-        state, jobs, served.dated, now=served.now, ranks=ranks, limit=query.limit
+        state,
+        jobs,
+        served.dated,
+        now=served.now,
+        ranks=ranks,
+        limit=query.limit,
+        of_others=len(found) - len(jobs),
     )
     await served.durable(document["seq"])
     return json_answer(document)

@@ -44,7 +44,10 @@ async def logs(call: Call[LogsQuery, NoBody]) -> Response:
     attempts = _attempts(life, query.attempt, since_us)
     since_s = None if since_us is None else served.site.wall(since_us).timestamp()
     output = _Output(served, job_id, query.stream, query.rank, since_s)
-    if since_us is None:
+    offset = None
+    if query.skip is not None:
+        attempts, offset = await output.after(attempts, query.skip)
+    elif since_us is None:
         attempts = attempts[-1:]
     first = attempts[0] if attempts else 0
     if first and not query.follow:
@@ -56,7 +59,10 @@ async def logs(call: Call[LogsQuery, NoBody]) -> Response:
                 f"the output of attempt {first} of job {job_id} is not kept any more"
             )
     is_fixed = query.attempt is not None
-    pieces = output.follow(first, is_fixed=is_fixed) if query.follow else output.whole(attempts)
+    if query.follow:
+        pieces = output.follow(first, offset, is_fixed=is_fixed)
+    else:
+        pieces = output.whole(attempts, offset)
     return TimelyResponse(pieces, BYTES, headers={"X-Attempt": str(first)})
 
 
@@ -114,10 +120,26 @@ class _Output:
         """How it is named."""
         return f"{self.stream}.{self.rank}"
 
-    async def whole(self, attempts: Sequence[int]) -> AsyncGenerator[bytes, None]:
-        """Yield what there is of the output of attempts."""
+    async def after(self, attempts: Sequence[int], skip: int) -> tuple[list[int], int]:
+        """Return the attempts that printed beyond so many bytes, and where in the first of them."""
+        left = list(attempts)
+        while len(left) > 1:
+            _, size = await self._read(left[0], 0, 1)
+            if size is not None and skip < size:
+                break
+            skip -= size or 0
+            del left[0]
+        return left, max(0, skip)
+
+    async def whole(
+        self, attempts: Sequence[int], first_offset: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield what there is of the output of attempts, of the first one from an offset on."""
         for attempt in attempts:
-            offset, size = await self._begin(attempt), None
+            offset, first_offset = first_offset, None
+            size: int | None = None
+            if offset is None:
+                offset = await self._begin(attempt)
             while size is None or offset < size:
                 piece, size = await self._read(attempt, offset)
                 offset += len(piece)
@@ -125,9 +147,11 @@ class _Output:
                     break
                 yield piece
 
-    async def follow(self, attempt: int, *, is_fixed: bool) -> AsyncGenerator[bytes, None]:
+    async def follow(
+        self, attempt: int, offset: int | None = None, *, is_fixed: bool
+    ) -> AsyncGenerator[bytes, None]:
         """Yield output as it comes, attempt after attempt, until the job ends."""
-        offset, is_last_look = await self._begin(attempt), False
+        offset, is_last_look = await self._begin(attempt) if offset is None else offset, False
         while True:
             piece, size = await self._read(attempt, offset) if attempt else (b"", None)
             if size is not None and size < offset:
@@ -161,10 +185,10 @@ class _Output:
         )
         return from_byte + before.rfind(b"\n") + 1 if b"\n" in before else offset
 
-    async def _read(self, attempt: int, offset: int) -> tuple[bytes, int | None]:
-        return await self.served.site.read_output(
-            self.job_id, attempt, self.name, offset, PIECE_BYTES
-        )
+    async def _read(
+        self, attempt: int, offset: int, most: int = PIECE_BYTES
+    ) -> tuple[bytes, int | None]:
+        return await self.served.site.read_output(self.job_id, attempt, self.name, offset, most)
 
     def _is_over(self, attempt: int, *, is_fixed: bool) -> bool:
         """Say whether an attempt prints no more: the job has ended, or a later one began."""

@@ -81,3 +81,7 @@ class LogsQuery(Model):
     stream: Literal["stdout", "stderr"] = "stdout"
     since: At = Field(default=None, description="only what was printed from then on, to the second")
     follow: bool = Field(default=False, description="go on, over attempts, until the job has ended")
+    skip: Seq | None = Field(
+        default=None,
+        description="from the first attempt on, and without the first bytes: so many are known",
+    )

@@ -62,6 +62,7 @@ class QueueDocument(Document):
     seq: int = Field(description="the event up to which this is true")
     now: Instant
     total: int = Field(description="how many jobs match")
+    of_others: int = Field(description="how many do not, for they are another user's")
     states: dict[str, int] = Field(description="how many of them are in each state")
     jobs: tuple[JobRow, ...]
 

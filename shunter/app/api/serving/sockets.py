@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from shunter.addresses import TcpAddress, UnixAddress
+from shunter.addresses import TcpAddress, UnixAddress, lock_of
 from shunter.app.config.live import ServerSection
 from shunter.errors import ConfigError, RefusedError
 
@@ -90,7 +90,7 @@ def _make_folder(folder: Path) -> None:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Hold the lock beside a socket; it goes with the process, however that ends."""
-    lock = path.with_name(f"{path.name}.lock")
+    lock = lock_of(str(path))
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:

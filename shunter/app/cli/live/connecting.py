@@ -1,14 +1,24 @@
 """How commands reach the daemon."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+
+from shunter.app.cli import output
+from shunter.errors import UnavailableError
 
 if TYPE_CHECKING:
     from shunter.client import Client
 
-__all__ = ["JobArgument", "Url", "connect"]
+__all__ = ["PAUSE_S", "JobArgument", "Url", "connect", "patiently"]
+
+PAUSE_S = 0.5
+"""How long to wait before a daemon that is away is tried again."""
+
+T = TypeVar("T")
 
 Url = Annotated[
     str | None,
@@ -34,3 +44,26 @@ def connect(url: str | None) -> "Client":
     from shunter.client import Client
 
     return Client(url)
+
+
+def patiently(do: Callable[[], T], patience_s: float) -> T:
+    """Do something; where no daemon answers now, do it again for some seconds, and say so once.
+
+    It must be something that may be done twice.
+
+    Raises:
+        UnavailableError: none has answered by then.
+    """
+    until_s: float | None = None
+    while True:
+        try:
+            return do()
+        except UnavailableError as error:
+            now_s = time.monotonic()
+            if until_s is None:
+                until_s = now_s + patience_s
+                if patience_s > 0:
+                    output.note(f"{error}; it is tried again for {patience_s:g} s")
+            if now_s >= until_s:
+                raise
+            time.sleep(min(PAUSE_S, until_s - now_s))

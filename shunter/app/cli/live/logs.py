@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -69,7 +69,7 @@ def logs(
     with connect(url) as client:
         nodes = [] if rank is not None else _nodes(client, job, attempt)
         if len(nodes) < 2:
-            write = _writer()
+            write = writer_to(sys.stdout)
             for piece in client.logs(job, rank=rank or 0, **said):
                 write(piece)
             return
@@ -81,7 +81,7 @@ def _print_ranks(job: str, nodes: list[str], said: Mapping[str, Any], url: str |
     turn = Lock()
 
     def print_rank(rank: int) -> None:
-        prefix, write = f"({nodes[rank]}, rank={rank}) ".encode(), _writer()
+        prefix, write = f"({nodes[rank]}, rank={rank}) ".encode(), writer_to(sys.stdout)
         with connect(url) as client:
             for line in _lines(client.logs(job, rank=rank, **said)):
                 with turn:
@@ -133,20 +133,20 @@ def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield rest + b"\n"
 
 
-def _writer() -> Callable[[bytes], None]:
-    """Return what writes the output of one rank, a piece at a time."""
-    if not sys.stdout.isatty():
-        return _write
+def writer_to(stream: TextIO) -> Callable[[bytes], None]:
+    """Return what writes the output of one rank to a stream of ours, a piece at a time."""
+
+    def write(piece: bytes) -> None:
+        stream.buffer.write(piece)
+        stream.buffer.flush()
+
+    if not stream.isatty():
+        return write
     # What is cut in two, between pieces, is one letter all the same.
     decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
-    return lambda piece: _write(_tamed(decoder.decode(piece)).encode())
+    return lambda piece: write(_tamed(decoder.decode(piece), stream).encode())
 
 
-def _tamed(text: str) -> str:
+def _tamed(text: str, stream: TextIO) -> str:
     """Spell out what would command a terminal, but for a progress bar's return."""
-    return "\r".join(visible(part, sys.stdout) for part in text.split("\r"))
-
-
-def _write(piece: bytes) -> None:
-    sys.stdout.buffer.write(piece)
-    sys.stdout.buffer.flush()
+    return "\r".join(visible(part, stream) for part in text.split("\r"))

@@ -3,12 +3,14 @@
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import typer
 from typer.core import TyperCommand
 
 from shunter.app.cli import output
-from shunter.app.cli.live.connecting import connect
+from shunter.app.cli.live.connecting import connect, patiently
+from shunter.app.cli.live.submitting.naming import name_of
 from shunter.app.cli.live.submitting.options import SubmitOptions, takes_options
 from shunter.app.cli.live.submitting.quantities import (
     array_of,
@@ -18,14 +20,12 @@ from shunter.app.cli.live.submitting.quantities import (
     shape_of,
 )
 from shunter.app.cli.live.submitting.script import command_of, read_script
+from shunter.app.cli.live.submitting.waiting import wait_for
 from shunter.errors import UsageError
 
 if TYPE_CHECKING:
-    from shunter.client import Client
     from shunter.client.asks import Answer, JobOptions
 
-NAME_MOST = 40
-SIGNALLED = 128
 NOT_PASSED_ON = frozenset(("_", "OLDPWD", "PWD", "SHLVL", "TERM", "XDG_RUNTIME_DIR"))
 """Variables of the shell one sits at, which mean nothing to a job."""
 
@@ -57,19 +57,23 @@ def register(app: typer.Typer) -> None:
 def submit(options: SubmitOptions) -> None:
     """Submit a command, or a script with #SHUNTER lines, as a job.
 
-    Prints the job's id. A lost answer is asked for again under the same key, so nothing is
-    submitted twice. With --wait it exits with the job's own code (128 + N for signal N, 1 where
-    there is none).
+    Prints the job's id. Waits out a restart of the daemon; what was lost on the way is asked for
+    again under the same key, so nothing is submitted twice. With --wait it prints what the job
+    prints, on its first server, says how it ended, and exits with the job's own code (128 + N for
+    signal N, 1 where there is none). Of arrays, and with --parsable or --json, it prints no output.
     """
     command, said = described(options)
+    said.setdefault("key", uuid4().hex)
+    patience_s = seconds(options.patience)
     with connect(options.url) as client:
-        made = client.submit_many(command, **said)
+        made = patiently(lambda: client.submit_many(command, **said), patience_s)
         if made["is_dry_run"]:
             output.print_json(made) if options.as_json else output.print_line(made["would"])
             return
         _print_made(made, options)
         if options.wait:
-            raise typer.Exit(_wait(client, made))
+            quiet = options.parsable or options.as_json
+            raise typer.Exit(wait_for(client, made, options.url, quiet=quiet))
 
 
 def described(options: SubmitOptions) -> tuple[list[str], "JobOptions"]:
@@ -86,7 +90,7 @@ def described(options: SubmitOptions) -> tuple[list[str], "JobOptions"]:
         command, script = command_of(words)
     if not command:
         raise UsageError("nothing to run: shunter submit [OPTIONS] -- CMD…, or a script")
-    name = options.name or Path(script.path if script else command[0]).name[:NAME_MOST]
+    name = options.name or name_of([str(script.path)] if script else command)
     said: JobOptions = {
         "name": name,
         "queue": options.queue,
@@ -178,20 +182,3 @@ def _print_made(made: "Answer", options: SubmitOptions) -> None:
         output.print_line(f"submitted {made['id']}")
     else:
         output.print_line(f"submitted {made['id']} to {made['ids'][-1]}: {len(made['ids'])} jobs")
-
-
-def _wait(client: "Client", made: "Answer") -> int:
-    """Wait for all jobs of a submission; return the first code that is not 0."""
-    codes = [_code(client.handle(job_id).wait()) for job_id in made["ids"]]
-    return next((code for code in codes if code), 0)
-
-
-def _code(document: "Answer") -> int:
-    if document["state"] == "finished":
-        return 0
-    cause = f": {document['cause']}" if document["cause"] else ""
-    output.note(f"{document['id']} {document['state']}{cause}")
-    code = document["exit_code"]
-    if code is None or code == 0:
-        return 1
-    return int(code) if code > 0 else SIGNALLED - int(code)

@@ -36,9 +36,7 @@ class SubmitOptions:
     memory: Annotated[
         str | None, typer.Option("-m", "--memory", metavar="SIZE", help="Such as 16G.")
     ] = None
-    name: Annotated[
-        str | None, typer.Option("-J", "--name", help="Left out: the first word of the command.")
-    ] = None
+    name: Annotated[str | None, typer.Option("-J", "--name", help="Left out: its script.")] = None
     types: Annotated[
         list[str] | None,
         typer.Option("--type", metavar="TYPE", help="GPU type that will do; may be repeated."),
@@ -122,8 +120,17 @@ class SubmitOptions:
         False
     )
     wait: Annotated[
-        bool, typer.Option("-W", "--wait", help="Wait for its end; exit with its code.")
+        bool,
+        typer.Option(
+            "-W", "--wait", help="Print its output, wait for its end; exit with its code."
+        ),
     ] = False
+    patience: Annotated[
+        str,
+        typer.Option(
+            "--patience", metavar="DURATION", help="How long a daemon that restarts is waited for."
+        ),
+    ] = "2m"
     parsable: Annotated[bool, typer.Option("--parsable", help="Print the id and no more.")] = False
     as_json: Json = False
     url: Url = None

@@ -1,0 +1,28 @@
+"""The name of a job whose owner gave it none: that of the script it runs, however that is begun."""
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+__all__ = ["name_of"]
+
+NAME_MOST = 40
+SUFFIXES = frozenset((".py", ".sh", ".bash", ".zsh", ".jl", ".r", ".pl", ".rb", ".lua", ".js"))
+
+
+def name_of(command: Sequence[str]) -> str:
+    """Return the name of the first script or module in a command, else that of its program.
+
+    `torchrun --nproc-per-node 2 train.py --lr 1` is `train.py`, `python -m shop.train` is
+    `shop.train`, `nvidia-smi` itself.
+    """
+    words = list(command)
+    for place, word in enumerate(words):
+        if place and words[place - 1] == "-m" and not word.startswith("-"):
+            found = word
+        elif PurePath(word).suffix.lower() in SUFFIXES and not word.startswith("-"):
+            found = PurePath(word).name
+        else:
+            continue
+        if "\n" not in found:
+            return found[:NAME_MOST]
+    return PurePath(words[0]).name[:NAME_MOST]

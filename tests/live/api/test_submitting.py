@@ -1,0 +1,127 @@
+"""`shunter submit` against a real daemon: restarts waited out, output followed, queues known."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.live.api.serving import PATIENCE_S, Served, environment
+
+pytestmark = pytest.mark.live
+
+
+def begun(served: Served, *words: str) -> "subprocess.Popen[str]":
+    """Start a command and leave it running."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "shunter", *words],
+        env=environment(SHUNTER_URL=served.url),
+        cwd=served.root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_submission_waits_out_a_restart_and_is_made_once(
+    served: Served, end: signal.Signals
+) -> None:
+    served.end(end)
+    command = begun(served, "submit", "--", "true")
+    time.sleep(1.5)
+    assert command.poll() is None
+    served.start()
+    with command:
+        out, err = command.communicate(timeout=PATIENCE_S)
+    assert (command.returncode, out) == (0, "submitted j1\n")
+    assert "no daemon answers" in err
+    assert "tried again for 120 s" in err
+
+
+def test_patience_has_a_bound(served: Served) -> None:
+    served.end()
+    begun_s = time.monotonic()
+    found = served.run("submit", "--patience", "1s", "--", "true")
+    assert (found.returncode, found.stdout) == (4, "")
+    assert "no daemon answers" in found.stderr.splitlines()[-1]
+    assert time.monotonic() - begun_s < 60
+
+
+def test_place_where_no_daemon_was_is_not_waited_for(tmp_path: Path) -> None:
+    words = ("submit", "--url", f"unix:{tmp_path}/s", "--", "true")
+    found = subprocess.run(
+        [sys.executable, "-m", "shunter", *words],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert found.returncode == 4
+    assert "tried again" not in found.stderr
+
+
+PRINTS = "import sys; print('out'); print('err', file=sys.stderr); sys.exit({code})"
+
+
+def test_wait_prints_both_streams_and_how_it_ended(shared: Served) -> None:
+    program = PRINTS.format(code=7)
+    found = shared.run("submit", "--wait", "--", sys.executable, "-c", program)
+    assert found.returncode == 7
+    assert found.stdout.endswith("\nout\n")
+    job_id = found.stdout.split()[1]
+    assert found.stderr == f"err\n{job_id} failed: exit code 7; last line: err\n"
+
+
+def test_wait_tells_the_last_line_of_what_ended_well(shared: Served) -> None:
+    program = PRINTS.format(code=0)
+    found = shared.run("submit", "--wait", "--", sys.executable, "-c", program)
+    assert found.stderr.endswith("finished: exit code 0; last line: out\n")
+
+
+def test_wait_keeps_output_for_machines_clean(shared: Served) -> None:
+    found = shared.run("submit", "--wait", "--parsable", "--", "echo", "out")
+    assert (found.returncode, "out" in found.stdout) == (0, False)
+
+
+def test_output_goes_on_after_a_restart_with_nothing_twice(served: Served) -> None:
+    program = (
+        "import os, time\n"
+        "for number in range(400):\n"
+        "    print(number, flush=True)\n"
+        "    time.sleep(0.01)\n"
+        "while not os.path.exists('go'):\n"
+        "    time.sleep(0.01)\n"
+        "print('last')\n"
+    )
+    command = begun(served, "submit", "--wait", "--", sys.executable, "-c", program)
+    assert command.stdout is not None
+    assert command.stderr is not None
+    with command:
+        first = [command.stdout.readline() for _ in range(9)]
+        served.end(signal.SIGTERM)
+        served.start()
+        (served.root / "go").touch()
+        printed, err = "".join([*first, *command.stdout]), command.stderr.read()
+    assert printed.splitlines() == ["submitted j1", *map(str, range(400)), "last"]
+    assert command.returncode == 0
+    assert "went away" in err or "no daemon answers" in err
+    assert err.splitlines()[-1] == "j1 finished: exit code 0; last line: last"
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_unknown_queue_is_refused_and_the_known_ones_are_named(
+    shared: Served, more: tuple[str, ...]
+) -> None:
+    found = shared.run("submit", "--queue", "fast", *more, "--", "true")
+    assert found.returncode == 5
+    assert found.stderr == "error: there is no queue 'fast': use default, closed\n"
+
+
+def test_script_names_its_job(shared: Served) -> None:
+    (shared.root / "train.py").write_text("print()\n", encoding="utf-8")
+    made = shared.run("submit", "--parsable", "--", sys.executable, "train.py").stdout.strip()
+    assert shared.handle(made).describe()["spec"]["name"] == "train.py"

@@ -1,0 +1,133 @@
+"""What a connection that fails is told as: "no daemon answers" only where none does."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from shunter.addresses import find_address, lock_of
+from shunter.client import Client
+from shunter.client.transport import named
+from shunter.errors import ShunterError, UnavailableError, UnreachableError
+
+# httpcore leaves a socket that could not connect to be closed by the interpreter.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+NONE = "no daemon answers"
+
+
+@contextmanager
+def saying(path: Path, said: bytes) -> Iterator[None]:
+    """Take one connection, read a request, say something, and hang up."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(said)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield
+        thread.join(30)
+
+
+def failure(url: str) -> ShunterError:
+    with Client(url) as client, pytest.raises(ShunterError) as caught:
+        client.daemon()
+    return caught.value
+
+
+def test_nobody_was_ever_there(tmp_path: Path) -> None:
+    error = failure(f"unix:{tmp_path}/s")
+    assert (type(error), NONE in str(error)) == (UnreachableError, True)
+
+
+@pytest.mark.parametrize("left", ["s", "s.lock"])
+def test_daemon_gone_may_come_again(tmp_path: Path, left: str) -> None:
+    if left == "s":
+        with socket.socket(socket.AF_UNIX) as gone:
+            gone.bind(f"{tmp_path}/s")
+    else:
+        (tmp_path / left).touch()
+    error = failure(f"unix:{tmp_path}/s")
+    assert (type(error), NONE in str(error)) == (UnavailableError, True)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "words"),
+    [
+        (b"", UnavailableError, "went away"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", UnavailableError, "went away"),
+        (b"220 mail.example ESMTP\r\n\r\n", UnreachableError, "no daemon of Shunter's"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", UnreachableError, "no daemon of"),
+    ],
+    ids=("silent", "cut", "mail", "words"),
+)
+def test_bad_answer_is_told_as_such(
+    tmp_path: Path, said: bytes, kind: type[ShunterError], words: str
+) -> None:
+    with saying(tmp_path / "s", said):
+        error = failure(f"unix:{tmp_path}/s")
+    assert type(error) is kind
+    assert words in str(error)
+    assert NONE not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("failed", "words"),
+    [
+        (httpx.ConnectTimeout("timed out"), "took no connection"),
+        (httpx.ReadTimeout("timed out"), "did not answer in time"),
+        (httpx.PoolTimeout(""), "did not answer in time"),
+        (httpx.WriteTimeout(""), "did not answer in time"),
+    ],
+)
+def test_time_that_ran_out_is_no_absence(failed: httpx.TransportError, words: str) -> None:
+    with (
+        pytest.raises(UnreachableError, match=words) as caught,
+        named(find_address("tcp:localhost:1")),
+    ):
+        raise failed
+    assert type(caught.value) is UnreachableError
+    assert NONE not in str(caught.value)
+
+
+def test_host_that_nobody_knows_is_named() -> None:
+    error = failure("http://no-such-host.invalid:1")
+    assert type(error) is UnreachableError
+    assert "knows the host" in str(error)
+
+
+def test_certificate_that_nobody_trusts_is_told_as_such(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        error = failure(f"https://127.0.0.1:{port}")
+        thread.join(30)
+    assert type(error) is UnreachableError
+    assert "SHUNTER_CA_FILE" in str(error)
+
+
+def test_usual_daemon_that_starts_anew_is_found_by_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"{tmp_path}/shunter.sock"
+    monkeypatch.setattr("shunter.addresses.SYSTEM_SOCKET", path)
+    Path(lock_of(path)).touch()
+    assert str(find_address(None, {"XDG_RUNTIME_DIR": str(tmp_path)})) == f"unix:{path}"
