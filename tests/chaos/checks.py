@@ -104,20 +104,13 @@ def work_done(history: History) -> Iterator[str]:
 
 
 def runs(history: History) -> Iterator[str]:
-    """No rank of an attempt runs twice, and no two attempts of a job at once.
-
-    One whose folder was removed before the scheduler had heard of its beginning is begun again.
-    """
+    """No rank of an attempt runs twice, and no two attempts of a job at once."""
     by_job: dict[str, list[Process]] = defaultdict(list)
     for process in history.processes:
         by_job[process.job].append(process)
     for job in sorted(by_job):
         begun = [each for each in by_job[job] if each.begun]
-        counted = Counter(
-            (each.attempt, each.rank)
-            for each in begun
-            if (each.node, job, each.attempt) not in history.deleted
-        )
+        counted = Counter((each.attempt, each.rank) for each in begun)
         for (attempt, rank), count in counted.items():
             if count > 1:
                 yield f"{job}, attempt {attempt}, rank {rank} began {count} times"

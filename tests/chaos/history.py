@@ -76,8 +76,7 @@ class History:
     """A run that is over.
 
     `ids` are the jobs whose submission was acknowledged, by key; `cancelled` are keys that somebody
-    wanted to end; `deleted` are attempts whose folder was removed from a host, as (host, job,
-    attempt); `complaints` are what was wrong to the eye of whoever ran it, by kind.
+    wanted to end; `complaints` are what was wrong to the eye of whoever ran it, by kind.
     """
 
     plans: Mapping[str, JobPlan]
@@ -86,7 +85,6 @@ class History:
     processes: tuple[Process, ...]
     freezes: tuple[Freeze, ...] = ()
     cancelled: frozenset[str] = frozenset()
-    deleted: frozenset[tuple[str, str, int]] = frozenset()
     has_shared_checkpoints: bool = False
     rows: int | None = None
     complaints: tuple[tuple[str, str], ...] = ()

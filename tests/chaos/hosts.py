@@ -25,7 +25,6 @@ class Hosts:
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.freezes: list[Freeze] = []
-        self.deleted: set[tuple[str, str, int]] = set()
         self.farm = Namespaces(folder, HOSTS)
         self._disks: list[Path] = []
         self._cluster = cluster
@@ -154,9 +153,7 @@ class Hosts:
         """Remove the folder of an attempt, as one who tidies a scratch disk does."""
         found = sorted(self.farm[name].root.glob("clusters/*/jobs/*/[0-9]*"))
         if found:
-            folder = chance.choice(found)
-            self.deleted.add((name, folder.parent.name, int(folder.name)))
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(chance.choice(found), ignore_errors=True)
 
 
 def small_disk(folder: Path, size: str = DAEMON_DISK) -> None:

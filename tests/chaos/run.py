@@ -114,7 +114,6 @@ class _Trial:
             processes=read_processes(self._witnesses),
             freezes=tuple(self._hosts.freezes),
             cancelled=frozenset(people.cancelled),
-            deleted=frozenset(self._hosts.deleted),
             has_shared_checkpoints=self._scenario.cluster.has_shared_checkpoints,
             rows=rows,
             complaints=(

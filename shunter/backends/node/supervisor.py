@@ -36,6 +36,7 @@ import json
 import os
 import signal
 import time
+from contextlib import suppress
 from typing import Any
 
 from shunter.backends.node.cgroups import open_group
@@ -121,13 +122,14 @@ def _become_supervisor(
     except OSError as error:  # a full disk, say: nothing was begun
         _reply(answer, {"answer": "failed", "cause": f"its supervisor cannot work: {error}"})
         return
-    for held in fences:
-        if held is not None:
-            os.close(held)
     for number in range(len(order["ranks"])):
         supervision.living[spawn(folder, order, number, lock)] = number
     crash_point("attempt spawned")
     os.close(lock)
+    _let_none_follow(root, order)
+    for held in fences:
+        if held is not None:
+            os.close(held)
     _reply(answer, {"answer": "started"})
     os.close(answer)
     crash_point("attempt replied")
@@ -157,6 +159,15 @@ def _prepare(
     return supervision, lock
 
 
+def _let_none_follow(root: str, order: dict[str, Any]) -> None:
+    """Fence what has begun: with its folder removed, nothing else would tell that it has.
+
+    Both fences are held. A disk that is full now leaves the folder as the only witness.
+    """
+    with suppress(OSError):
+        put(f"{root}/jobs/{order['job']}/fence", {"attempt": order["attempt"]})
+
+
 def is_alive(root: str, order: dict[str, Any]) -> bool:
     """Say whether an attempt runs whose folder was removed."""
     alive = alive_below(root).get((order["job"], order["attempt"]))
@@ -184,5 +195,5 @@ def _refusal(root: str, order: dict[str, Any]) -> str:
     if order["term"] < term:
         return f"term {order['term']} has been replaced by {term}"
     if order["attempt"] <= fence:
-        return f"attempt {order['attempt']} is fenced, as is all up to {fence}"
+        return f"attempt {order['attempt']} has begun or is fenced, as is all up to {fence}"
     return ""

@@ -116,6 +116,19 @@ def test_second_start_of_a_purged_attempt_starts_nothing(machine: Machine, how: 
         os.kill(supervisor, signal.SIGCONT)
 
 
+def test_attempt_whose_records_are_gone_begins_once_all_the_same(machine: Machine) -> None:
+    """It ends, its folder is removed, and only then its start is asked for again."""
+    machine.starts(machine.order("print('up')"))
+    assert machine.status()["codes"] == [0]
+    wait_for(lambda: not attempts.is_held(f"{machine.folder()}/lock"), "the end of its supervisor")
+    purge(machine, "whole")
+    answer = machine.starts(machine.order("print('up')"))
+    assert answer["answer"] == "refused"
+    assert "attempt 1 has begun or is fenced" in answer["cause"]
+    assert machine.state() == "absent"
+    assert machine.starts(machine.order("print('up')", attempt=2)) == {"answer": "started"}
+
+
 def test_what_is_left_of_a_purged_attempt_is_swept_by_its_mark(machine: Machine) -> None:
     machine.starts(machine.order(FORKS_AWAY + "\ntime.sleep(60)"))
     stray = int(machine.said("up").split()[0])
