@@ -79,6 +79,7 @@ class JobOptions(TypedDict, total=False):
     time_limit_s: float
     suspend_mode: str
     checkpoint_interval_s: float
+    retries: int
     after: Sequence[str | tuple[str, str]]
     array: tuple[int, int, int, int | None]
     directory: str

@@ -66,6 +66,7 @@ from shunter.events.facts.jobs import (
     JobRejected,
     JobReleased,
     JobResized,
+    JobRetried,
     JobSubmitted,
     TimeLimitReached,
 )
@@ -162,6 +163,7 @@ __all__ = [
     "JobRejected",
     "JobReleased",
     "JobResized",
+    "JobRetried",
     "JobSpec",
     "JobStopped",
     "JobSubmitted",

@@ -58,6 +58,7 @@ from shunter.events.facts.jobs import (
     JobRejected,
     JobReleased,
     JobResized,
+    JobRetried,
     JobSubmitted,
     TimeLimitReached,
 )
@@ -91,6 +92,7 @@ JobEvent: TypeAlias = (
     | JobHeld
     | JobReleased
     | JobResized
+    | JobRetried
     | JobPriorityChanged
     | JobGroupChanged
     | JobCancelRequested

@@ -50,6 +50,7 @@ def submission_of(body: SubmitBody, key: str) -> Submission:
         max_level=body.max_level,
         shapes=body.shapes,
         split_may_change=body.split_may_change,
+        retries=body.retries,
         group=body.group,
         after=tuple(
             Dependency(JobId(each.job_id), DependsWhen(each.when)) for each in body.depends_on

@@ -251,6 +251,7 @@ class Commands:
             max_level=request.max_level,
             shapes=request.shapes,
             split_may_change=request.split_may_change,
+            retries=request.retries,
             suspend_mode=request.suspend_mode,
             checkpoint_interval_us=request.checkpoint_interval_us,
         )

@@ -50,6 +50,7 @@ class Submission:
     max_level: Level | None = None
     shapes: tuple[tuple[int, ...], ...] = ()
     split_may_change: bool = False
+    retries: int = 0
     group: str = ""
     after: tuple[Dependency, ...] = ()
     array: str = ""
@@ -100,6 +101,7 @@ _BOUNDS = (
     ("total_steps", 1, _TIME),
     ("array_index", 0, _INT),
     ("at_once", 1, _INT),
+    ("retries", 0, _INT),
 )
 
 

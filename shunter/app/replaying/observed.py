@@ -58,8 +58,8 @@ async def observed_trace(reader: LogReader, advance: Advance | None = None) -> t
 def _observed(job: ObservedJob, observed: Observed, fitted: Fitted) -> TraceJob:
     assert job.outcome is not None, "a job that has ended has an outcome"
     spec, every_us = job.spec, checkpoint_interval_us(job)
-    if every_us != spec.checkpoint_interval_us:
-        spec = replace(spec, checkpoint_interval_us=every_us)
+    if every_us != spec.checkpoint_interval_us or spec.retries:  # all its attempts are in its work
+        spec = replace(spec, checkpoint_interval_us=every_us, retries=0)
     duration_us = work_us(job, observed, fitted)
     return TraceJob(job.job_id, job.submit_us, spec, duration_us, _ENDS[job.outcome])
 

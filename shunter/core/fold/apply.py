@@ -66,6 +66,7 @@ from shunter.events.facts.jobs import (
     JobRejected,
     JobReleased,
     JobResized,
+    JobRetried,
     JobSubmitted,
     TimeLimitReached,
 )
@@ -105,6 +106,7 @@ RULES: dict[type[Event], Rule] = {
     JobHeld: jobs.job_held,
     JobReleased: jobs.job_released,
     JobResized: jobs.job_resized,
+    JobRetried: jobs.job_retried,
     JobPriorityChanged: jobs.job_priority_changed,
     JobGroupChanged: jobs.job_group_changed,
     JobCancelRequested: jobs.job_cancel_requested,

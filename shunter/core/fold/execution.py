@@ -5,6 +5,7 @@ from shunter.core.fold.occupancy import may_launch
 from shunter.core.fold.tenure import (
     attempt_of,
     back_to_queue,
+    fall_back,
     job_of,
     launch,
     let_go,
@@ -48,7 +49,7 @@ def launch_failed(state: State, event: LaunchFailed) -> None:
     job = attempt_of(state, event.job_id, event.attempt, "LaunchFailed")
     if not event.checkpoint_on:
         job.launches_failed += 1
-    _fall_back(state, job, event.at_us)
+    fall_back(state, job, event.at_us)
 
 
 def attempt_started(state: State, event: AttemptStarted) -> None:
@@ -148,6 +149,9 @@ def attempt_ended(state: State, event: AttemptEnded) -> None:
     """Stop the job's progress for good; how it ended follows."""
     job = attempt_of(state, event.job_id, event.attempt, "AttemptEnded")
     stop_work(job, event.at_us)
+    # What fails while it has to leave may do so because of that.
+    if job.spec.retries and event.exit_code != 0 and job.phase is not SUSPENDING:
+        job.failures += 1
     job.phase = ENDING
     job.exit_code = event.exit_code
 
@@ -156,7 +160,7 @@ def attempt_lost(state: State, event: AttemptLost) -> None:
     """Put a job back whose processes are gone with their server."""
     job = attempt_of(state, event.job_id, event.attempt, "AttemptLost")
     stop_work(job, event.at_us, event.lost_us)
-    _fall_back(state, job, event.at_us)
+    fall_back(state, job, event.at_us)
 
 
 def gpus_released(state: State, event: GpusReleased) -> None:
@@ -200,9 +204,3 @@ def _go_at(state: State, event: JobStopped | JobContinued, kind: str, speed: flo
     start_work(job, event.at_us, speed)
     job.phase = phase
     job.notes += 1
-
-
-def _fall_back(state: State, job: Job, at_us: int) -> None:
-    withdraw(state, job)
-    let_go(state, job, at_us)
-    back_to_queue(job, at_us)

@@ -1,8 +1,8 @@
 """Rules for the facts about submissions and their ends."""
 
-from shunter.core.fold.tenure import depart, is_met, job_of
+from shunter.core.fold.tenure import depart, fall_back, is_met, job_of
 from shunter.core.retries import BACKING_OFF, backoff_us
-from shunter.core.state import ENDING, Job, Outcome, State
+from shunter.core.state import ENDING, WAITING, Job, Outcome, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.jobs import (
     JobCancelled,
@@ -15,6 +15,7 @@ from shunter.events.facts.jobs import (
     JobRejected,
     JobReleased,
     JobResized,
+    JobRetried,
     JobSubmitted,
     TimeLimitReached,
 )
@@ -94,6 +95,19 @@ def job_cancel_requested(state: State, event: JobCancelRequested) -> None:
 def time_limit_reached(state: State, event: TimeLimitReached) -> None:
     """Note that a job has used up its time."""
     _end(job_of(state, event.job_id, "TimeLimitReached"), TIMEOUT)
+
+
+def job_retried(state: State, event: JobRetried) -> None:
+    """Put a job back whose attempt failed by itself."""
+    job = job_of(state, event.job_id, "JobRetried")
+    ended = job.phase is ENDING or job.phase is WAITING  # the latter: its server was lost as well
+    if job.attempt != event.attempt or not ended or job.end_cause:
+        raise IllegalEventError(
+            f"JobRetried of attempt {event.attempt} of job {event.job_id}, which is at attempt "
+            f"{job.attempt} and {job.phase}"
+        )
+    job.exit_code = None
+    fall_back(state, job, event.at_us)
 
 
 def job_finished(state: State, event: JobFinished) -> None:

@@ -137,6 +137,13 @@ def back_to_queue(job: Job, at_us: int) -> None:
     job.waiting_since_us = at_us
 
 
+def fall_back(state: State, job: Job, at_us: int) -> None:
+    """Put a job back into the queue that holds nothing from now on."""
+    withdraw(state, job)
+    let_go(state, job, at_us)
+    back_to_queue(job, at_us)
+
+
 def depart(state: State, job: Job, at_us: int, outcome: Outcome) -> None:
     """End a job: free what it held, keep its outcome, release who waited for it."""
     job_id = job.job_id

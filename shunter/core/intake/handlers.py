@@ -62,6 +62,7 @@ from shunter.events.facts.jobs import (
     JobHeld,
     JobPriorityChanged,
     JobReleased,
+    JobRetried,
     JobSubmitted,
 )
 from shunter.events.facts.profiles import ProfileSampled
@@ -184,7 +185,7 @@ def restore_node(core: "Scheduler", order: RestoreNode) -> None:
 def attempt_exited(core: "Scheduler", seen: AttemptExited) -> None:
     """End a job whose processes are gone; if its GPUs are free too, that is one fact."""
     job = core.state.jobs.get(seen.job_id) or job_of(core.state, seen.job_id, "AttemptExited")
-    if not core.rules.instant or not seen.released:
+    if not core.rules.instant or not seen.released or job.spec.retries:
         core.emit(AttemptEnded(seen.at_us, seen.job_id, seen.attempt, seen.exit_code))
         if not seen.released:
             return
@@ -279,17 +280,32 @@ def profile_sampled(core: "Scheduler", seen: ProfileSampled) -> None:
 def _end(
     core: "Scheduler", job: Job, at_us: int, exit_code: int | None, ended_us: int | None = None
 ) -> None:
-    """Say how a job ended that holds nothing now (or lets go with this very fact)."""
+    """Say how a job ended that holds nothing now (or lets go with this very fact).
+
+    One that failed by itself and has retries left waits for its next attempt instead.
+    """
     if job.end_cause == TIMEOUT:
         core.emit(JobFailed(at_us, job.job_id, TIMEOUT, exit_code))
     elif job.end_cause:
         core.emit(JobCancelled(at_us, job.job_id, job.end_cause))
     elif exit_code == 0:
         core.emit(JobFinished(at_us, job.job_id, ended_us))
+    elif job.spec.retries and job.failures <= job.spec.retries:
+        _retry(core, job, at_us)
+        return
     else:
         core.emit(JobFailed(at_us, job.job_id, "exit", exit_code))
     if core.state.stranded:
         _cancel_stranded(core, at_us)
+
+
+def _retry(core: "Scheduler", job: Job, at_us: int) -> None:
+    """Let a job that failed by itself wait for its next attempt."""
+    core.emit(JobRetried(at_us, job.job_id, job.attempt))
+    if not job.is_on_hold:
+        until_us = at_us + backoff_us(job.failures)
+        core.emit(JobHeld(at_us, job.job_id, BACKING_OFF, until_us))
+        core.returns.add(job)
 
 
 def _back_off(core: "Scheduler", job: Job, at_us: int, lived_us: int) -> None:

@@ -103,6 +103,18 @@ class TimeLimitReached:
 
 
 @fact
+class JobRetried:
+    """An attempt of a job failed by itself, and the job goes back to the queue for another one.
+
+    How it ended is told before, by AttemptEnded. What still held GPUs for it is free.
+    """
+
+    at_us: int
+    job_id: JobId
+    attempt: int
+
+
+@fact
 class JobFinished:
     """A job did all its work; what it still held is free.
 

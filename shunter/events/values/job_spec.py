@@ -92,7 +92,8 @@ class JobSpec:
     The fields used most come first, and trailing defaults are left out on disk. `skew` is the size
     of the model's largest tensor over that of all of them, from 0 to 1. `array` is the first task
     of the array it belongs to, of which `at_once` may run at the same time. `split_may_change` says
-    that its checkpoints can be loaded by another number of processes, with other GPUs each.
+    that its checkpoints can be loaded by another number of processes, with other GPUs each. After
+    so many `retries` an attempt that fails by itself fails the job.
     """
 
     gpus: int = 1
@@ -126,6 +127,7 @@ class JobSpec:
     array: JobId = JobId("")
     at_once: int | None = None
     split_may_change: bool = False
+    retries: int = 0
 
     def demand(self, bounding_queue: QueueName = UNBOUNDED) -> Demand:
         """Return the part that decides when and where the job can run."""

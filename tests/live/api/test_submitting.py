@@ -125,3 +125,23 @@ def test_script_names_its_job(shared: Served) -> None:
     (shared.root / "train.py").write_text("print()\n", encoding="utf-8")
     made = shared.run("submit", "--parsable", "--", sys.executable, "train.py").stdout.strip()
     assert shared.handle(made).describe()["spec"]["name"] == "train.py"
+
+
+def test_job_with_retries_is_tried_again_from_its_checkpoint(shared: Served) -> None:
+    program = (
+        "import os, sys\n"
+        "path = os.environ['SHUNTER_CHECKPOINT_DIR'] + '/tries'\n"
+        "tries = int(open(path).read()) if os.path.exists(path) else 0\n"
+        "open(path, 'w').write(str(tries + 1))\n"
+        "print('try', tries)\n"
+        "sys.exit(0 if tries == 2 else 3)\n"
+    )
+    words = ("submit", "--wait", "--retries")
+    enough = shared.run(*words, "2", "--", sys.executable, "-c", program)
+    assert (enough.returncode, enough.stdout.splitlines()[1:]) == (0, ["try 0", "try 1", "try 2"])
+    job_id = enough.stdout.split()[1]
+    history = shared.run("why", "--history", job_id).stdout
+    assert history.count("failed, to be tried again") == 2
+    few = shared.run(*words, "1", "--", sys.executable, "-c", program)
+    assert (few.returncode, few.stdout.splitlines()[1:]) == (3, ["try 0", "try 1"])
+    assert shared.run("replay", "--verify", str(shared.root / "log.db")).returncode == 0

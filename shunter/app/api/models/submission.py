@@ -91,6 +91,13 @@ class SubmitBody(Model):
     )
     suspend_mode: SuspendMode = SuspendMode.cooperative
     checkpoint_interval_s: float | None = Field(default=None, gt=0, le=3.2e8)
+    retries: int = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        description="how often it is started again after it failed by itself; what ended it for "
+        "the scheduler's reasons, such as a lost server or a preemption, does not count",
+    )
     depends_on: tuple[DependencyBody, ...] = Field(default=(), max_length=DEPENDENCIES_MOST)
     array: ArrayBody | None = None
     directory: Text = Field(default="", description="where it starts; empty: the root folder")

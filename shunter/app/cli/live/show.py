@@ -93,6 +93,7 @@ def _pairs(found: "Answer") -> list[tuple[str, str]]:
         ("command", " ".join(spec.get("command", ()))),
         ("directory", spec.get("directory", "")),
         ("suspended", _suspended(spec)),
+        ("retries", f"up to {spec['retries']}" if spec.get("retries") else ""),
         ("variables", _variables(found["environment"])),
         ("submitted", local_time(found["submitted_at"])),
         ("started", local_time(found["started_at"])),

@@ -113,6 +113,8 @@ def described(options: SubmitOptions) -> tuple[list[str], "JobOptions"]:
         said["time_limit_s"] = seconds(options.time)
     if options.after:
         said["after"] = [dependency_of(part) for text in options.after for part in text.split(",")]
+    if options.retries:
+        said["retries"] = options.retries
     if options.array is not None:
         said["array"] = array_of(options.array)
     if options.model is not None:

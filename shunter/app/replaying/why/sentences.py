@@ -18,6 +18,7 @@ from shunter.events.facts.jobs import (
     JobFailed,
     JobFinished,
     JobRejected,
+    JobRetried,
 )
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.reasons import Reason
@@ -87,6 +88,8 @@ def how_ended(found: Explanation, run: Run) -> str:
         return f"preempted: {decision_in_words(found, run.ended_by)}"
     if isinstance(event, AttemptLost | LaunchFailed):
         return f"lost: {event.cause}"
+    if isinstance(event, JobRetried):
+        return "failed, to be tried again"
     if isinstance(event, JobFinished):
         return "finished"
     if isinstance(event, JobFailed):

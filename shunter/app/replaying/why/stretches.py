@@ -27,6 +27,7 @@ from shunter.events.facts.jobs import (
     JobHeld,
     JobRejected,
     JobReleased,
+    JobRetried,
 )
 from shunter.events.values.allocation import NOTHING, Allocation
 from shunter.events.values.reasons import Reason, Wait
@@ -124,6 +125,8 @@ class _Life:
             self._leave(own, ends=ends)
         elif ends and self._waits_since is not None:
             self._end_within(own)
+        elif isinstance(event, JobRetried) and self.runs:
+            self.runs[-1] = replace(self.runs[-1], ended_by=own)
         if _is_grant(own):
             self._granted = own
 

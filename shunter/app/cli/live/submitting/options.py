@@ -73,6 +73,15 @@ class SubmitOptions:
         str | None,
         typer.Option("-t", "--time", metavar="DURATION", help="It is ended after so long on GPUs."),
     ] = None
+    retries: Annotated[
+        int,
+        typer.Option(
+            "--retries",
+            metavar="N",
+            min=0,
+            help="Start it again up to N times after it failed by itself, from its checkpoint.",
+        ),
+    ] = 0
     suspend_mode: Annotated[
         str, typer.Option("--suspend-mode", metavar="MODE", help=f"How it is suspended: {MODES}.")
     ] = "cooperative"
