@@ -12,6 +12,7 @@ from shunter.core.placement.strategy import (
     Spot,
     first_with,
     has_room,
+    is_plain,
     need_of,
     regions,
 )
@@ -28,10 +29,10 @@ class Consolidated:
         """Return servers and GPU counts that meet the demand, or None."""
         if demand.shapes:
             return shaped_spots(pool, demand)
-        gpus, needs_more = demand.gpus, demand.cpus_milli or demand.memory_mb
+        gpus, counts_only = demand.gpus, is_plain(demand)
         for bits in pool.buckets[gpus:]:
             if bits:
-                if not needs_more:
+                if counts_only:
                     return [((bits & -bits).bit_length() - 1, gpus)]
                 position = first_with(pool, bits, need_of(demand, gpus))
                 if position >= 0:

@@ -1,7 +1,17 @@
 """Gangs whose user named the acceptable splits over servers, best first."""
 
+from dataclasses import dataclass, field
+
 from shunter.core.cluster import Pool
-from shunter.core.placement.strategy import Spot, first_with, need_of, regions
+from shunter.core.placement.strategy import (
+    Need,
+    Spot,
+    first_with,
+    has_room,
+    is_plain,
+    need_of,
+    regions,
+)
 from shunter.events.values.job_spec import Demand
 
 
@@ -27,16 +37,49 @@ def _by_rank(spots: list[Spot], shape: tuple[int, ...]) -> list[Spot]:
 
 
 def _fit(pool: Pool, demand: Demand, shape: tuple[int, ...], area: int) -> list[Spot] | None:
-    taken = 0
-    spots: list[Spot] = []
-    for piece in sorted(shape, reverse=True):
-        need = need_of(demand, piece)
-        for count in range(piece, len(pool.buckets)):
-            position = first_with(pool, pool.buckets[count] & area & ~taken, need)
-            if position >= 0:
-                break
-        else:
+    """Return a server of its own for each piece of a split, the largest first, or None.
+
+    Each takes the fullest server that has all it needs. Where it finds those taken, an earlier
+    piece moves over that has another choice (an augmenting path, H. W. Kuhn 1955): so there is a
+    place for each whenever there is a way to seat them all.
+    """
+    split = _Split(pool, demand, sorted(shape, reverse=True), area)
+    for number in range(len(shape)):
+        if not split.seat(number, set()):
             return None
-        taken |= 1 << position
-        spots.append((position, piece))
-    return spots
+    return [(position, split.pieces[number]) for number, position in sorted(split.seats.items())]
+
+
+@dataclass(slots=True)
+class _Split:
+    """Pieces of a gang, and where they are seated: `seats` is the server of each, by number."""
+
+    pool: Pool
+    demand: Demand
+    pieces: list[int]
+    area: int
+    seats: dict[int, int] = field(default_factory=dict)
+
+    def seat(self, number: int, tried: set[int]) -> bool:
+        """Seat a piece, though earlier ones move over; say whether there was a way to."""
+        taken = {position: other for other, position in self.seats.items()}
+        need = need_of(self.demand, self.pieces[number])
+        free = self.area & ~sum(1 << position for position in taken)
+        for bits in self.pool.buckets[need.gpus :]:
+            position = first_with(self.pool, bits & free, need)
+            if position >= 0:
+                self.seats[number] = position
+                return True
+        if is_plain(self.demand):
+            return False  # who fits in a smaller choice of servers has chosen before
+        for position, other in taken.items():
+            if position not in tried and self._fits(position, need):
+                tried.add(position)
+                if self.seat(other, tried):
+                    self.seats[number] = position
+                    return True
+        return False
+
+    def _fits(self, position: int, need: Need) -> bool:
+        free = self.pool.free[position].bit_count()
+        return free >= need.gpus and has_room(self.pool, position, need)

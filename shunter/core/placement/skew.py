@@ -123,8 +123,8 @@ def _most_on(pool: Pool, position: int, demand: Demand) -> int:
     if demand.cpus_milli or demand.memory_mb:
         where = pool.servers[position].configuration
         while most:
-            cpus, memory = need_of(demand, most)
-            if cpus <= where.cpus_milli and memory <= where.memory_mb:
+            need = need_of(demand, most)
+            if need.cpus_milli <= where.cpus_milli and need.memory_mb <= where.memory_mb:
                 break
             most -= 1
     return most

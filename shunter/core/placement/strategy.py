@@ -1,7 +1,8 @@
 """What a placement strategy is: a search over the free GPUs of one pool."""
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple, Protocol
 
 from shunter.core.cluster import Pool
 from shunter.core.placement.gpus import pick_gpus
@@ -14,6 +15,24 @@ Spot = tuple[int, int]  # a server's position in the pool, and how many of its G
 Messages = Mapping[str, tuple[int, int]]  # the largest message and all, in bytes, by model
 
 IN_SERVER = (Level.switch, Level.socket, Level.server)
+BELOW_SERVER = (Level.switch, Level.socket)
+
+
+class Need(NamedTuple):
+    """What some of a gang's GPUs ask of one server.
+
+    `max_level` is the outermost level below the server within which they must be; None: any.
+    """
+
+    gpus: int
+    cpus_milli: int
+    memory_mb: int
+    max_level: Level | None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether any server with so many free GPUs will do."""
+        return self.max_level is None and not self.cpus_milli and not self.memory_mb
 
 
 class Classing(Protocol):
@@ -48,22 +67,15 @@ def place(placement: Placement, pool: Pool, demand: Demand) -> tuple[Share, ...]
     """Take GPUs for a demand from a scratch pool; return the shares, or why not."""
     spots = placement.spots(pool, demand)
     if spots is None:
-        return _why_not(pool, demand)
+        return _why_not(placement, pool, demand)
+    masks = _masks(pool, spots, demand)
     if not demand.cpus_milli and not demand.memory_mb:
-        return _place_gpus(pool, spots, demand.max_level)
-    shares = []
-    done = cpus_done = memory_done = 0
-    for position, count in spots:
-        server = pool.servers[position]
-        free = pool.free[position]
-        mask = pick_gpus(server.configuration, free, count, demand.max_level) if count else 0
-        if mask.bit_count() != count:
-            return Reason.locality_not_met
-        # By the GPUs so far, so that no part is more than its own need rounded up.
-        done += count
-        cpus, memory = _part(demand.cpus_milli, done, demand), _part(demand.memory_mb, done, demand)
-        shares.append(Share(server.name, mask, cpus - cpus_done, memory - memory_done))
-        cpus_done, memory_done = cpus, memory
+        shares = [
+            Share(pool.servers[position].name, mask)
+            for (position, _), mask in zip(spots, masks, strict=True)
+        ]
+    else:
+        shares = list(_with_parts(pool, spots, masks, demand))
     for share, (position, _) in zip(shares, spots, strict=True):
         pool.set_free(position, pool.free[position] ^ share.gpu_mask)
         if share.cpus_milli or share.memory_mb:
@@ -72,23 +84,27 @@ def place(placement: Placement, pool: Pool, demand: Demand) -> tuple[Share, ...]
     return tuple(shares)
 
 
-def _place_gpus(
-    pool: Pool, spots: list[Spot], max_level: Level | None
-) -> tuple[Share, ...] | Reason:
-    """Take GPUs alone: the usual case, kept short."""
-    taken = []
-    for position, count in spots:
-        mask = pick_gpus(
-            pool.servers[position].configuration, pool.free[position], count, max_level
+def _masks(pool: Pool, spots: list[Spot], demand: Demand) -> list[int]:
+    """Return which GPUs of each server a gang gets, where counts were found to fit."""
+    return [
+        pick_gpus(
+            pool.servers[position].configuration, pool.free[position], count, demand.max_level
         )
-        if not mask:
-            return Reason.locality_not_met
-        taken.append(mask)
-    shares = []
-    for (position, _), mask in zip(spots, taken, strict=True):
-        pool.set_free(position, pool.free[position] ^ mask)
-        shares.append(Share(pool.servers[position].name, mask))
-    return tuple(shares)
+        if count
+        else 0
+        for position, count in spots
+    ]
+
+
+def _with_parts(pool: Pool, spots: list[Spot], masks: list[int], demand: Demand) -> Iterator[Share]:
+    """Return the shares of a gang that has CPUs and memory too, by its GPUs on each server."""
+    done = cpus_done = memory_done = 0
+    for (position, count), mask in zip(spots, masks, strict=True):
+        # By the GPUs so far, so that no part is more than its own need rounded up.
+        done += count
+        cpus, memory = _part(demand.cpus_milli, done, demand), _part(demand.memory_mb, done, demand)
+        yield Share(pool.servers[position].name, mask, cpus - cpus_done, memory - memory_done)
+        cpus_done, memory_done = cpus, memory
 
 
 def _part(whole: int, gpus: int, demand: Demand) -> int:
@@ -96,27 +112,39 @@ def _part(whole: int, gpus: int, demand: Demand) -> int:
     return whole * gpus // demand.gpus if demand.gpus else whole
 
 
-def need_of(demand: Demand, count: int) -> tuple[int, int]:
-    """Return the CPUs and memory `count` of a demand's GPUs need at most on a server."""
-    if not demand.gpus:
-        return demand.cpus_milli, demand.memory_mb
-    return -(-demand.cpus_milli * count // demand.gpus), -(-demand.memory_mb * count // demand.gpus)
+def need_of(demand: Demand, count: int) -> Need:
+    """Return what `count` of a demand's GPUs need at most of a server."""
+    cpus, memory, level = demand.cpus_milli, demand.memory_mb, demand.max_level
+    if demand.gpus:
+        cpus, memory = -(-cpus * count // demand.gpus), -(-memory * count // demand.gpus)
+    return Need(count, cpus, memory, level if level in BELOW_SERVER else None)
 
 
-def has_room(pool: Pool, position: int, need: tuple[int, int]) -> bool:
-    """Say whether a server has that many CPUs and that much memory to give.
+def is_plain(demand: Demand) -> bool:
+    """Say whether only numbers of GPUs count on a server, as usual."""
+    return not demand.cpus_milli and not demand.memory_mb and demand.max_level not in BELOW_SERVER
 
-    One that takes no jobs offers no GPUs, but its CPUs are listed as before.
+
+def has_room(pool: Pool, position: int, need: Need) -> bool:
+    """Say whether a server that has so many free GPUs has all that they need.
+
+    That is CPUs, memory, and the GPUs near enough together. One that takes no jobs offers no GPUs,
+    but its CPUs are listed as before.
     """
-    if need == (0, 0):
+    if need.is_plain:
         return True
-    enough = pool.cpus_free[position] >= need[0] and pool.memory_free[position] >= need[1]
-    return enough and pool.servers[position].is_up
+    server = pool.servers[position]
+    if pool.cpus_free[position] < need.cpus_milli or pool.memory_free[position] < need.memory_mb:
+        return False
+    if need.max_level is not None and need.gpus:
+        where, free = server.configuration, pool.free[position]
+        return bool(pick_gpus(where, free, need.gpus, need.max_level))
+    return server.is_up
 
 
-def first_with(pool: Pool, bits: int, need: tuple[int, int]) -> int:
-    """Return the first server of a set of bits that has the CPUs and memory, or -1."""
-    if need == (0, 0):
+def first_with(pool: Pool, bits: int, need: Need) -> int:
+    """Return the first server of a set of bits that has what some GPUs need, or -1."""
+    if need.is_plain:
         return (bits & -bits).bit_length() - 1
     while bits:
         position = (bits & -bits).bit_length() - 1
@@ -147,13 +175,12 @@ def _areas(groups: Mapping[str, int]) -> list[int]:
     return found
 
 
-def _why_not(pool: Pool, demand: Demand) -> Reason:
+def _why_not(placement: Placement, pool: Pool, demand: Demand) -> Reason:
     if demand.gpus > pool.gpus_free:
         return Reason.no_capacity
     if demand.cpus_milli or demand.memory_mb:
-        bare = Demand(demand.gpus, demand.queue, gpu_types=demand.gpu_types)
-        apart = demand.max_level is None and not demand.tight
-        if bare.gpus == 0 or (apart and not demand.shapes):
+        bare = replace(demand, cpus_milli=0, memory_mb=0)
+        if placement.spots(pool, bare) is not None:
             return Reason.cpu_or_memory_short
     if demand.keeps_split:
         return Reason.split_kept
