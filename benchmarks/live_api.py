@@ -1,17 +1,19 @@
 """A real daemon with a long queue, asked as people ask it: whole commands, and single requests.
 
-    python benchmarks/live_api.py [--queued 10000] [--best-of 5]
+    python benchmarks/live_api.py [--queued 5000,10000] [--best-of 5]
 
 `queue_s` and `queue_json_s` are whole processes of the command line, from their start to their end,
-with all jobs in what is printed; `screen_s` is the one request behind the first 200 rows.
+with all jobs in what is printed, `queue_cpu_s` the processor time of the first and of the daemon for
+it (`queue_daemon_cpu_s`); `screen_s` is the one request behind the first 200 rows.
 `answer_s` is the daemon's answer to a small request, `submit_s` that to a submission, durable, over
-a connection that is open: the medians. `rss_mib` is what the daemon occupies. Prints JSON.
+a connection that is open: the medians. `rss_mib` is what the daemon occupies. Prints JSON, a line for each length of the queue.
 """
 
 import argparse
 import json
 import os
 import re
+import resource
 import signal
 import statistics
 import subprocess
@@ -26,6 +28,9 @@ from shunter.client import Client
 
 FOLDER = str(Path(__file__).resolve().parents[1])
 BUDGET_COMMAND_S = 0.5
+BUDGET_CPU_S = {5_000: 0.4}
+"""By the jobs in the queue: what a command may use of a processor, with the daemon's part."""
+
 BUDGET_RSS_MIB = 300
 PATIENCE_S = 60.0
 CONFIG = """\
@@ -96,9 +101,20 @@ def measure(root: Path, queued: int, runs: int) -> dict[str, object]:
             )
             assert ran.stdout.count(b"sweep/") >= queued, "every job is printed"
 
+        def used_s() -> float:
+            before_s = children_cpu_s()
+            command("queue")
+            return children_cpu_s() - before_s
+
+        before_s = cpu_s(process.pid)
+        queue_cpu_s = min(used_s() for _ in range(runs))
+        daemon_cpu_s = (cpu_s(process.pid) - before_s) / runs
         document = {
             "benchmark": "live_api",
             "queued": queued,
+            "queue_cpu_s": round(queue_cpu_s + daemon_cpu_s, 3),
+            "queue_daemon_cpu_s": round(daemon_cpu_s, 3),
+            "budget_queue_cpu_s": BUDGET_CPU_S.get(queued),
             "queue_s": round(min(timed(lambda: command("queue"), runs)), 3),
             "queue_json_s": round(min(timed(lambda: command("queue", "--json"), runs)), 3),
             "budget_queue_s": BUDGET_COMMAND_S,
@@ -116,6 +132,18 @@ def measure(root: Path, queued: int, runs: int) -> dict[str, object]:
     return document
 
 
+def children_cpu_s() -> float:
+    """Return the processor time of all commands that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def cpu_s(pid: int) -> float:
+    """Return the processor time of a process that runs."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def rss_mib(pid: int) -> int:
     """Return what a process occupies."""
     text = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
@@ -123,13 +151,14 @@ def rss_mib(pid: int) -> int:
 
 
 def main() -> None:
-    """Measure, and print one JSON document."""
+    """Measure, and print a JSON document for each length."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--queued", type=int, default=10_000)
+    parser.add_argument("--queued", default="5000,10000")
     parser.add_argument("--best-of", type=int, default=5)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(measure(Path(folder), options.queued, options.best_of)))
+    for queued in map(int, options.queued.split(",")):
+        with tempfile.TemporaryDirectory() as folder:
+            print(json.dumps(measure(Path(folder), queued, options.best_of)), flush=True)
 
 
 if __name__ == "__main__":

@@ -113,6 +113,7 @@ BENCHMARKS = (
         "live_api",
         ("--queued", "300", "--best-of", "1"),
         (
+            Measure("queue_cpu_s", "budget_queue_cpu_s", "CPU s, `queue` of 5,000"),
             Measure("queue_s", "budget_queue_s", "s, `queue` of 10,000"),
             Measure("queue_json_s", "budget_queue_s", "s, `queue --json`"),
             Measure("rss_mib", "budget_rss_mib", "MiB"),
