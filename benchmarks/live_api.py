@@ -3,10 +3,11 @@
     python benchmarks/live_api.py [--queued 5000,10000] [--best-of 5]
 
 `queue_s` and `queue_json_s` are whole processes of the command line, from their start to their end,
-with all jobs in what is printed, `queue_cpu_s` the processor time of the first and of the daemon for
-it (`queue_daemon_cpu_s`); `screen_s` is the one request behind the first 200 rows.
+with all jobs in what is printed, `queue_cpu_s` the processor time of the first and of the daemon
+for it (`queue_daemon_cpu_s`); `screen_s` is the one request behind the first 200 rows.
 `answer_s` is the daemon's answer to a small request, `submit_s` that to a submission, durable, over
-a connection that is open: the medians. `rss_mib` is what the daemon occupies. Prints JSON, a line for each length of the queue.
+a connection that is open: the medians. `rss_mib` is what the daemon occupies. Prints JSON, a
+line for each length of the queue.
 """
 
 import argparse

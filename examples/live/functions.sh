@@ -13,6 +13,14 @@ fail() {
     exit 1
 }
 
+needs_pytorch() { # which the jobs train with; says how to get it
+    python -c 'import torch' 2>/dev/null && return
+    echo "PyTorch is missing, and the jobs of this example train with it: $(command -v python) has none." >&2
+    echo "Install it there (python -m pip install torch), or run \`make live\` once in the repository," >&2
+    echo "which installs it into .venv; another build: make live TORCH=torch==VERSION" >&2
+    exit 1
+}
+
 enter() { # enter HERE POLICY: begin in a folder of its own, with the cluster.toml of HERE
     work=$(mktemp -d "${TMPDIR:-/tmp}/shunter-example.XXXXXX")
     cp "$1/cluster.toml" "$work"

@@ -80,7 +80,7 @@ class Settings:
 
 @contextmanager
 def named(address: UnixAddress | TcpAddress) -> Iterator[None]:
-    """Turn failures of a connection into errors of ours, each of which says what it is.
+    """Turn failures of a connection into errors that say what they are.
 
     Raises:
         UnavailableError: nobody answers now, or who did went away: ask again.

@@ -85,8 +85,8 @@ class Job:
     `gpus` is the number of GPUs it holds. `work_us` is the work done up to `working_since_us`, in
     microseconds at base speed.
 
-    `launches_failed` counts those in a row, `failures` the attempts that failed by themselves, if it
-    has retries. `held_by` is who put the job on hold; if it only backs
+    `launches_failed` counts those in a row, `failures` the attempts that failed by themselves, if
+    it has retries. `held_by` is who put the job on hold; if it only backs
     off, until `back_at_us`. `notes` counts facts of its attempt's suspension and checkpoints;
     `set_aside` is the attempt of which nothing is believed any more.
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["LACKS_TORCH", "plays_through"]
+__all__ = ["LACKS_TORCH", "begun", "plays_through"]
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "live"
 LACKS_TORCH = (
@@ -20,15 +20,7 @@ def plays_through(example: str, policy: str, scratch: Path, patience_s: int) -> 
     All jobs finish with the losses of undisturbed runs, a second scheduler finds them, the log
     verifies, and a good run leaves nothing behind.
     """
-    path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
-    ran = subprocess.run(
-        [EXAMPLES / example / "run.sh", policy],
-        env={"PATH": path, "TMPDIR": str(scratch), "HOME": str(scratch)},
-        capture_output=True,
-        text=True,
-        timeout=patience_s,
-        check=False,
-    )
+    ran = begun(example, policy, scratch, patience_s)
     print(ran.stdout)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stdout.count("the same, bit for bit") == JOBS
@@ -36,3 +28,18 @@ def plays_through(example: str, policy: str, scratch: Path, patience_s: int) -> 
     assert f"jobs        {JOBS} submitted, {JOBS} finished" in ran.stdout
     assert "decided again, all identical" in ran.stdout
     assert not sorted(scratch.glob("shunter-example.*")), "a good run leaves nothing behind"
+
+
+def begun(
+    example: str, policy: str, scratch: Path, patience_s: int, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run an example to its end, with more variables in its environment."""
+    path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
+    return subprocess.run(
+        [EXAMPLES / example / "run.sh", policy],
+        env={"PATH": path, "TMPDIR": str(scratch), "HOME": str(scratch), **variables},
+        capture_output=True,
+        text=True,
+        timeout=patience_s,
+        check=False,
+    )

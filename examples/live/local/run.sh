@@ -19,6 +19,7 @@ has_done() { [ "$(steps_of "$1")" -gt "$2" ]; } # has_done JOB STEPS
 
 resumed() { find attempts/jobs -mindepth 2 -maxdepth 2 -name '[2-9]*' | wc -l; }
 
+needs_pytorch
 enter "$here" "${1:-tiresias}"
 
 say "A scheduler, and three long jobs that take all four GPUs"

@@ -103,4 +103,5 @@ print(next(one["state"] for one in json.load(sys.stdin)["nodes"] if one["name"] 
 
 trap give_up EXIT
 [ $# -gt 0 ] || set -- tiresias gavel
+needs_pytorch
 for policy in "$@"; do play "$policy"; done

@@ -104,7 +104,7 @@ class TimeLimitReached:
 
 @fact
 class JobRetried:
-    """An attempt of a job failed by itself, and the job goes back to the queue for another one.
+    """An attempt of a job failed by itself; the job waits for another one.
 
     How it ended is told before, by AttemptEnded. What still held GPUs for it is free.
     """

@@ -1,5 +1,6 @@
 """`shunter submit` against a real daemon: restarts waited out, output followed, queues known."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -8,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from shunter.client import Client
 from tests.live.api.serving import PATIENCE_S, Served, environment
 
 pytestmark = pytest.mark.live
+
+STRANGER = "0123456789abcdef0123456789abcdef nobody"
 
 
 def begun(served: Served, *words: str) -> "subprocess.Popen[str]":
@@ -145,3 +149,21 @@ def test_job_with_retries_is_tried_again_from_its_checkpoint(shared: Served) -> 
     few = shared.run(*words, "1", "--", sys.executable, "-c", program)
     assert (few.returncode, few.stdout.splitlines()[1:]) == (3, ["try 0", "try 1"])
     assert shared.run("replay", "--verify", str(shared.root / "log.db")).returncode == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only a daemon of root serves several users")
+def test_queue_says_that_it_shows_ones_own_jobs_only(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"{STRANGER}\n", encoding="utf-8")
+    tokens.chmod(0o600)
+    with Served(tmp_path) as served:
+        mine = served.run("submit", "--parsable", "--", "sleep", "60").stdout.strip()
+        alone = served.run("queue")
+        with Client(served.tcp, token=STRANGER.split(maxsplit=1)[0]) as stranger:
+            theirs = stranger.submit(["sleep", "60"]).id
+        own, every = served.run("queue"), served.run("queue", "-a")
+    assert "yours only" not in alone.stderr
+    assert (mine in own.stdout, theirs in own.stdout) == (True, False)
+    assert "these are yours only: `shunter queue -a` lists 1 of others as well" in own.stderr
+    assert theirs in every.stdout
+    assert "yours only" not in every.stderr

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.training import LACKS_TORCH, plays_through
+from tests.live.training import LACKS_TORCH, begun, plays_through
 
 # Trains on the CPU: one at a time, beside other tests.
 pytestmark = [pytest.mark.live, pytest.mark.xdist_group("training")]
@@ -18,3 +18,14 @@ PATIENCE_S = 400
 def test_jobs_end_as_if_nobody_had_interrupted_them(policy: str, scratch: Path) -> None:
     """Goal: eight jobs finish with the losses of undisturbed runs, and the log verifies."""
     plays_through("local", policy, scratch, PATIENCE_S)
+
+
+@pytest.mark.parametrize("example", ["local", "ssh"])
+def test_missing_pytorch_is_named_with_how_to_get_it(example: str, scratch: Path) -> None:
+    (scratch / "torch.py").write_text("raise ImportError\n", encoding="utf-8")
+    found = begun(example, "fifo", scratch, 60, PYTHONPATH=str(scratch))
+    assert found.returncode == 1
+    assert "PyTorch is missing" in found.stderr
+    assert "make live" in found.stderr
+    assert "does not train" not in found.stderr
+    assert not sorted(scratch.glob("shunter-example.*"))

@@ -121,7 +121,7 @@ class _Output:
         return f"{self.stream}.{self.rank}"
 
     async def after(self, attempts: Sequence[int], skip: int) -> tuple[list[int], int]:
-        """Return the attempts that printed beyond so many bytes, and where in the first of them."""
+        """Return the attempts that printed beyond so many bytes, and where."""
         left = list(attempts)
         while len(left) > 1:
             _, size = await self._read(left[0], 0, 1)
@@ -134,7 +134,7 @@ class _Output:
     async def whole(
         self, attempts: Sequence[int], first_offset: int | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """Yield what there is of the output of attempts, of the first one from an offset on."""
+        """Yield the output of attempts, of the first one from an offset on."""
         for attempt in attempts:
             offset, first_offset = first_offset, None
             size: int | None = None

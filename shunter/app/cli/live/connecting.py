@@ -47,9 +47,9 @@ def connect(url: str | None) -> "Client":
 
 
 def patiently(do: Callable[[], T], patience_s: float) -> T:
-    """Do something; where no daemon answers now, do it again for some seconds, and say so once.
+    """Do something, again for some seconds where no daemon answers now.
 
-    It must be something that may be done twice.
+    That is said once, on stderr. It must be something that may be done twice.
 
     Raises:
         UnavailableError: none has answered by then.

@@ -134,7 +134,7 @@ def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def writer_to(stream: TextIO) -> Callable[[bytes], None]:
-    """Return what writes the output of one rank to a stream of ours, a piece at a time."""
+    """Return what writes the output of one rank to a stream of ours."""
 
     def write(piece: bytes) -> None:
         stream.buffer.write(piece)

@@ -10,10 +10,10 @@ SUFFIXES = frozenset((".py", ".sh", ".bash", ".zsh", ".jl", ".r", ".pl", ".rb", 
 
 
 def name_of(command: Sequence[str]) -> str:
-    """Return the name of the first script or module in a command, else that of its program.
+    """Return the name of the script or module that a command runs.
 
     `torchrun --nproc-per-node 2 train.py --lr 1` is `train.py`, `python -m shop.train` is
-    `shop.train`, `nvidia-smi` itself.
+    `shop.train`; a command without either is called by its program.
     """
     words = list(command)
     for place, word in enumerate(words):

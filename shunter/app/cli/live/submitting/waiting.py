@@ -48,7 +48,7 @@ def wait_for(client: "Client", made: "Answer", url: str | None, *, quiet: bool) 
 
 
 def exit_code_of(document: "Answer") -> int:
-    """Return what to exit with for a job that has ended: its own code, as shells have it."""
+    """Return what to exit with for a job that has ended, as shells have it."""
     if document["state"] == "finished":
         return 0
     code = document["exit_code"]

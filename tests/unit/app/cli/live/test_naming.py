@@ -7,7 +7,7 @@ from shunter.app.cli.live.submitting.naming import name_of
     ("command", "name"),
     [
         ("python train.py --lr 1", "train.py"),
-        ("torchrun --nproc-per-node 2 /home/ana/train.py", "train.py"),
+        ("torchrun --nproc-per-node 2 /data/ana/train.py", "train.py"),
         ("python -u -m shop.train --out run.sh", "shop.train"),
         ("torchrun --nproc-per-node 2 -m shop.train", "shop.train"),
         ("bash run.sh train.py", "run.sh"),
