@@ -67,7 +67,7 @@ bench: setup-dev ## measure speed against the budgets
 fidelity: setup-dev ## compare with the public simulators
 	$(BIN)/python -m tests.marked fidelity $(MUST_RUN) -n $(WORKERS) --maxprocesses 8
 
-live: setup-dev $(VENV)/.torch ## tests with real processes, some of which train with PyTorch
+live: setup-dev $(VENV)/.train ## tests with real processes, some of which train with PyTorch
 	$(BIN)/python -m tests.marked live $(MUST_RUN) -n $(LIVE_WORKERS) --dist loadgroup
 
 chaos: setup-dev ## ill-use a cluster over SSH, by seeds: make chaos SEEDS=1-10
@@ -105,6 +105,12 @@ $(VENV)/.torch: | $(VENV)/.dev
 	@echo "installing $(TORCH), with which live tests train: the largest package"
 	@$(PIP) install --quiet $(TORCH) || { echo "error: pip could not install $(TORCH), with which the" \
 	    "live tests train; name a build that pip finds: make live TORCH=torch==VERSION" >&2; exit 1; }
+	@touch $@
+
+# The trainers that the SDK has adapters for; they take the PyTorch that is there.
+$(VENV)/.train: requirements/train.txt | $(VENV)/.torch
+	@echo "installing the trainers that live tests train with, $$(grep -c '^[a-z].*==' $<) packages"
+	@$(PIP) install --quiet --no-deps --require-hashes -r $<
 	@touch $@
 
 # The build backend comes from the hashed file, so this step reaches no network.

@@ -121,6 +121,8 @@ class Run:
         self.epoch = 0
         self.save_every = 0
         self.resumed_from: Path | None = None
+        # Whether all of a mini-batch is in what is saved; gradients that wait for others are not.
+        self.is_whole: Callable[[], bool] = lambda: True
         self.is_evaluation_due = False
         self._checkpoints = checkpoints
         self._rank = rank
@@ -142,7 +144,7 @@ class Run:
         """Tell that a mini-batch is done; saves and exits if the run is to be suspended."""
         if self.boundary():
             self.suspend()
-        elif self.save_every and self.steps_done % self.save_every == 0:
+        elif self.is_saving_due():
             self.save()
 
     def boundary(self) -> bool:
@@ -152,7 +154,12 @@ class Run:
             return False
         if self._pace.passes(time.monotonic()):
             self._tell("training")
-        return self._is_stop()
+        return self.is_whole() and self._is_stop()
+
+    def is_saving_due(self) -> bool:
+        """Say whether to save after this mini-batch, without leaving."""
+        is_due = bool(self.save_every) and self.steps_done % self.save_every == 0
+        return is_due and self.is_whole()
 
     def epochs(self, count: int) -> Iterator[int]:
         """Yield the numbers of the epochs from the one the checkpoint was in."""

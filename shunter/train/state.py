@@ -18,6 +18,8 @@ _PAIRS = (
     ("get_state", "set_state"),
     ("getstate", "setstate"),
 )
+_INNER = "base_dataloader"
+_HOLDERS = ("sampler", "batch_sampler", _INNER)
 
 
 def captured(part: Any) -> Any:
@@ -69,13 +71,30 @@ def set_chance(state: Mapping[str, Any]) -> None:
 
 def generators(source: Any) -> list[Any]:
     """Return the generators a data loader shuffles with, besides the global ones."""
-    holders = (source, getattr(source, "sampler", None), getattr(source, "batch_sampler", None))
     found: list[Any] = []
-    for holder in holders:
+    for holder in _within(source):
         generator = getattr(holder, "generator", None)
         is_known = any(generator is each for each in found)
         if generator is not None and hasattr(generator, "get_state") and not is_known:
             found.append(generator)
+    return found
+
+
+def keeps_position(source: Any) -> bool:
+    """Say whether a loader saves and loads by itself how far it is."""
+    # Accelerate's loaders have both methods, which work where the loader within has them.
+    return all(_pair_of(each) == _PAIRS[0] for each in (source, getattr(source, _INNER, source)))
+
+
+def _within(source: Any) -> list[Any]:
+    """Return a loader and what it is made of: loaders and samplers, which others may wrap."""
+    found: list[Any] = []
+    waiting = [source]
+    while waiting:
+        holder = waiting.pop(0)
+        if holder is not None and not any(holder is each for each in found):
+            found.append(holder)
+            waiting += [getattr(holder, name, None) for name in _HOLDERS]
     return found
 
 

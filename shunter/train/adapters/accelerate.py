@@ -1,7 +1,8 @@
 """Accelerate: `run = started(accelerator)` after `prepare`, and `run.step()` in the loop.
 
 `accelerator.save_state` and `load_state` carry the prepared models, optimizers, schedulers,
-scalers and what was registered; ours are step, epoch, chance and the loader's position.
+scalers and what was registered; ours are step, epoch, chance and the loader's position. A run that
+accumulates gradients stops after a mini-batch that used them up: they are in no checkpoint.
 """
 
 from __future__ import annotations
@@ -25,4 +26,6 @@ def started(accelerator: Any, **options: Any) -> Run:
     def load(folder: Path) -> None:
         accelerator.load_state(str(folder / FOLDER))
 
-    return start(save=save, load=load, **options)
+    run = start(save=save, load=load, **options)
+    run.is_whole = lambda: bool(accelerator.sync_gradients)
+    return run

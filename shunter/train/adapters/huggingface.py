@@ -1,7 +1,9 @@
 """Hugging Face Trainer: `Trainer(..., callbacks=[suspension()])`.
 
-The Trainer saves its checkpoint itself, into its own output folder, which must be the same for
-all attempts; resume with `trainer.train(resume_from_checkpoint=last(arguments.output_dir))`.
+The Trainer saves its checkpoint itself, chance included, into its own output folder, which must be
+the same for all attempts; resume with
+`trainer.train(resume_from_checkpoint=last(arguments.output_dir))`. It saves after an evaluation
+that is due, since neither a resumed run nor the chance of what follows would make up for it.
 """
 
 from __future__ import annotations
@@ -38,12 +40,17 @@ def suspension(run: Run | None = None) -> Any:
             self.run.steps_done = state.global_step
 
         def on_step_end(self, _: Any, state: Any, control: Any, **__: Any) -> Any:
-            """Tell the step, and ask the Trainer to save and stop."""
-            del state
-            if self.run.boundary():
-                self.is_asked = True
+            """Tell the step; have the Trainer save, unless the epoch ends here."""
+            self.is_asked = self.run.boundary() or self.is_asked
+            if self.is_asked and not float(state.epoch or 0.5).is_integer():
                 control.should_save = True
-                control.should_evaluate = False
+            return control
+
+        def on_epoch_end(self, _: Any, state: Any, control: Any, **__: Any) -> Any:
+            """Have the Trainer save after what it does at the end of an epoch."""
+            del state
+            if self.is_asked:
+                control.should_save = True
             return control
 
         def on_save(self, args: Any, state: Any, control: Any, **__: Any) -> Any:

@@ -2,48 +2,190 @@
 
     trainer.fit(model, data, ckpt_path=callback.resume_path)
 
-Lightning writes its own file (model, optimizers, loops) into our checkpoint folder.
+Lightning writes its own file (model, optimizers, loops) into our checkpoint folder. Neither order
+nor chance is in it: we wrap the loaders it trains from, so that their positions and all chance are
+saved, and save where the next batch is asked for. There all hooks of the last batch and an
+evaluation that was due are done, and nothing has been drawn for the next one.
 """
 
 from __future__ import annotations
 
+import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from shunter.train.run import start
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from shunter.train.batches import Batches
+    from shunter.train.run import Run
+
 FILE = "lightning.ckpt"
+PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 
 
-def suspension() -> Any:
-    """Return a callback that saves with Lightning and leaves when Shunter asks."""
-    try:
-        from lightning.pytorch import (  # type: ignore[import-not-found, unused-ignore]  # with it
-            Callback,
-        )
-    except ImportError:
-        from pytorch_lightning import (  # type: ignore[import-not-found, unused-ignore]  # older
-            Callback,
-        )
+def suspension(**options: Any) -> Any:
+    """Return a callback that saves with Lightning and leaves when Shunter asks.
 
-    class Suspension(Callback):  # type: ignore[misc, unused-ignore]  # its type is Any here
-        """Counts training batches; saves at the end of one."""
+    Args:
+        options: as of `shunter.train.start`, but for `save` and `load`.
+    """
+    package = _package()
+
+    class Suspension(package.Callback):  # type: ignore[misc, name-defined]  # its type is Any here
+        """Counts training batches; saves between two of them."""
 
         def __init__(self) -> None:
             self.trainer: Any = None
-            self.run = start(save=self._save)
+            self.run: Run = start(save=self._save, **options)
             folder = self.run.resumed_from
             self.resume_path = str(folder / FILE) if folder else None
+            self._is_asked = False
+            self._is_saving_due = False
+            self._trained = 0
+            self._logged: int | None = None
+            self._loaders = _Loaders(self.run, self.before_batch)
+            self.run.is_whole = self._is_whole
 
-        def on_train_batch_end(self, trainer: Any, *_: Any, **__: Any) -> None:
-            """Tell the mini-batch; save and leave if asked."""
+        def setup(self, trainer: Any, module: Any, stage: str) -> None:
+            """Wrap what it trains from, once Lightning has made that ready."""
+            del module
             self.trainer = trainer
-            self.run.step()
+            if stage == "fit":
+                self._loaders.watch(trainer)
+
+        def teardown(self, trainer: Any, module: Any, stage: str) -> None:
+            """Leave the trainer as it was."""
+            del module
+            if stage == "fit":
+                self._loaders.leave(trainer)
+
+        def on_train_batch_end(
+            self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int, *_: Any
+        ) -> None:
+            """Tell the mini-batch, and hear whether to save before the next one."""
+            del module, outputs, batch
+            self._trained = batch_idx + 1
+            self._is_asked = self.run.boundary() or self._is_asked
+            self._is_saving_due = self.run.is_saving_due()
+
+        def before_batch(self) -> None:
+            """Save and leave if asked; nothing of the next batch has happened yet."""
+            if self._logged is not None:
+                self._epoch_loop()._batches_that_stepped = self._logged  # noqa: SLF001  see there
+                self._logged = None
+            is_asked, self._is_asked = self._is_asked, False
+            is_saving_due, self._is_saving_due = self._is_saving_due, False
+            if is_asked or is_saving_due:
+                self._loaders.mark(self._trained)
+                self.run.suspend() if is_asked else self.run.save()
+
+        def state_dict(self) -> dict[str, Any]:
+            """Return what Lightning keeps of us: the number of the step in its logs."""
+            return {"logged": getattr(self._epoch_loop(), "_batches_that_stepped", None)}
+
+        def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+            """Remember the step of the logs, which Lightning counts twice after an evaluation."""
+            self._logged = state_dict.get("logged")
+
+        def _epoch_loop(self) -> Any:
+            return self.trainer.fit_loop.epoch_loop
+
+        def _is_whole(self) -> bool:
+            # The gradients of a part of them are in no checkpoint.
+            is_last: bool = self.trainer.is_last_batch
+            return is_last or self._trained % self.trainer.accumulate_grad_batches == 0
 
         def _save(self, folder: Path) -> None:
             # Lightning gathers the state on every rank and lets rank 0 write.
             self.trainer.save_checkpoint(str(folder / FILE))
 
     return Suspension()
+
+
+class _Loaders:
+    """What a trainer trains from, wrapped."""
+
+    def __init__(self, run: Run, before_batch: Callable[[], None]) -> None:
+        self._run = run
+        self._before_batch = before_batch
+        self._batches: list[Batches] = []
+        self._epoch = -1
+
+    def mark(self, trained: int) -> None:
+        """Say of each how many batches the trainer has fetched ahead."""
+        ahead = max(0, self._batches[0].given - trained)
+        for batches in self._batches:
+            batches.ahead = ahead
+
+    def watch(self, trainer: Any) -> None:
+        """Wrap each loader that the trainer prepares for training."""
+        process = trainer.strategy.process_dataloader
+        self._epoch = -1
+
+        def processed(loader: Any) -> Any:
+            loader = process(loader)
+            return self._wrapped(trainer, loader) if trainer.training else loader
+
+        trainer.strategy.process_dataloader = processed
+
+    def leave(self, trainer: Any) -> None:
+        """Prepare loaders as the strategy itself does."""
+        vars(trainer.strategy).pop("process_dataloader", None)
+
+    def _wrapped(self, trainer: Any, loader: Any) -> _Loader:
+        if trainer.current_epoch != self._epoch:  # they are made anew, if at all, once an epoch
+            self._epoch = trainer.current_epoch
+            self._batches = []
+        batches = self._run.batches(loader, f"lightning-{len(self._batches)}")
+        self._batches.append(batches)
+        return _Loader(loader, batches, self._before_batch)
+
+
+class _Loader:
+    """A loader as Lightning sees it: the one within, but for the way through its batches."""
+
+    def __init__(self, loader: Any, batches: Batches, before_batch: Callable[[], None]) -> None:
+        vars(self).update(_loader_=loader, _batches_=batches, _before_=before_batch)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._watched(iter(self._batches_))
+
+    def _watched(self, iterator: Iterator[Any]) -> Iterator[Any]:
+        while True:
+            self._before_()
+            try:
+                batch = next(iterator)
+            except StopIteration:
+                return
+            yield batch
+
+    def __len__(self) -> int:
+        return len(self._loader_)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader_, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._loader_, name, value)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: the position lies with all else that each rank saves."""
+        return {}
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        """Nothing to load."""
+
+
+def _package() -> Any:
+    """Return the Lightning that the script has imported, else one that can be."""
+    for name in PACKAGES:
+        if sys.modules.get(name) is not None:
+            return sys.modules[name]
+    try:
+        return importlib.import_module(PACKAGES[0])
+    except ImportError:
+        return importlib.import_module(PACKAGES[1])

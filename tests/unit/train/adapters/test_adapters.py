@@ -1,11 +1,12 @@
-"""The adapters against minimal fakes of the callback interfaces; the libraries are not here.
+"""The adapters against minimal fakes of the callback interfaces, without the libraries.
 
-What is proven is our half: which method is called when, and what we do in it.
+What is proven is our half: which method is called when, and what we do in it. With the libraries
+themselves `tests/live/train` trains.
 """
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -40,7 +41,7 @@ def test_trainer_is_asked_to_save_and_left_after_it(
     library(monkeypatch, "transformers", TrainerCallback=object)
     callback = huggingface.suspension()
     arguments = SimpleNamespace(output_dir=str(tmp_path / "output"))
-    state = SimpleNamespace(global_step=40)
+    state = SimpleNamespace(global_step=40, epoch=0.5)
     control = SimpleNamespace(should_save=False, should_evaluate=True)
     callback.on_train_begin(arguments, state, control)
     callback.on_step_end(arguments, state, control, model=None)
@@ -68,31 +69,82 @@ def test_last_checkpoint_counts_numbers_and_skips_halves(tmp_path: Path) -> None
     assert huggingface.last(str(tmp_path / "absent")) is None
 
 
+def test_trainer_saves_after_what_it_does_at_the_end_of_an_epoch(
+    supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library(monkeypatch, "transformers", TrainerCallback=object)
+    callback = huggingface.suspension()
+    control = SimpleNamespace(should_save=False, should_evaluate=True)
+    supervisor.ask()
+    callback.on_step_end(None, SimpleNamespace(global_step=6, epoch=1.0), control)
+    assert not control.should_save
+    callback.on_epoch_end(None, SimpleNamespace(global_step=6, epoch=1.0), control)
+    assert (control.should_save, control.should_evaluate) == (True, True)
+
+
+class Strategy:
+    def process_dataloader(self, loader: list[int]) -> list[int]:
+        return loader
+
+
+class LightningTrainer:
+    """What the callback needs of a Lightning Trainer, and a loop over what it trains from."""
+
+    def __init__(self, accumulate: int = 1) -> None:
+        self.strategy = Strategy()
+        self.training, self.is_last_batch = True, False
+        self.current_epoch, self.accumulate_grad_batches = 0, accumulate
+        self.fit_loop = SimpleNamespace(epoch_loop=SimpleNamespace(_batches_that_stepped=3))
+
+    def save_checkpoint(self, path: str) -> None:
+        Path(path).write_text("weights")
+
+    def fits(self, callback: Any, asks: Callable[[int], None]) -> list[int]:
+        """Train on what is left of ten batches; return them."""
+        callback.setup(self, None, "fit")
+        trained = []
+        for index, batch in enumerate(self.strategy.process_dataloader(list(range(10)))):
+            asks(batch)
+            trained.append(batch)
+            callback.on_train_batch_end(self, None, None, batch, index)
+        callback.teardown(self, None, "fit")
+        assert not vars(self.strategy)
+        return trained
+
+
 @pytest.mark.parametrize("name", ["lightning.pytorch", "pytorch_lightning"])
 def test_lightning_saves_into_our_folder_and_resumes(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "lightning.pytorch", None)
     library(monkeypatch, name, Callback=object)
-    if name == "lightning.pytorch":
-        library(monkeypatch, "lightning")
-    trainer = SimpleNamespace(save_checkpoint=lambda path: Path(path).write_text("weights"))
     callback = lightning.suspension()
     assert callback.resume_path is None
-    callback.on_train_batch_end(trainer, None, None, None, 0)
-    supervisor.ask()
     with pytest.raises(Left):
-        callback.on_train_batch_end(trainer, None, None, None, 1)
+        LightningTrainer().fits(callback, lambda batch: supervisor.ask() if batch == 1 else None)
     supervisor.asks.unlink()
     again = lightning.suspension()
     assert Path(again.resume_path).read_text() == "weights"
     assert again.run.steps_done == 2
+    assert LightningTrainer().fits(again, lambda _: None) == list(range(2, 10))
+
+
+def test_lightning_leaves_once_accumulated_gradients_are_used(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library(monkeypatch, "lightning.pytorch", Callback=object)
+    with pytest.raises(Left):
+        LightningTrainer(accumulate=4).fits(
+            lightning.suspension(), lambda batch: supervisor.ask() if batch == 4 else None
+        )
+    assert lightning.suspension().run.steps_done == 8
 
 
 def test_accelerator_saves_and_loads_its_state(supervisor: Supervisor) -> None:
     class Accelerator:
         def __init__(self) -> None:
             self.loaded: dict[str, int] | None = None
+            self.sync_gradients = False
 
         def save_state(self, folder: str) -> None:
             Path(folder).mkdir()
@@ -102,8 +154,11 @@ def test_accelerator_saves_and_loads_its_state(supervisor: Supervisor) -> None:
             self.loaded = json.loads((Path(folder) / "model.json").read_text())
 
     supervisor.ask()
-    with pytest.raises(Left):
-        accelerate.started(Accelerator()).step()
     accelerator = Accelerator()
-    assert accelerate.started(accelerator).steps_done == 1
+    run = accelerate.started(accelerator)
+    run.step()  # its gradients wait for those of the next one
+    accelerator.sync_gradients = True
+    with pytest.raises(Left):
+        run.step()
+    assert accelerate.started(accelerator).steps_done == 2
     assert accelerator.loaded == {"weight": 3}
