@@ -1,23 +1,26 @@
 """What starts, suspensions and mini-batches cost, measured from the attempts of a log.
 
-A start-up has two parts. Until `AttemptStarted` it is in the log. From then until the first
-mini-batch a job imports and loads, which is found from jobs that tell their steps: a piece of an
-attempt up to a known step (the first, a checkpoint, or the end) took
+A start-up lasts until the job begins its first mini-batch: a job imports and loads before that.
+Where the end of the first mini-batch was told, it is over one mini-batch earlier; what is known
+after that is mini-batches alone. Else, in older logs, it is found from jobs that tell their steps:
+a piece of an attempt up to a known step (a checkpoint, or the end) took
 
     time since AttemptStarted = preparation + steps x mini-batch
 
 with one preparation for first attempts, one for later ones, and one mini-batch for each kind of
-job. Those with the least sum of absolute errors are found by least squares that are weighted anew
-some times (Schlossmacher, JASA 1973), so that an attempt that met a busy machine counts for little.
-Each sampled mini-batch stands beside the pieces as one more, of as many steps as the longest. Work
-of a job that tells no steps begins with `AttemptStarted`.
+job. Those are found by least squares with the variance of a piece as its steps; where all was told
+that is the time of all mini-batches over their number. A mini-batch that was sampled is asked only
+where no other tells. Work of a job that tells no steps begins with `AttemptStarted`.
+
+All are means, not medians: what they are to predict, completion times, is made of their sums, and
+most of what takes time on a machine now and then takes much longer, so medians promise too little.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from statistics import fmean, median
+from statistics import fmean
 from typing import NamedTuple
 
 from shunter.app.fitting.attempts import Attempt, Observed, ObservedJob
@@ -25,9 +28,6 @@ from shunter.core.state import Outcome
 from shunter.events.values.ids import GpuType
 
 __all__ = ["Fitted", "Kind", "Launch", "fit_costs", "launch_of"]
-
-_TURNS = 50
-_SMALL_US = 1000.0
 
 
 class Launch(StrEnum):
@@ -89,9 +89,12 @@ class Fitted:
 
 
 class _Piece(NamedTuple):
-    """A part of an attempt from its start to a known step, in microseconds."""
+    """A part of an attempt up to a known step, in microseconds.
 
-    is_first: bool
+    With the preparation of a first attempt or of a later one; None: without, from a known step on.
+    """
+
+    is_first: bool | None
     kind: Kind
     took_us: int
     steps: int
@@ -101,18 +104,21 @@ def fit_costs(observed: Observed) -> Fitted:
     """Return the costs that the attempts of a log show."""
     pieces = [piece for job in observed.jobs for piece in _pieces(job)]
     prepares_us, batch_us = _solved(pieces, _sampled(observed.jobs))
-    starts_us: dict[Launch, list[int]] = defaultdict(list)
+    starts_us: dict[Launch, list[float]] = defaultdict(list)
     for job in observed.jobs:
         for attempt in job.attempts:
-            spent_us = attempt.started_us - attempt.launched_us
-            if job.tells_steps:
+            spent_us: float = attempt.started_us - attempt.launched_us
+            if attempt.trained_us is not None:
+                batch = batch_us.get(kind_of(job, attempt), 0.0)
+                spent_us = max(spent_us, attempt.trained_us - batch - attempt.launched_us)
+            elif job.tells_steps:
                 spent_us += prepares_us.get(attempt.number == 1, 0)
             starts_us[launch_of(attempt)].append(spent_us)
     leaves_us = [us for job in observed.jobs for us in _suspensions_us(job)]
     return Fitted(
-        {launch: round(median(starts_us[launch])) for launch in sorted(starts_us)},
+        {launch: round(fmean(starts_us[launch])) for launch in sorted(starts_us)},
         {launch: len(starts_us.get(launch, ())) for launch in Launch},
-        round(median(leaves_us)) if leaves_us else None,
+        round(fmean(leaves_us)) if leaves_us else None,
         len(leaves_us),
         batch_us,
         observed.types,
@@ -139,52 +145,52 @@ def _pieces(job: ObservedJob) -> Iterator[_Piece]:
     if not job.tells_steps:
         return
     for attempt in job.attempts:
+        is_first, since_us, before = attempt.number == 1, attempt.started_us, attempt.first_step
+        kind = kind_of(job, attempt)
+        group: bool | None = is_first
         if attempt.trained_us is not None:
-            took_us, is_first = attempt.trained_us - attempt.started_us, attempt.number == 1
-            yield _Piece(is_first, kind_of(job, attempt), took_us, 1)
+            yield _Piece(is_first, kind, attempt.trained_us - since_us, 1)
+            group, since_us, before = None, attempt.trained_us, before + 1
         found = _known_step(job, attempt)
         if found is None or attempt.stopped_us or attempt.stopped_since_us is not None:
             continue
         at_us, step = found
-        if step > attempt.first_step:
-            took_us, steps = at_us - attempt.started_us, step - attempt.first_step
-            yield _Piece(attempt.number == 1, kind_of(job, attempt), took_us, steps)
+        if step > before and at_us > since_us:
+            yield _Piece(group, kind, at_us - since_us, step - before)
 
 
 def _solved(
     pieces: Sequence[_Piece], sampled_us: Mapping[Kind, Sequence[float]]
 ) -> tuple[dict[bool, int], dict[Kind, float]]:
     """Return what explains the pieces best: preparations and mini-batches."""
+    others = {kind: fmean(us) for kind, us in sorted(sampled_us.items())}
     if not pieces:
-        return {}, {kind: median(us) for kind, us in sorted(sampled_us.items())}
+        return {}, others
     import numpy as np
 
-    firsts = sorted({piece.is_first for piece in pieces})
+    firsts = sorted({piece.is_first for piece in pieces if piece.is_first is not None})
     # Where one mini-batch is all that was told, nobody knows its part; it counts as none then.
-    told = {piece.kind for piece in pieces if piece.steps > 1 or piece.kind in sampled_us}
-    kinds = sorted(told)
-    samples = [(kind, us) for kind in kinds for us in sampled_us.get(kind, ())]
-    rows = np.zeros((len(pieces) + len(samples), len(firsts) + len(kinds)))
-    took_us = np.zeros(len(rows))
+    kinds = sorted({piece.kind for piece in pieces if piece.steps > 1} | others.keys())
+    known = {piece.kind for piece in pieces if piece.is_first is None}
+    sampled = [kind for kind in kinds if kind in others and kind not in known]
+    rows = np.zeros((len(pieces) + len(sampled), len(firsts) + len(kinds)))
+    took_us, steps = np.zeros(len(rows)), np.ones(len(rows))
     for number, piece in enumerate(pieces):
-        rows[number, firsts.index(piece.is_first)] = 1.0
-        if piece.kind in told:
+        if piece.is_first is not None:
+            rows[number, firsts.index(piece.is_first)] = 1.0
+        if piece.kind in kinds:
             rows[number, len(firsts) + kinds.index(piece.kind)] = piece.steps
-        took_us[number] = piece.took_us
-    for number, (kind, us) in enumerate(samples, start=len(pieces)):
-        steps = max(piece.steps for piece in pieces if piece.kind == kind)
-        rows[number, len(firsts) + kinds.index(kind)] = steps
-        took_us[number] = steps * us
-    weights, solved = np.ones(len(rows)), [0.0] * (len(firsts) + len(kinds))
-    for _ in range(_TURNS):
-        scale = np.sqrt(weights)
-        found = np.linalg.lstsq(rows * scale[:, None], took_us * scale, rcond=None)[0]
-        weights = 1.0 / np.maximum(np.abs(rows @ found - took_us), _SMALL_US)
-        solved = [float(us) for us in found]
-    prepares_us = {first: max(0, round(us)) for first, us in zip(firsts, solved, strict=False)}
-    batch_us = {kind: max(1.0, us) for kind, us in zip(kinds, solved[len(firsts) :], strict=True)}
-    others = {kind: median(us) for kind, us in sampled_us.items() if kind not in batch_us}
-    return prepares_us, dict(sorted({**others, **batch_us}.items()))
+        took_us[number], steps[number] = piece.took_us, piece.steps
+    for number, kind in enumerate(sampled, start=len(pieces)):
+        steps[number] = max((each.steps for each in pieces if each.kind == kind), default=1)
+        rows[number, len(firsts) + kinds.index(kind)] = steps[number]
+        took_us[number] = steps[number] * others[kind]
+    scale = 1.0 / np.sqrt(steps)
+    solved = np.linalg.lstsq(rows * scale[:, None], took_us * scale, rcond=None)[0]
+    found = [float(us) for us in solved]
+    prepares_us = {first: max(0, round(us)) for first, us in zip(firsts, found, strict=False)}
+    batch_us = {kind: max(1.0, us) for kind, us in zip(kinds, found[len(firsts) :], strict=True)}
+    return prepares_us, batch_us
 
 
 def _known_step(job: ObservedJob, attempt: Attempt) -> tuple[int, int] | None:

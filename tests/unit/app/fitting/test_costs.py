@@ -110,6 +110,34 @@ def test_first_mini_batch_that_was_told_says_when_the_start_up_was_over() -> Non
     assert fit_costs(observed(alone)).launch_us == {Launch.start: 3 * S}
 
 
+def test_costs_are_means_because_completion_times_are_sums() -> None:
+    # Starts take 3, 3 and 9 s; three hundred mini-batches 36 s; suspensions 1, 1 and 4 s. What is
+    # sampled are quick ones.
+    quick = [0.1] * 20
+    first, second, late = (
+        job(
+            i,
+            attempt(
+                1, 0, trained_us=round(at_s * S), left_us=round(left_s * S), batches_s=list(quick)
+            ),
+            model="small",
+            steps=101,
+        )
+        for i, at_s, left_s in ((0, 3.12, 13.12), (1, 3.12, 13.12), (2, 9.12, 25.12))
+    )
+    fitted = fit_costs(observed(first, second, late))
+    assert list(fitted.batch_us.values()) == pytest.approx([120_000], abs=200)
+    assert fitted.launch_us[Launch.start] == pytest.approx(5 * S, abs=1000)
+
+    moved = [suspended(0, 8, 40) for _ in range(3)]
+    moved[2].released_us = 11 * S
+    leavers = [
+        job(i, each, attempt(2, 20, 40, left_us=31 * S), model="small")
+        for i, each in enumerate(moved)
+    ]
+    assert fit_costs(observed(*leavers)).suspend_us == 2 * S
+
+
 def test_work_is_the_time_at_work_without_what_was_lost() -> None:
     fitted = Fitted({Launch.start: 3 * S, Launch.migrate: 5 * S}, {}, S, 1)
     found = [work_us(each, observed(each), fitted) / S for each in (ALONE, MOVED, BIG)]
