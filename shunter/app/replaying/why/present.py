@@ -17,6 +17,7 @@ from shunter.core.ranking.ranking import NO_POOL, Entry
 from shunter.core.state import WAITING, Job, State
 from shunter.core.view import View
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, Trigger
+from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason, Wait
@@ -74,7 +75,8 @@ class Present:
     """How a waiting job stands at `at_us`, right after the event `seq`.
 
     It needs GPUs, and its queue's quota where there is one. `wait` is what planning says of the
-    job's class, and `starts_us` when the next plan starts the job if nothing else happens.
+    job's class, and `starts_us` when a plan starts the job if nothing else happens: the next one, or
+    the one after where that finds nothing to do.
     """
 
     seq: int
@@ -140,20 +142,35 @@ def demand_of(job: Job, term: Term) -> Demand:
 
 
 def _ask(present: Present, job: Job, term: Term) -> None:
-    """Plan at the instant of the next round, and note what becomes of the job."""
+    """Plan at the next instant for a plan, and note what becomes of the job.
+
+    If nobody starts or leaves then, ask for one plan more where a rank changes by itself: that is
+    the next that there will be if nothing happens.
+    """
     rules, at_us = term.rules, present.at_us
     if rules.round_us and not rules.backend_rounds:
         last_us = term.planner.state.round_number * rules.round_us
         at_us = max(rules.grid_at(at_us), last_us + rules.round_us)
+    facts = _planned(at_us, term)
+    planned = next((fact for fact in facts if isinstance(fact, RoundPlanned)), None)
+    if planned is not None:
+        present.problem = f"the policy fails: {planned.fault}" if planned.fault else ""
+        demand = demand_of(job, term)
+        present.wait = next((each.wait for each in planned.waits if each.demand == demand), None)
+    wake_us = None if rules.backend_rounds else term.asked.wake_at(term.memory)
+    if wake_us is not None and not any(isinstance(fact, AllocationChanged) for fact in facts):
+        at_us = rules.grid_at(max(wake_us, at_us + 1))
+        facts = _planned(at_us, term)
+    for fact in facts:
+        if isinstance(fact, AllocationChanged) and fact.job_id == job.job_id:
+            present.starts_us = at_us if fact.allocation.shares else None
+
+
+def _planned(at_us: int, term: Term) -> list[Event]:
+    """Return the facts of a plan at an instant; nothing is emitted."""
     term.view.now_us = at_us
     term.asked.advance(term.memory, term.view)
-    for fact in term.planner.decisions(at_us, Trigger.round):
-        if isinstance(fact, RoundPlanned):
-            present.problem = f"the policy fails: {fact.fault}" if fact.fault else ""
-            demand = demand_of(job, term)
-            present.wait = next((each.wait for each in fact.waits if each.demand == demand), None)
-        elif isinstance(fact, AllocationChanged) and fact.job_id == job.job_id:
-            present.starts_us = at_us if fact.allocation.shares else None
+    return term.planner.decisions(at_us, Trigger.round)
 
 
 def _place_of(job: Job, ranking: Ranking, term: Term, state: State) -> Place | None:

@@ -187,6 +187,29 @@ def test_rank_and_blockers_are_of_the_instant_not_of_the_last_plan() -> None:
     ]
 
 
+def test_a_start_that_only_a_rank_decides_is_named_with_its_instant() -> None:
+    """j0 ranks first until it has used 20 GPU-microseconds; the plans before find nothing to do."""
+    world = World(
+        servers=servers(1),
+        jobs=(trace_job(0, 1, lasts=100), trace_job(1, 1, lasts=9)),
+        round_us=2,
+    )
+    recorded = record(world, "las")
+
+    found = document_at(recorded, "j1", 3)
+
+    swapped = next(
+        event
+        for event in recorded.events
+        if isinstance(event, AllocationChanged) and event.job_id == "j1"
+    )
+    assert swapped.at_us == 20
+    assert found["would_start_if"] == [
+        "nothing changes until the plan at T+00:00:00.00002, which starts it"
+    ]
+    assert found["needs_at_least"] == []
+
+
 def test_a_score_says_what_was_used_and_which_queue_that_makes() -> None:
     hour_us = 3_600_000_000
 
