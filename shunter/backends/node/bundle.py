@@ -24,6 +24,7 @@ MODULES = (
     "division",
     "printed/output",
     "printed/times",
+    "printed/writes",
     "usage",
     "ranks",
     "attempts",

@@ -22,7 +22,8 @@ from shunter.backends.node.messages.channel import Channel
 from shunter.backends.node.messages.journal import Journal
 from shunter.backends.node.messages.shapes import a_record, a_text, a_whole, checked, parsed
 from shunter.backends.node.printed.output import bound
-from shunter.backends.node.printed.times import Times
+from shunter.backends.node.printed.times import STREAMS, Times
+from shunter.backends.node.printed.writes import Writes
 from shunter.backends.node.processes.traces import Traces
 from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code
 from shunter.backends.node.records import (
@@ -75,15 +76,26 @@ class Supervision:
         self.saved_ns: int | None = None
         self.sampling = Sampling(folder, len(order["ranks"]), order.get("sample_s", 0))
         self.stopping = Stopping(self._left, self.note)
-        self.times = Times(folder, len(order["ranks"]))
+        ranks = range(len(order["ranks"]))
+        self.times = Times(folder, len(ranks))
+        self.writes = Writes(f"{folder}/{name}.{rank}" for rank in ranks for name in STREAMS)
         self.looked_s = time.monotonic()
 
     def run(self) -> None:
         """Watch over the ranks until no process is left, and say how they ended."""
         self._check_heartbeat()  # this may have been stopped since the start was ordered
+        self.times.look(time.time())
         while self.living:
-            inputs = [self.wake, self.orders, self.channel.fifo]
-            ready, _, _ = select.select(inputs, [], [], self._patience_s())
+            inputs, patience_s = [self.wake, self.orders, self.channel.fifo], self._patience_s()
+            quiet_s = self.writes.wait_s(time.monotonic())
+            if quiet_s == 0 and self.writes.fd is not None:
+                inputs.append(self.writes.fd)
+            elif quiet_s is not None:
+                patience_s = min(patience_s, quiet_s)
+            ready, _, _ = select.select(inputs, [], [], patience_s)
+            if self.writes.fd in ready:
+                self.writes.take(time.monotonic())
+                self.times.look(time.time())
             if self.wake in ready:
                 os.read(self.wake, 512)
             self._reap()
@@ -100,7 +112,7 @@ class Supervision:
         crash_point("attempt over")
         self._receive(last=True)  # its last words, said after we listened last
         stragglers = self._bury()
-        self._bound_output()
+        self._bound_output(last=True)
         self._write_status(stragglers)
 
     def suspend(self, mode: str) -> None:
@@ -202,11 +214,11 @@ class Supervision:
         self.sampling.look(self.looked_s)
         self._bound_output()
 
-    def _bound_output(self) -> None:
-        self.times.look(time.time())
+    def _bound_output(self, *, last: bool = False) -> None:
+        self.times.look(time.time(), last)
         most = self.order.get("output_bytes_max", 0)
         for number in range(len(self.codes) if most else 0):
-            for name in ("stdout", "stderr"):
+            for name in STREAMS:
                 path = f"{self.folder}/{name}.{number}"
                 dropped = bound(path, most)
                 if dropped:

@@ -167,3 +167,27 @@ def test_queue_says_that_it_shows_ones_own_jobs_only(tmp_path: Path) -> None:
     assert "these are yours only: `shunter queue -a` lists 1 of others as well" in own.stderr
     assert theirs in every.stdout
     assert "yours only" not in every.stderr
+
+
+MIXED = """
+import sys, time
+for number in range(6):
+    stream = sys.stderr if number % 2 else sys.stdout
+    print('line', number, file=stream, flush=True)
+    time.sleep(0.15)
+raise ValueError('the end')
+"""
+
+
+def test_logs_of_a_failed_job_end_with_its_error_and_keep_the_order(shared: Served) -> None:
+    made = shared.run("submit", "--wait", "--parsable", "--", sys.executable, "-c", MIXED)
+    job_id = made.stdout.strip()
+    both = shared.run("logs", job_id).stdout.splitlines()
+    assert both[:6] == [f"line {number}" for number in range(6)]
+    assert both[-1] == "ValueError: the end"
+    followed = shared.run("logs", "-f", job_id).stdout.splitlines()
+    assert followed == both
+    out = shared.run("logs", "--stdout", job_id).stdout.splitlines()
+    err = shared.run("logs", "--stderr", job_id).stdout.splitlines()
+    assert out == ["line 0", "line 2", "line 4"]
+    assert sorted([*out, *err]) == sorted(both)

@@ -12,21 +12,17 @@ from starlette.responses import Response
 
 from shunter.app.api.documents.lives import Life
 from shunter.app.api.handlers.jobs import known, life_in_log
+from shunter.app.api.handlers.printed import BOTH, Both, Printed, Reader
 from shunter.app.api.handlers.queries import LogsQuery
 from shunter.app.api.routing import BYTES, Call, NoBody
 from shunter.app.api.served import Served
 from shunter.app.api.slow_readers import TimelyResponse
 from shunter.app.live.requests import Caller
 from shunter.app.replaying.instants import instant_us
-from shunter.backends.node.printed.times import offset_at
-from shunter.errors import NotFoundError, RefusedError
+from shunter.errors import NotFoundError, RefusedError, UsageError
 from shunter.events.values.ids import JobId
 
 __all__ = ["logs"]
-
-PIECE_BYTES = 1 << 18
-LINE_BYTES = 1 << 12
-"""How far back the beginning of a line is looked for."""
 
 LOOK_S = 0.2
 """How often a followed file is looked at."""
@@ -43,27 +39,52 @@ async def logs(call: Call[LogsQuery, NoBody]) -> Response:
         since_us = instant_us(query.since, served.site.origin.isoformat())
     attempts = _attempts(life, query.attempt, since_us)
     since_s = None if since_us is None else served.site.wall(since_us).timestamp()
-    output = _Output(served, job_id, query.stream, query.rank, since_s)
+    if query.skip is not None and query.stream == BOTH:
+        raise UsageError("skip counts bytes of one stream: expected stdout or stderr")
+    name = "stdout" if query.stream == BOTH else query.stream
+    stream = Printed(served, job_id, name, query.rank, since_s)
+    reader: Reader = stream
+    if query.stream == BOTH:
+        reader = Both(stream, Printed(served, job_id, "stderr", query.rank, since_s))
+    output = _Output(served, job_id, reader)
     offset = None
     if query.skip is not None:
-        attempts, offset = await output.after(attempts, query.skip)
+        attempts, offset = await _after(stream, attempts, query.skip)
     elif since_us is None:
         attempts = attempts[-1:]
     first = attempts[0] if attempts else 0
     if first and not query.follow:
-        _, size = await served.site.read_output(job_id, first, output.name, 0, 1)
-        if size is None and query.rank:
-            raise NotFoundError(f"attempt {first} of job {job_id} has no rank {query.rank}")
-        if size is None and _has_run(life, first):
-            raise NotFoundError(
-                f"the output of attempt {first} of job {job_id} is not kept any more"
-            )
+        await _check_kept(stream, life, first)
     is_fixed = query.attempt is not None
     if query.follow:
         pieces = output.follow(first, offset, is_fixed=is_fixed)
     else:
         pieces = output.whole(attempts, offset)
     return TimelyResponse(pieces, BYTES, headers={"X-Attempt": str(first)})
+
+
+async def _check_kept(stream: Printed, life: Life, attempt: int) -> None:
+    """Raise NotFoundError if a rank of an attempt that has run has left no output."""
+    await stream.enter(attempt, 0)
+    _, size = await stream.read(0, 1)
+    job_id = life.submitted.job_id
+    if size is None and stream.rank:
+        raise NotFoundError(f"attempt {attempt} of job {job_id} has no rank {stream.rank}")
+    if size is None and _has_run(life, attempt):
+        raise NotFoundError(f"the output of attempt {attempt} of job {job_id} is not kept any more")
+
+
+async def _after(stream: Printed, attempts: Sequence[int], skip: int) -> tuple[list[int], int]:
+    """Return the attempts that printed beyond so many bytes, and where."""
+    left = list(attempts)
+    while len(left) > 1:
+        await stream.enter(left[0], 0)
+        _, size = await stream.read(0, 1)
+        if size is not None and skip < size:
+            break
+        skip -= size or 0
+        del left[0]
+    return left, max(0, skip)
 
 
 def _check_owner(life: Life, by: Caller) -> None:
@@ -107,88 +128,48 @@ def _attempts(life: Life, wanted: int | None, since_us: int | None) -> list[int]
 
 @dataclass
 class _Output:
-    """One rank's output, over the attempts of a job, from a wall-clock instant on."""
+    """One rank's output, over the attempts of a job."""
 
     served: Served
     job_id: JobId
-    stream: str
-    rank: int
-    since_s: float | None = None
-
-    @property
-    def name(self) -> str:
-        """How it is named."""
-        return f"{self.stream}.{self.rank}"
-
-    async def after(self, attempts: Sequence[int], skip: int) -> tuple[list[int], int]:
-        """Return the attempts that printed beyond so many bytes, and where."""
-        left = list(attempts)
-        while len(left) > 1:
-            _, size = await self._read(left[0], 0, 1)
-            if size is not None and skip < size:
-                break
-            skip -= size or 0
-            del left[0]
-        return left, max(0, skip)
+    reader: Reader
 
     async def whole(
-        self, attempts: Sequence[int], first_offset: int | None = None
+        self, attempts: Sequence[int], offset: int | None = None
     ) -> AsyncGenerator[bytes, None]:
         """Yield the output of attempts, of the first one from an offset on."""
         for attempt in attempts:
-            offset, first_offset = first_offset, None
-            size: int | None = None
-            if offset is None:
-                offset = await self._begin(attempt)
-            while size is None or offset < size:
-                piece, size = await self._read(attempt, offset)
-                offset += len(piece)
-                if not piece or size is None:
-                    break
+            await self.reader.enter(attempt, offset)
+            offset = None
+            while piece := await self.reader.following():
+                yield piece
+            if piece := self.reader.rest():
                 yield piece
 
     async def follow(
         self, attempt: int, offset: int | None = None, *, is_fixed: bool
     ) -> AsyncGenerator[bytes, None]:
         """Yield output as it comes, attempt after attempt, until the job ends."""
-        offset, is_last_look = await self._begin(attempt) if offset is None else offset, False
+        await self.reader.enter(attempt, offset)
+        is_last_look = False
         while True:
-            piece, size = await self._read(attempt, offset) if attempt else (b"", None)
-            if size is not None and size < offset:
-                offset = size  # its middle was dropped, as it had grown too long
-                continue
-            offset += len(piece)
-            if piece:
+            if piece := await self.reader.following():
                 yield piece
                 continue
             if is_last_look:
+                if piece := self.reader.rest():
+                    yield piece
                 following = await self._following(attempt)
                 if is_fixed or following is None:
                     return
-                attempt, offset, is_last_look = following, 0, False
+                attempt, is_last_look = following, False
+                await self.reader.enter(attempt)
                 continue
             is_last_look = self._is_over(attempt, is_fixed=is_fixed)
             if not is_last_look:
+                if piece := self.reader.idle():
+                    yield piece
                 await anyio.sleep(LOOK_S)
-
-    async def _begin(self, attempt: int) -> int:
-        """Return where to begin: at the line being printed at the instant asked for."""
-        if self.since_s is None or not attempt:
-            return 0
-        times, _ = await self.served.site.read_output(
-            self.job_id, attempt, f"{self.stream}-times.{self.rank}", 0, PIECE_BYTES
-        )
-        offset = offset_at(times, self.since_s)
-        from_byte = max(0, offset - LINE_BYTES)
-        before, _ = await self.served.site.read_output(
-            self.job_id, attempt, self.name, from_byte, offset - from_byte
-        )
-        return from_byte + before.rfind(b"\n") + 1 if b"\n" in before else offset
-
-    async def _read(
-        self, attempt: int, offset: int, most: int = PIECE_BYTES
-    ) -> tuple[bytes, int | None]:
-        return await self.served.site.read_output(self.job_id, attempt, self.name, offset, most)
 
     def _is_over(self, attempt: int, *, is_fixed: bool) -> bool:
         """Say whether an attempt prints no more: the job has ended, or a later one began."""

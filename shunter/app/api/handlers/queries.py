@@ -78,7 +78,9 @@ class LogsQuery(Model):
     attempt: Annotated[int, Field(ge=1, le=2**31)] | None = Field(
         default=None, description="None: the last one, or with `since` all that printed after it"
     )
-    stream: Literal["stdout", "stderr"] = "stdout"
+    stream: Literal["stdout", "stderr", "both"] = Field(
+        default="stdout", description="both: line by line, in the order of time"
+    )
     since: At = Field(default=None, description="only what was printed from then on, to the second")
     follow: bool = Field(default=False, description="go on, over attempts, until the job has ended")
     skip: Seq | None = Field(

@@ -47,12 +47,18 @@ def logs(
             help="What was printed since then, in whichever attempts, as 10m or a date.",
         ),
     ] = None,
+    stdout: Annotated[
+        bool, typer.Option("--stdout", help="Its output only, byte for byte.")
+    ] = False,
     stderr: Annotated[
-        bool, typer.Option("--stderr", help="What it printed as errors instead.")
+        bool, typer.Option("--stderr", help="Its errors only, byte for byte.")
     ] = False,
     url: Url = None,
 ) -> None:
     """Print what a job printed; yours, or anybody's if you are an admin.
+
+    Output and errors line by line, in the order of time, so what a failed job said last stands at
+    the end. Where it is not known which of them was first, a line says so.
 
     Where it ran on several servers, each line says on which, as `(gpu2, rank=1)`, unless one of
     them is asked for.
@@ -62,7 +68,7 @@ def logs(
         since = (datetime.now(UTC) - timedelta(seconds=ago_s)).isoformat()
     said: dict[str, Any] = {
         "attempt": attempt,
-        "stream": "stderr" if stderr else "stdout",
+        "stream": _stream(stdout=stdout, stderr=stderr),
         "since": since,
         "follow": follow,
     }
@@ -74,6 +80,13 @@ def logs(
                 write(piece)
             return
     _print_ranks(job, nodes, said, url)
+
+
+def _stream(*, stdout: bool, stderr: bool) -> str:
+    """Return which stream is wanted; neither named is both."""
+    if stdout == stderr:
+        return "both"
+    return "stdout" if stdout else "stderr"
 
 
 def _print_ranks(job: str, nodes: list[str], said: Mapping[str, Any], url: str | None) -> None:

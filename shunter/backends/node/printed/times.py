@@ -1,9 +1,12 @@
 """When output was printed: beside each file of it another one that says how long it was when.
 
 `stdout-times.0` belongs to `stdout.0`; its lines are `SECONDS BYTES`, by this host's wall clock: so
-long was the file when it was looked at. There is a line for each look that found more, about one a
-second at most, and of older ones ever fewer, so that there are never many. Only the standard
-library of Python 3.8 or later, as in supervisor.py.
+long was the file when it was looked at. It is looked at soon after it was written to (writes.py), and
+once a second. A line stands for each look at which the other stream of the rank had grown since
+the last line, or a second had passed; so what lies between two lines was printed at a stretch. Where
+that is not so there is a third number, the seconds within which it is not known which stream was
+first: both had grown at one look, or the line stands for older ones that were left out, lest there
+be ever more. Only the standard library of Python 3.8 or later, as in supervisor.py.
 """
 
 # Paths are strings, as in supervisor.py.
@@ -12,77 +15,166 @@ library of Python 3.8 or later, as in supervisor.py.
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from shunter.backends.node.printed.output import place_after_drop
 
 LINES_MOST = 4096
 STREAMS = ("stdout", "stderr")
+STRETCH_MS = 1000
+
+
+class Looked(NamedTuple):
+    """How long a file was at an instant; within `unsure_ms` its order is not known."""
+
+    at_ms: int
+    size: int
+    unsure_ms: int = 0
 
 
 class Times:
     """Keeps the times of all files of an attempt."""
 
     def __init__(self, folder: str, ranks: int) -> None:
-        names = [(stream, number) for number in range(ranks) for stream in STREAMS]
-        self._files = [
-            (f"{folder}/{stream}.{number}", f"{folder}/{stream}-times.{number}")
-            for stream, number in names
+        self._ranks = [
+            (_Written(folder, "stdout", number), _Written(folder, "stderr", number))
+            for number in range(ranks)
         ]
-        self._lines: dict[str, list[tuple[int, int]]] = {path: [] for path, _ in self._files}
+        self._looked_ms = 0
 
-    def look(self, wall_s: float) -> None:
-        """Note how long each file is now, if that has changed."""
-        for path, times in self._files:
-            lines = self._lines[path]
-            try:
-                size = os.stat(path).st_size
-                if size == (lines[-1][1] if lines else 0):
+    def look(self, wall_s: float, last: bool = False) -> None:
+        """Note how long each file is now, if that has changed; `last`: nothing more will come."""
+        now_ms = max(int(wall_s * 1000), self._looked_ms)  # a clock may be set back
+        unsure_ms = min(now_ms - self._looked_ms, STRETCH_MS)
+        self._looked_ms = now_ms
+        for out, err in self._ranks:
+            grown = [one for one in (out, err) if one.grows()]
+            for one, other in ((out, err), (err, out)):
+                one.settle(now_ms, is_over=last or other in grown)
+            for one, other in ((out, err), (err, out)):
+                if one not in grown:
                     continue
-                lines.append((int(wall_s), size))
-                if len(lines) > LINES_MOST:
-                    lines[: LINES_MOST // 2] = lines[: LINES_MOST // 2 : 2]
-                    _put_times(times, lines)
-                else:
-                    _add_time(times, lines[-1])
-            except OSError:
-                continue  # a full disk: the next look notes it
+                is_alone = other not in grown
+                found = Looked(now_ms, one.size, 0 if is_alone else unsure_ms)
+                goes_on = is_alone and not last and other.grew_ms < one.grew_ms
+                one.grew(found, goes_on=goes_on)
 
     def drop(self, path: str, dropped: int, most: int) -> None:
-        """Hear that the middle of a file was dropped: what came after it has moved."""
-        times = dict(self._files)[path]
-        moved = [(at_s, place_after_drop(size, dropped, most)) for at_s, size in self._lines[path]]
-        self._lines[path] = moved
+        """Move what came after the middle of a file, which was dropped."""
+        for both in self._ranks:
+            for one in both:
+                if one.path == path:
+                    one.move(dropped, most)
+
+
+class _Written:
+    """One file of output, and what was noted of it."""
+
+    def __init__(self, folder: str, stream: str, rank: int) -> None:
+        self.path, self._times = f"{folder}/{stream}.{rank}", times_of(folder, stream, rank)
+        self.size = 0
+        self.grew_ms = -1
+        self.pending: Looked | None = None
+        self._lines: list[Looked] = []
+
+    def grows(self) -> bool:
+        """Look how long it is; say whether that is another length than before."""
         try:
-            _put_times(times, moved)
+            size = os.stat(self.path).st_size
+        except OSError:
+            return False
+        before, self.size = self.size, size
+        return size != before
+
+    def settle(self, now_ms: int, *, is_over: bool) -> None:
+        """Write the line that was put off, once its stretch of output is over."""
+        if self.pending is not None and (is_over or now_ms - self.pending.at_ms >= STRETCH_MS):
+            self.note(self.pending)
+
+    def grew(self, found: Looked, *, goes_on: bool) -> None:
+        """Note how long it is; where that goes on with a stretch of output, later."""
+        self.grew_ms = found.at_ms
+        if goes_on and found.at_ms - self._lines[-1].at_ms < STRETCH_MS:
+            self.pending = found
+        else:
+            self.note(found)
+
+    def note(self, found: Looked) -> None:
+        """Write a line."""
+        self.pending = None
+        self._lines.append(found)
+        try:
+            if len(self._lines) > LINES_MOST:
+                self._lines[: LINES_MOST // 2] = _thinned(self._lines[: LINES_MOST // 2])
+                _put_times(self._times, self._lines)
+            else:
+                _write_times(self._times, [found], os.O_APPEND)
+        except OSError:
+            return  # a full disk: it is known here, and written with the next lines put anew
+
+    def move(self, dropped: int, most: int) -> None:
+        """Note where everything stands after a drop."""
+        lines = [*self._lines, *([] if self.pending is None else [self.pending])]
+        self.pending = None
+        self._lines = [
+            one._replace(size=place_after_drop(one.size, dropped, most)) for one in lines
+        ]
+        self.size = place_after_drop(self.size, dropped, most)
+        try:
+            _put_times(self._times, self._lines)
         except OSError:
             return
 
 
+def times_of(folder: str, stream: str, rank: int) -> str:
+    """Return where the times of a stream stand."""
+    return f"{folder}/{stream}-times.{rank}"
+
+
+def parsed_times(times: bytes) -> list[Looked]:
+    """Return what the lines of such a file say; those that are none are passed over."""
+    found = []
+    for line in times.splitlines():
+        words = line.split()
+        # Whole seconds, as written before: it was looked at somewhere within that one.
+        digits = [word.replace(b".", b"", 1) for word in words]
+        if len(words) not in (2, 3) or not all(map(bytes.isdigit, digits)):
+            continue
+        is_whole = b"." not in words[0]
+        at_ms = round(float(words[0]) * 1000) + (999 if is_whole else 0)
+        unsure_ms = round(float(words[2]) * 1000) if len(words) == 3 else 1000 * is_whole
+        found.append(Looked(at_ms, int(float(words[1])), unsure_ms))
+    return found
+
+
 def offset_at(times: bytes, since_s: float) -> int:
     """Return how long a file was at an instant, as its times say."""
-    offset = 0
-    for line in times.splitlines():
-        at_s, _, size = line.partition(b" ")
-        if not (at_s.isdigit() and size.isdigit()):
-            continue  # the last one may be half written
-        if int(at_s) + 1 <= since_s:  # whole seconds: it was looked at somewhere within that one
-            offset = int(size)
-    return offset
+    before = [one.size for one in parsed_times(times) if one.at_ms < since_s * 1000]
+    return before[-1] if before else 0
 
 
-def _add_time(path: str, line: tuple[int, int]) -> None:
-    _write_times(path, [line], os.O_APPEND)
+def _thinned(lines: list[Looked]) -> list[Looked]:
+    """Return every second line; each says how long it now stands for."""
+    kept = lines[:1]
+    for one in lines[2::2]:
+        kept.append(one._replace(unsure_ms=one.at_ms - kept[-1].at_ms))
+    return kept
 
 
-def _put_times(path: str, lines: list[tuple[int, int]]) -> None:
+def _put_times(path: str, lines: list[Looked]) -> None:
     _write_times(f"{path}.new", lines, os.O_TRUNC)
     os.replace(f"{path}.new", path)
 
 
-def _write_times(path: str, lines: list[tuple[int, int]], how: int) -> None:
-    text = "".join(f"{at_s} {size}\n" for at_s, size in lines).encode()
+def _write_times(path: str, lines: list[Looked], how: int) -> None:
+    text = "".join(map(_line_of, lines)).encode()
     file = os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600)
     try:
         os.write(file, text)
     finally:
         os.close(file)
+
+
+def _line_of(one: Looked) -> str:
+    unsure = f" {one.unsure_ms / 1000:.3f}" if one.unsure_ms else ""
+    return f"{one.at_ms / 1000:.3f} {one.size}{unsure}\n"

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from shunter.backends.node.printed.output import bound
-from shunter.backends.node.printed.times import LINES_MOST, Times, offset_at
+from shunter.backends.node.printed.times import LINES_MOST, Times, offset_at, parsed_times
 
 
 def told(folder: Path) -> bytes:
@@ -33,7 +33,7 @@ def test_file_that_has_not_grown_gets_no_line(tmp_path: Path) -> None:
     printed(tmp_path, b"once")
     for at_s in range(10):
         times.look(at_s)
-    assert told(tmp_path) == b"0 4\n"
+    assert told(tmp_path) == b"0.000 4\n"
 
 
 def test_of_old_times_ever_fewer_are_kept(tmp_path: Path) -> None:
@@ -63,3 +63,56 @@ def test_times_follow_output_whose_middle_was_dropped(tmp_path: Path) -> None:
 
 def test_damaged_line_is_passed_over() -> None:
     assert offset_at(b"10 5\nx 9\n20", 100) == 5
+
+
+def test_whole_seconds_of_an_older_supervisor_are_read() -> None:
+    assert [offset_at(b"10 5\n", since_s) for since_s in (10.5, 11)] == [0, 5]
+    assert [one.unsure_ms for one in parsed_times(b"10 5\n10.000 5\n")] == [1000, 0]
+
+
+def printed_by(folder: Path, times: Times, steps: list[tuple[float, str]]) -> tuple[bytes, bytes]:
+    """Let streams print at instants, each looked at then; return what was noted of both."""
+    for at_s, names in steps:
+        for name in names.split():
+            with (folder / f"{name}.0").open("ab") as file:
+                file.write(b"x")
+        times.look(at_s)
+    return told(folder), (folder / "stderr-times.0").read_bytes()
+
+
+def test_change_of_the_stream_is_noted_when_it_was(tmp_path: Path) -> None:
+    steps = [(1.0, ""), (1.1, "stdout"), (1.2, "stdout"), (1.3, "stdout"), (1.35, "stderr")]
+    out, err = printed_by(tmp_path, Times(str(tmp_path), 1), [*steps, (1.4, "stdout")])
+    assert out == b"1.100 1\n1.300 3\n1.400 4\n"
+    assert err == b"1.350 1\n"
+
+
+def test_order_within_one_look_is_told_as_unknown(tmp_path: Path) -> None:
+    steps = [(1.0, ""), (1.05, "stdout stderr")]
+    out, err = printed_by(tmp_path, Times(str(tmp_path), 1), steps)
+    assert (out, err) == (b"1.050 1 0.050\n", b"1.050 1 0.050\n")
+
+
+def test_one_stream_alone_costs_a_line_a_second(tmp_path: Path) -> None:
+    times = Times(str(tmp_path), 1)
+    for number in range(100):
+        printed(tmp_path, b"x")
+        times.look(number / 20)
+    times.look(5.0, last=True)
+    lines = told(tmp_path).splitlines()
+    assert 5 <= len(lines) <= 7
+    assert lines[-1].endswith(b" 100")
+
+
+def test_lines_that_were_left_out_leave_their_time_unsure(tmp_path: Path) -> None:
+    times = Times(str(tmp_path), 1)
+    for at_s in range(LINES_MOST + 1):
+        printed(tmp_path, b"x")
+        times.look(at_s)
+    assert [one.unsure_ms for one in parsed_times(told(tmp_path))][:3] == [0, 2000, 2000]
+
+
+def test_clock_that_is_set_back_changes_no_order(tmp_path: Path) -> None:
+    steps = [(9.0, ""), (9.5, "stdout"), (3.0, "stderr")]
+    out, err = printed_by(tmp_path, Times(str(tmp_path), 1), steps)
+    assert (out, err) == (b"9.500 1\n", b"9.500 1\n")
