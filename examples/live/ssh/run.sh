@@ -83,7 +83,7 @@ play() { # play POLICY
     until_true 240 "some jobs do not end" all_ended
     shunter history
     echo "The last line of j1, read on the host where it lies:"
-    shunter logs j1 2>/dev/null | tail -1
+    shunter logs --stdout j1 2>/dev/null | tail -1
 
     say "Every loss, against runs that nobody interrupted"
     python "$here/check.py" "$trained/train.py" "$work" "${hosts[@]}"

@@ -23,7 +23,7 @@ LINE_BYTES_MOST = 1 << 16
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a stream (0: stdout, 1: stderr) and within how many ms its order is unsure."""
+    """A part of a stream (0: stdout, 1: stderr); how unsure its order is."""
 
     stream: int
     begin: int
@@ -40,7 +40,7 @@ class _Timed:
 def in_order(
     times: tuple[bytes, bytes], begins: tuple[int, int], ends: tuple[int, int]
 ) -> list[Piece]:
-    """Return the parts of both streams between two offsets each, in the order of time."""
+    """Return the parts of both streams between offsets, in order of time."""
     both = [_timed(stream, times[stream], begins[stream], ends[stream]) for stream in (0, 1)]
     known: list[_Timed] = []
     for stream, timed in enumerate(both):
@@ -75,7 +75,7 @@ class Lines:
         return self._shown(stream, data[:cut])
 
     def idle(self) -> bytes:
-        """Return the line that is being printed, if only one is: nothing else is to be shown."""
+        """Return the line that is being printed, if only one is."""
         begun = [stream for stream in (0, 1) if self._rests[stream]]
         return self.rest() if len(begun) == 1 else b""
 
@@ -110,7 +110,7 @@ def _timed(stream: int, times: bytes, begin: int, end: int) -> list[_Timed]:
 
 
 def _sure(one: _Timed, others: list[float]) -> Piece:
-    """Return a piece, without what is unsure where the other stream printed nothing then."""
+    """Return a piece; nothing is unsure if the other stream was silent then."""
     piece = one.piece
     from_ms = one.at_ms - piece.unsure_ms if one.at_ms < inf else inf
     is_unsure = piece.unsure_ms == inf or any(from_ms < at_ms <= one.at_ms for at_ms in others)

@@ -6,7 +6,7 @@ from pathlib import Path
 from shunter.addresses import TcpAddress, UnixAddress, parse_address
 from shunter.app.api.access.tokens import read_tokens
 from shunter.app.doctor.findings import Finding, Looked
-from shunter.errors import ShunterError, UnreachableError
+from shunter.errors import ShunterError, UnavailableError
 
 __all__ = ["sockets", "tokens"]
 
@@ -45,7 +45,7 @@ def _socket(address: UnixAddress) -> Iterator[Finding]:
     try:
         with Client(str(address)) as client:
             found = client.daemon()
-    except UnreachableError:
+    except UnavailableError:
         what = f"{address} is left from a daemon that is gone"
         yield Finding("socket", "good", f"{what}; the next one takes its place")
         return

@@ -67,7 +67,7 @@ class Printed:
     rest = idle
 
     async def read(self, offset: int, most: int = PIECE_BYTES) -> tuple[bytes, int | None]:
-        """Return a piece of the attempt's file, and how long that is; None: there is none."""
+        """Return a piece of the file, and how long that is; None: none."""
         if not self.attempt:
             return b"", None
         name = f"{self.stream}.{self.rank}"

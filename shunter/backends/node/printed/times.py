@@ -1,12 +1,12 @@
 """When output was printed: beside each file of it another one that says how long it was when.
 
 `stdout-times.0` belongs to `stdout.0`; its lines are `SECONDS BYTES`, by this host's wall clock: so
-long was the file when it was looked at. It is looked at soon after it was written to (writes.py), and
-once a second. A line stands for each look at which the other stream of the rank had grown since
-the last line, or a second had passed; so what lies between two lines was printed at a stretch. Where
-that is not so there is a third number, the seconds within which it is not known which stream was
-first: both had grown at one look, or the line stands for older ones that were left out, lest there
-be ever more. Only the standard library of Python 3.8 or later, as in supervisor.py.
+long was the file when it was looked at. It is looked at soon after it was written to (writes.py),
+and once a second. A line stands for each look at which the other stream of the rank had grown since
+the last line, or a second had passed; so what lies between two lines was printed at a stretch.
+Where that is not so there is a third number, the seconds within which it is not known which stream
+was first: both had grown at one look, or the line stands for older ones that were left out, lest
+there be ever more. Only the standard library of Python 3.8 or later, as in supervisor.py.
 """
 
 # Paths are strings, as in supervisor.py.
@@ -43,7 +43,7 @@ class Times:
         self._looked_ms = 0
 
     def look(self, wall_s: float, last: bool = False) -> None:
-        """Note how long each file is now, if that has changed; `last`: nothing more will come."""
+        """Note how long each file is now; `last`: nothing more will come."""
         now_ms = max(int(wall_s * 1000), self._looked_ms)  # a clock may be set back
         unsure_ms = min(now_ms - self._looked_ms, STRETCH_MS)
         self._looked_ms = now_ms

@@ -18,7 +18,7 @@ _READ_BYTES = 1 << 16
 
 
 class Writes:
-    """Watches files; `fd` is readable when one of them was written to, None: it cannot."""
+    """Watches files; `fd` (None: it cannot) is readable after a write."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         import ctypes  # the supervisor has it already, for prctl
