@@ -21,7 +21,7 @@ from shunter.events.facts.cluster import (
 )
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
-from shunter.events.facts.jobs import JOB_ENDS, JobFinished
+from shunter.events.facts.jobs import JOB_ENDS, end_us_of
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Share
 from shunter.events.values.fact import fact
@@ -149,11 +149,10 @@ class JobLedger:
         self._launched(event, view)
         job = view.departed
         assert job is not None, "an end without a job"
-        ended_us = event.ended_us if type(event) is JobFinished else None
-        self._add(job, view.outcome(job.job_id), event.at_us, ended_us)
+        assert isinstance(event, JOB_ENDS), "an end that is none"
+        self._add(job, view.outcome(job.job_id), event.at_us, end_us_of(event))
 
-    def _add(self, job: Job, status: Outcome, seen_us: int, ended_us: int | None) -> None:
-        end_us = seen_us if ended_us is None else ended_us
+    def _add(self, job: Job, status: Outcome, seen_us: int, end_us: int) -> None:
         has_end = status is not _REJECTED
         if has_end and end_us > self.last_end_us:
             self.last_end_us = end_us

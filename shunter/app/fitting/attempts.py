@@ -28,7 +28,13 @@ from shunter.events.facts.execution import (
     SuspendEscalated,
     TrainingStarted,
 )
-from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobSubmitted
+from shunter.events.facts.jobs import (
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobSubmitted,
+    end_us_of,
+)
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
@@ -254,7 +260,8 @@ class _Gathering:
     def over(self, event: AttemptEnded) -> None:
         attempt = self._open(event.job_id, event.attempt)
         if attempt is not None:
-            attempt.left_us, attempt.is_last = event.at_us, True
+            attempt.left_us = event.at_us if event.ended_us is None else event.ended_us
+            attempt.is_last = True
 
     def released(self, event: GpusReleased) -> None:
         attempt = self._open(event.job_id, event.attempt)
@@ -267,8 +274,7 @@ class _Gathering:
         known.outcome, known.counted_us = self.state.ended[event.job_id], _worked_us(job, event)
         known.has_run = job.first_start_us is not None
         if known.attempts and known.attempts[-1].is_last:
-            ended_us = event.ended_us if isinstance(event, JobFinished) else None
-            known.attempts[-1].left_us = event.at_us if ended_us is None else ended_us
+            known.attempts[-1].left_us = end_us_of(event)
 
     def _open(self, job_id: JobId, number: int | None) -> Attempt | None:
         """Return the present attempt of a job, if it was seen to start."""
@@ -284,10 +290,7 @@ class _Gathering:
 
 def _worked_us(job: Job, event: JobFinished | JobFailed | JobCancelled) -> int:
     """Return the work of a job by the count of the state, up to when it really ended."""
-    late_us = 0
-    if isinstance(event, JobFinished) and event.ended_us is not None:
-        late_us = event.at_us - event.ended_us
-    return max(0, job.work_us - late_us)
+    return max(0, job.work_us - (event.at_us - end_us_of(event)))
 
 
 _NOTED: dict[type[Event], Callable[[_Gathering, Any], None]] = {

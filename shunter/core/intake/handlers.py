@@ -186,7 +186,8 @@ def attempt_exited(core: "Scheduler", seen: AttemptExited) -> None:
     """End a job whose processes are gone; if its GPUs are free too, that is one fact."""
     job = core.state.jobs.get(seen.job_id) or job_of(core.state, seen.job_id, "AttemptExited")
     if not core.rules.instant or not seen.released or job.spec.retries:
-        core.emit(AttemptEnded(seen.at_us, seen.job_id, seen.attempt, seen.exit_code))
+        gone_us = seen.ended_us if core.rules.is_live else None
+        core.emit(AttemptEnded(seen.at_us, seen.job_id, seen.attempt, seen.exit_code, gone_us))
         if not seen.released:
             return
         core.emit(GpusReleased(seen.at_us, seen.job_id, seen.attempt))
@@ -284,17 +285,19 @@ def _end(
 
     One that failed by itself and has retries left waits for its next attempt instead.
     """
+    # Logs of simulations say it of jobs that finished, and of no others.
+    gone_us = ended_us if core.rules.is_live else None
     if job.end_cause == TIMEOUT:
-        core.emit(JobFailed(at_us, job.job_id, TIMEOUT, exit_code))
+        core.emit(JobFailed(at_us, job.job_id, TIMEOUT, exit_code, gone_us))
     elif job.end_cause:
-        core.emit(JobCancelled(at_us, job.job_id, job.end_cause))
+        core.emit(JobCancelled(at_us, job.job_id, job.end_cause, gone_us))
     elif exit_code == 0:
         core.emit(JobFinished(at_us, job.job_id, ended_us))
     elif job.spec.retries and job.failures <= job.spec.retries:
         _retry(core, job, at_us)
         return
     else:
-        core.emit(JobFailed(at_us, job.job_id, "exit", exit_code))
+        core.emit(JobFailed(at_us, job.job_id, "exit", exit_code, gone_us))
     if core.state.stranded:
         _cancel_stranded(core, at_us)
 

@@ -145,12 +145,16 @@ class JobSuspended:
 
 @fact
 class AttemptEnded:
-    """The processes of an attempt are gone; None where nobody saw the exit code."""
+    """The processes of an attempt are gone; None where nobody saw the exit code.
+
+    `ended_us` is when they went, where the scheduler saw that later.
+    """
 
     at_us: int
     job_id: JobId
     attempt: int
     exit_code: int | None
+    ended_us: int | None = None
 
 
 @fact

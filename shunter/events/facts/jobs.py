@@ -128,22 +128,36 @@ class JobFinished:
 
 @fact
 class JobFailed:
-    """A job ended without doing its work; what it still held is free."""
+    """A job ended without doing its work; what it still held is free.
+
+    `ended_us` is as in JobFinished.
+    """
 
     at_us: int
     job_id: JobId
     cause: str
     exit_code: int | None = None
+    ended_us: int | None = None
 
 
 @fact
 class JobCancelled:
-    """Somebody or a failed dependency ended a job; all it held is free."""
+    """Somebody or a failed dependency ended a job; all it held is free.
+
+    `ended_us` is as in JobFinished.
+    """
 
     at_us: int
     job_id: JobId
     cause: str = ""
+    ended_us: int | None = None
 
 
 JOB_ENDS = (JobFinished, JobFailed, JobCancelled, JobRejected)
 """The kinds after which a job is gone."""
+
+
+def end_us_of(event: JobFinished | JobFailed | JobCancelled | JobRejected) -> int:
+    """Return when a job was over: when its processes were gone, though that was seen later."""
+    ended_us = None if isinstance(event, JobRejected) else event.ended_us
+    return event.at_us if ended_us is None else ended_us

@@ -11,6 +11,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
+from shunter.app.api.documents.lives import life_of
 from shunter.app.live import Site, Submission, open_site, opening
 from shunter.app.live.clock import wall_now
 from shunter.app.live.history import History, Identity
@@ -19,8 +20,8 @@ from shunter.app.live.upkeep.keeping import superseded
 from shunter.core.state import State
 from shunter.errors import ConfigError, LogError
 from shunter.events.facts.cluster import NodeAdded, NodeRemoved
-from shunter.events.facts.execution import AttemptLost, AttemptStarted, LaunchFailed
-from shunter.events.facts.jobs import JobFinished
+from shunter.events.facts.execution import AttemptEnded, AttemptLost, AttemptStarted, LaunchFailed
+from shunter.events.facts.jobs import JobFailed, JobFinished
 from shunter.events.facts.run import ClockStepped, SchedulerStarted, SegmentSealed
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
@@ -53,6 +54,7 @@ time.sleep(float(sys.argv[2]))
 mark("ended")
 """
 J1 = JobId("j1")
+OUTAGE_S = 2.0
 
 
 def marking(root: Path, seconds: float) -> Submission:
@@ -109,6 +111,27 @@ def test_end_that_no_scheduler_saw_is_told_by_the_next(tmp_path: Path) -> None:
     assert finished[0].ended_us is not None
     assert finished[0].ended_us < finished[0].at_us
     assert len(marks(tmp_path)) == 2
+
+
+def test_failure_that_no_scheduler_saw_has_its_own_instant(tmp_path: Path) -> None:
+    """What a table, `why` and an exported trace say of it is how long it ran, not the outage."""
+    request = program("import sys, time; time.sleep(0.5); sys.exit(4)")
+    daemon = daemon_with(tmp_path, request)
+    wait_for((tmp_path / "attempts/jobs/j1/1/started").exists)
+    daemon.kill()  # whether it has seen the start or not
+    wait_for((tmp_path / "attempts/jobs/j1/1/status").exists)
+    time.sleep(OUTAGE_S)
+    assert anyio.run(ended, tmp_path) == "failed"
+    events = anyio.run(all_events, tmp_path)
+    (failed,) = of(events, JobFailed)
+    (over,) = of(events, AttemptEnded)
+    assert failed.ended_us == over.ended_us
+    assert failed.ended_us is not None
+    assert failed.at_us - failed.ended_us >= OUTAGE_S * 1e6 * 0.9
+    life = life_of(events)
+    assert life is not None
+    assert 0 < life.run_us < OUTAGE_S * 1e6
+    assert life.ended_us == failed.ended_us
 
 
 def test_scheduler_that_is_killed_ten_times_loses_nothing(tmp_path: Path) -> None:

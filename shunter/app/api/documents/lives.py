@@ -32,6 +32,7 @@ from shunter.events.facts.jobs import (
     JobFinished,
     JobRejected,
     JobSubmitted,
+    end_us_of,
 )
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.kinds import Event
@@ -174,7 +175,7 @@ class Life:
         return made
 
     def _end(self, event: JobFinished | JobFailed | JobCancelled | JobRejected) -> None:
-        self.ended_us = event.at_us
+        self.ended_us = end_us_of(event)
         if isinstance(event, JobFinished):
             self.outcome, self.exit_code = Outcome.finished, 0
         elif isinstance(event, JobFailed):
@@ -234,7 +235,10 @@ def _execute(one: Attempt, event: Event) -> None:
         one.ended_us, one.ended_by = at_us, "suspended"
         one.step = event.step if event.step is not None else one.step
     elif isinstance(event, AttemptEnded):
-        one.ended_us, one.ended_by, one.exit_code = at_us, "exit", event.exit_code
+        one.ended_us = at_us if event.ended_us is None else event.ended_us
+        if one.started_us is not None and one.started_us > one.ended_us:
+            one.started_us = one.granted_us  # both were seen late; it began after this
+        one.ended_by, one.exit_code = "exit", event.exit_code
     elif isinstance(event, AttemptLost):
         one.ended_us = one.released_us = at_us
         one.ended_by = f"lost: {event.cause}"

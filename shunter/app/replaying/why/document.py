@@ -293,7 +293,7 @@ def _totals(found: Explanation) -> dict[str, Any]:
     return {
         "wait_s": found.waited_us / 1e6,
         "held_s": found.held_us / 1e6,
-        "jct_s": (None if end is None else (end.event.at_us - found.story.submitted.at_us) / 1e6),
+        "jct_s": (None if end is None else (found.over_us - found.story.submitted.at_us) / 1e6),
         "attempts": len(found.runs),
         "preemptions": preemptions,
     }

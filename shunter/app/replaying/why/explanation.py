@@ -40,7 +40,7 @@ from shunter.core.ranking import Measure
 from shunter.core.state import Job, JobPhase, Outcome, State
 from shunter.errors import ConfigError, NotFoundError, UsageError
 from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.jobs import JobCancelled, JobRejected
+from shunter.events.facts.jobs import JOB_ENDS, JobCancelled, JobRejected, end_us_of
 from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason, Wait
@@ -198,14 +198,22 @@ class Explanation:
         return self.runs[-1] if self.runs else None
 
     @property
+    def over_us(self) -> int:
+        """When its processes were gone, which may have been seen later."""
+        event = None if self.story.end is None else self.story.end.event
+        assert isinstance(event, JOB_ENDS), "it has not ended"
+        return end_us_of(event)
+
+    @property
     def waited_us(self) -> int:
         """How long it has held nothing."""
         return sum(self._upto(wait.to_us) - wait.from_us for wait in self.waits)
 
     @property
     def held_us(self) -> int:
-        """How long it has held GPUs."""
-        return sum(self._upto(run.to_us) - run.from_us for run in self.runs)
+        """How long it has held GPUs, up to its end: that may have been seen later."""
+        late_us = 0 if self.story.end is None else self.story.end.event.at_us - self.over_us
+        return sum(self._upto(run.to_us) - run.from_us for run in self.runs) - late_us
 
     def shares(self) -> list[tuple[Reason, int]]:
         """Return how long each reason held in all waits together, the longest first."""

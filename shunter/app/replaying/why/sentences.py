@@ -24,6 +24,7 @@ from shunter.events.values.allocation import Allocation
 from shunter.events.values.reasons import Reason
 
 SERVERS_NAMED = 4
+SEEN_LATE_US = 1_000_000
 
 
 def headline(found: Explanation) -> str:
@@ -113,7 +114,10 @@ def _ended(found: Explanation) -> str:
     if isinstance(event, JobRejected):
         why = rejection_in_words(event, found.story.spec, found.cluster)
         return f"was rejected at {at} as {event.reason}{': ' if why else ''}{why}"
-    total_us = event.at_us - found.story.submitted.at_us
+    over_us = found.over_us
+    total_us = over_us - found.story.submitted.at_us
+    seen = f" (seen at {clock(event.at_us)})" if event.at_us - over_us >= SEEN_LATE_US else ""
+    at = f"{clock(over_us)}{seen}"
     split = (
         f"after {span(total_us)}: {span(found.waited_us)} waiting, {span(found.held_us)} on GPUs"
     )
