@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from shunter.app.api.both_streams import in_order, unsure_line
 from shunter.backends.node import attempts
 from shunter.core.effects import Fence, Launch, Suspend, Terminate
 from shunter.core.intake.inputs import AttemptExited
@@ -224,6 +225,23 @@ def fill(path: Path) -> None:
                     continue
     finally:
         os.close(file)
+
+
+async def test_streams_of_a_host_can_be_put_in_order_by_what_its_supervisor_saw(
+    bench: Bench,
+) -> None:
+    turns = "for n in 1 2 3; do echo out; sleep 0.2; echo err >&2; sleep 0.2; done"
+    spec = JobSpec(1, command=("/bin/sh", "-c", turns))
+    async with bench.opened() as backend:
+        await order(backend, Launch(J0, 1, allocation(n0=1), spec))
+        await seen_until(backend, AttemptExited)
+        names = ("stdout-times", "stderr-times")
+        out, err = [(await backend.read_output(J0, 1, 0, name, 0, 9999))[0] for name in names]
+    pieces = in_order((out, err), (0, 0), (12, 12))
+    assert [(piece.stream, piece.begin) for piece in pieces] == [
+        (stream, 4 * turn) for turn in range(3) for stream in (0, 1)
+    ]
+    assert not any(unsure_line(piece) for piece in pieces)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to start a job as somebody else")
