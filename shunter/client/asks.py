@@ -89,6 +89,18 @@ class JobOptions(TypedDict, total=False):
     key: str
 
 
+class CallOptions(JobOptions, total=False):
+    """What may be said of a function's job.
+
+    `folder` is one that the servers see under the same path, in which calls and results lie;
+    ~/.shunter/calls if left out. `python` runs it there; it needs cloudpickle; this Python if left
+    out. `directory` is the current one if left out.
+    """
+
+    folder: str
+    python: str
+
+
 @dataclass(frozen=True)
 class Ask:
     """One request."""

@@ -1,21 +1,24 @@
 """The asynchronous client: the same as the synchronous one, to be awaited."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack, overload
 from uuid import uuid4
 
 import httpx
 
 from shunter.client import asks
-from shunter.client.asks import Answer, Ask, JobOptions
+from shunter.client.asks import Answer, Ask, CallOptions, JobOptions
+from shunter.client.calls import described
 from shunter.client.following import Followed, Lines
 from shunter.client.handles import AsyncJobHandle
 from shunter.client.transport import WAIT_READ_S, Settings, named
-from shunter.errors import UnreachableError
+from shunter.errors import RefusedError, UnreachableError, UsageError
 
 __all__ = ["AsyncClient"]
+
+T = TypeVar("T")
 
 
 class AsyncClient:
@@ -63,21 +66,54 @@ class AsyncClient:
         """Return who answers, and whom it takes us for."""
         return await self._ask(asks.read("/daemon"))
 
-    async def submit(self, command: Sequence[str], **options: Unpack[JobOptions]) -> AsyncJobHandle:
-        """Submit a job; return it as a future once it is durable.
+    @overload
+    async def submit(
+        self, command: Sequence[str], **options: Unpack[JobOptions]
+    ) -> AsyncJobHandle[int]: ...
+
+    @overload
+    async def submit(
+        self,
+        command: Callable[..., T],
+        *arguments: object,
+        keywords: Mapping[str, object] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> AsyncJobHandle[T]: ...
+
+    async def submit(
+        self,
+        command: Sequence[str] | Callable[..., T],
+        *arguments: object,
+        keywords: Mapping[str, object] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> AsyncJobHandle[Any]:
+        """Submit a command or a function; return the job as a future once it is durable.
 
         A submission whose answer was lost is sent once more under the same key, so it is never
         made twice.
+
+        Args:
+            command: the words of a command, or a function.
+            arguments: what the function is called with.
+            keywords: what it is called with by name; options are those of the job.
+            options: JobOptions; of functions also `folder` and `python` (CallOptions).
 
         Raises:
             UsageError: it is not described well; a line for each field.
             RefusedError: it may not or can never run here.
         """
-        return AsyncJobHandle(self, (await self.submit_many(command, **options))["id"])
+        words, said, call = described(command, arguments, keywords, options)
+        try:
+            made = await self.submit_many(words, **said)
+        except (UsageError, RefusedError):
+            if call is not None:
+                call.drop()
+            raise
+        return AsyncJobHandle(self, made["id"], call)
 
     async def submit_array(
         self, command: Sequence[str], **options: Unpack[JobOptions]
-    ) -> list[AsyncJobHandle]:
+    ) -> list[AsyncJobHandle[int]]:
         """Submit the tasks of `array`; return each as a future."""
         made = await self.submit_many(command, **options)
         return [AsyncJobHandle(self, job_id) for job_id in made["ids"]]
@@ -93,7 +129,7 @@ class AsyncClient:
                 raise
             return await self._ask(ask)
 
-    def handle(self, job_id: str) -> AsyncJobHandle:
+    def handle(self, job_id: str) -> AsyncJobHandle[int]:
         """Return a job that was submitted before as a future."""
         return AsyncJobHandle(self, job_id)
 

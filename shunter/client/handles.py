@@ -1,39 +1,61 @@
-"""Jobs as futures: what `submit` returns, with the feel of `concurrent.futures`."""
+"""Jobs as futures: what `submit` returns, one of `concurrent.futures` or one to be awaited."""
 
+import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import CancelledError, Future
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, cast
 
 from shunter.client.asks import Answer
+from shunter.client.calls import Call
+from shunter.client.watching import PATIENCE_S
 from shunter.errors import JobFailedError, RefusedError, UnreachableError
 
 if TYPE_CHECKING:
     from shunter.client.asynchronous import AsyncClient
     from shunter.client.synchronous import Client
 
-__all__ = ["PATIENCE_S", "AsyncJobHandle", "JobHandle", "wait_s", "worth_of"]
+__all__ = ["AsyncJobHandle", "End", "JobHandle", "end_of", "wait_s"]
+
+T = TypeVar("T")
 
 WAIT_S = 30.0
 PAUSE_S = 0.5
-PATIENCE_S = 120.0
-"""How long a daemon may be away while somebody waits: it may be starting anew."""
 
 
-def worth_of(document: Answer) -> int:
-    """Return the exit code of a job that has ended well.
+class End(NamedTuple, Generic[T]):
+    """What became of a job: a value, an error, or that it was cancelled."""
 
-    Raises:
-        CancelledError: it was cancelled.
-        JobFailedError: it failed, ran out of time, or was rejected.
+    value: T | None = None
+    error: Exception | None = None
+    cancelled: str = ""
+
+    def worth(self) -> T:
+        """Return the value; raise the error, or CancelledError."""
+        if self.cancelled:
+            raise CancelledError(self.cancelled)
+        if self.error is not None:
+            raise self.error
+        return cast("T", self.value)
+
+
+def end_of(document: Answer, call: Call[T] | None) -> End[T]:
+    """Return what became of a job that has ended.
+
+    A command's value is its exit code, 0, its error a JobFailedError; a function's are what it
+    returned or raised.
     """
     state, cause, code = document["state"], document["cause"], document["exit_code"]
-    if state == "finished":
-        return 0
     if state == "cancelled":
-        raise CancelledError(f"job {document['id']} was cancelled: {cause or 'asked to end'}")
+        return End(cancelled=f"job {document['id']} was cancelled: {cause or 'asked to end'}")
+    if state == "finished":
+        try:
+            return End(cast("T", 0) if call is None else call.value())
+        except JobFailedError as error:
+            return End(error=error)
     said = f"{cause}, exit code {code}" if code is not None else cause
-    raise JobFailedError(f"job {document['id']} {state}: {said}", exit_status=code)
+    failed = JobFailedError(f"job {document['id']} {state}: {said}", exit_status=code)
+    return End(error=failed if call is None else call.error(failed))
 
 
 def wait_s(deadline: float | None) -> float:
@@ -50,19 +72,32 @@ def wait_s(deadline: float | None) -> float:
     return min(WAIT_S, left)
 
 
-class JobHandle:
-    """A job of a cluster, as a future."""
+class JobHandle(Future[T]):
+    """A job of a cluster, as a `concurrent.futures.Future`.
 
-    def __init__(self, client: "Client", job_id: str) -> None:
+    Of a command the result is its exit code, 0; of a function what that returns. `wait` and
+    `as_completed` of `concurrent.futures` work on it, as do callbacks, which run in the thread that
+    learns of the end.
+    """
+
+    def __init__(self, client: "Client", job_id: str, call: Call[T] | None = None) -> None:
+        super().__init__()
         self._client = client
+        self._call = call
+        self._settling = threading.RLock()  # a callback may look at it again
+        self._cancelled = ""
         self.id = job_id
+        if job_id:  # a dry run has made none
+            client.watch.add(self)
 
     def __repr__(self) -> str:
         return f"JobHandle({self.id!r})"
 
     def describe(self) -> Answer:
         """Return everything about the job."""
-        return self._client.job(self.id)
+        document = self._client.job(self.id)
+        self.settle(document)
+        return document
 
     def state(self) -> str:
         """Return where it is: waiting, running, suspended, finished, failed, …"""
@@ -71,26 +106,31 @@ class JobHandle:
 
     def done(self) -> bool:
         """Say whether it has ended, in whatever way."""
-        over: bool = self.describe()["is_over"]
-        return over
+        return self.is_settled() or bool(self.describe()["is_over"])
 
     def running(self) -> bool:
         """Say whether it holds GPUs now."""
-        row = self.describe()["row"]
+        row = None if self.is_settled() else self.describe()["row"]
         return row is not None and bool(row["where"])
 
     def cancelled(self) -> bool:
         """Say whether it was cancelled."""
-        return self.state() == "cancelled"
+        return self.done() and super().cancelled()
 
     def cancel(self) -> bool:
-        """Ask for its end; False if it has ended already."""
+        """Ask for its end; False if it has ended already.
+
+        One that runs is cancelled once its processes are gone: wait for that.
+        """
+        if self.is_settled():
+            return False
         try:
             self._client.cancel(self.id)
         except RefusedError:
             if self.done():
                 return False
             raise
+        self.done()
         return True
 
     def wait(self, timeout: float | None = None) -> Answer:
@@ -113,41 +153,84 @@ class JobHandle:
                 time.sleep(min(PAUSE_S, wait_s(deadline)))
                 continue
             if document["is_over"]:
+                self.settle(document)
                 return document
 
-    def result(self, timeout: float | None = None) -> int:
-        """Return its exit code, 0, once it has ended well.
+    def result(self, timeout: float | None = None) -> T:
+        """Return its value once it has ended well: 0, or what a function returns.
 
         Raises:
             TimeoutError: it has not ended in so many seconds.
             CancelledError: it was cancelled.
-            JobFailedError: it failed; carries the exit code.
+            JobFailedError: it failed; carries the exit code. What a function raised is raised.
         """
-        return worth_of(self.wait(timeout))
+        if not self.is_settled():
+            self.wait(timeout)
+        try:
+            return super().result(0)
+        except CancelledError:
+            raise CancelledError(self._cancelled) from None
 
-    def exception(self, timeout: float | None = None) -> JobFailedError | None:
+    def exception(self, timeout: float | None = None) -> BaseException | None:
         """Return how it failed, None if it ended well.
 
         Raises:
             TimeoutError: it has not ended in so many seconds.
             CancelledError: it was cancelled.
         """
+        if not self.is_settled():
+            self.wait(timeout)
         try:
-            self.result(timeout)
-        except JobFailedError as error:
-            return error
-        return None
+            return super().exception(0)
+        except CancelledError:
+            raise CancelledError(self._cancelled) from None
 
-    def logs(self, *, follow: bool = False, rank: int = 0) -> Iterator[bytes]:
+    def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
+        """Call a function with it once it has ended, also if nobody holds it until then."""
+        self._client.watch.keep(self)
+        super().add_done_callback(fn)
+
+    def logs(
+        self, *, follow: bool = False, rank: int = 0, stream: str = "stdout"
+    ) -> Iterator[bytes]:
         """Yield what it printed, or prints."""
-        return self._client.logs(self.id, follow=follow, rank=rank)
+        return self._client.logs(self.id, follow=follow, rank=rank, stream=stream)
+
+    def is_settled(self) -> bool:
+        """Say whether its end is known here; nobody is asked."""
+        return super().done()
+
+    def settle(self, document: Answer) -> None:
+        """Take in how it ended, if it has; tell those who wait by `concurrent.futures`."""
+        if document["is_over"]:
+            with self._settling:
+                if not self.is_settled():
+                    self._end(end_of(document, self._call))
+
+    def fail(self, error: Exception) -> None:
+        """Give up: nobody will learn how it ended."""
+        with self._settling:
+            if not self.is_settled():
+                self._end(End(error=error))
+
+    def _end(self, end: End[T]) -> None:
+        if end.cancelled:
+            self._cancelled = end.cancelled
+            super().cancel()
+            self.set_running_or_notify_cancel()
+        elif end.error is not None:
+            self.set_exception(end.error)
+        else:
+            self.set_result(cast("T", end.value))
 
 
-class AsyncJobHandle:
+class AsyncJobHandle(Generic[T]):
     """A job of a cluster, as a future to be awaited."""
 
-    def __init__(self, client: "AsyncClient", job_id: str) -> None:
+    def __init__(self, client: "AsyncClient", job_id: str, call: Call[T] | None = None) -> None:
         self._client = client
+        self._call = call
+        self._end: End[T] | None = None
         self.id = job_id
 
     def __repr__(self) -> str:
@@ -207,28 +290,50 @@ class AsyncJobHandle:
     async def result(
         self,
         timeout: float | None = None,  # noqa: ASYNC109 as futures have it
-    ) -> int:
-        """Return its exit code, 0, once it has ended well.
+    ) -> T:
+        """Return its value once it has ended well: 0, or what a function returns.
 
         Raises:
             TimeoutError: it has not ended in so many seconds.
             CancelledError: it was cancelled.
-            JobFailedError: it failed; carries the exit code.
+            JobFailedError: it failed; carries the exit code. What a function raised is raised.
         """
-        return worth_of(await self.wait(timeout))
+        return (await self._ended(timeout)).worth()
 
     async def exception(
         self,
         timeout: float | None = None,  # noqa: ASYNC109 as futures have it
-    ) -> JobFailedError | None:
+    ) -> Exception | None:
         """Return how it failed, None if it ended well.
 
         Raises:
             TimeoutError: it has not ended in so many seconds.
             CancelledError: it was cancelled.
         """
-        try:
-            await self.result(timeout)
-        except JobFailedError as error:
-            return error
-        return None
+        end = await self._ended(timeout)
+        if end.cancelled:
+            end.worth()
+        return end.error
+
+    async def running(self) -> bool:
+        """Say whether it holds GPUs now."""
+        row = (await self.describe())["row"]
+        return row is not None and bool(row["where"])
+
+    async def cancelled(self) -> bool:
+        """Say whether it was cancelled."""
+        return await self.state() == "cancelled"
+
+    def logs(
+        self, *, follow: bool = False, rank: int = 0, stream: str = "stdout"
+    ) -> AsyncIterator[bytes]:
+        """Yield what it printed, or prints."""
+        return self._client.logs(self.id, follow=follow, rank=rank, stream=stream)
+
+    async def _ended(self, timeout: float | None) -> End[T]:  # noqa: ASYNC109 as futures have it
+        import anyio
+
+        document = await self.wait(timeout)
+        if self._end is None:  # reading a result may wait for a file system
+            self._end = await anyio.to_thread.run_sync(end_of, document, self._call)
+        return self._end

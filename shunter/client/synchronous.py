@@ -1,21 +1,26 @@
 """The synchronous client."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack, overload
 from uuid import uuid4
 
 import httpx
 
 from shunter.client import asks
-from shunter.client.asks import Answer, Ask, JobOptions
+from shunter.client.asks import Answer, Ask, CallOptions, JobOptions
+from shunter.client.calls import described
+from shunter.client.executor import JobExecutor
 from shunter.client.following import Followed, Lines
 from shunter.client.handles import JobHandle
 from shunter.client.transport import WAIT_READ_S, Settings, named
-from shunter.errors import UnreachableError
+from shunter.client.watching import Watch
+from shunter.errors import RefusedError, UnreachableError, UsageError
 
 __all__ = ["Client"]
+
+T = TypeVar("T")
 
 
 class Client:
@@ -43,6 +48,7 @@ class Client:
         self.address = settings.address
         transport = httpx.HTTPTransport(**settings.of_transport())
         self._http = httpx.Client(transport=transport, **settings.of_client())
+        self.watch = Watch(self)
 
     def __enter__(self) -> Self:
         return self
@@ -56,28 +62,64 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Let go of all connections; jobs go on, futures that have not ended fail."""
+        self.watch.close()
         self._http.close()
 
     def daemon(self) -> Answer:
         """Return who answers, and whom it takes us for."""
         return self._ask(asks.read("/daemon"))
 
-    def submit(self, command: Sequence[str], **options: Unpack[JobOptions]) -> JobHandle:
-        """Submit a job; return it as a future once it is durable.
+    @overload
+    def submit(self, command: Sequence[str], **options: Unpack[JobOptions]) -> JobHandle[int]: ...
+
+    @overload
+    def submit(
+        self,
+        command: Callable[..., T],
+        *arguments: object,
+        keywords: Mapping[str, object] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> JobHandle[T]: ...
+
+    def submit(
+        self,
+        command: Sequence[str] | Callable[..., T],
+        *arguments: object,
+        keywords: Mapping[str, object] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> JobHandle[Any]:
+        """Submit a command or a function; return the job as a future once it is durable.
 
         A submission whose answer was lost is sent once more under the same key, so it is never
         made twice.
+
+        Args:
+            command: the words of a command, or a function.
+            arguments: what the function is called with.
+            keywords: what it is called with by name; options are those of the job.
+            options: JobOptions; of functions also `folder` and `python` (CallOptions).
 
         Raises:
             UsageError: it is not described well; a line for each field.
             RefusedError: it may not or can never run here.
         """
-        return JobHandle(self, self.submit_many(command, **options)["id"])
+        words, said, call = described(command, arguments, keywords, options)
+        try:
+            made = self.submit_many(words, **said)
+        except (UsageError, RefusedError):
+            if call is not None:
+                call.drop()
+            raise
+        return JobHandle(self, made["id"], call)
+
+    def executor(self, **options: Unpack[CallOptions]) -> JobExecutor:
+        """Return an executor whose functions run as jobs with these options."""
+        return JobExecutor(self, options)
 
     def submit_array(
         self, command: Sequence[str], **options: Unpack[JobOptions]
-    ) -> list[JobHandle]:
+    ) -> list[JobHandle[int]]:
         """Submit the tasks of `array`; return each as a future."""
         made = self.submit_many(command, **options)
         return [JobHandle(self, job_id) for job_id in made["ids"]]
@@ -93,7 +135,7 @@ class Client:
                 raise
             return self._ask(ask)
 
-    def handle(self, job_id: str) -> JobHandle:
+    def handle(self, job_id: str) -> JobHandle[int]:
         """Return a job that was submitted before as a future."""
         return JobHandle(self, job_id)
 

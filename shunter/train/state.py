@@ -87,7 +87,7 @@ def keeps_position(source: Any) -> bool:
 
 
 def _within(source: Any) -> list[Any]:
-    """Return a loader and what it is made of: loaders and samplers, which others may wrap."""
+    """Return a loader and what it is made of: loaders and samplers, in layers."""
     found: list[Any] = []
     waiting = [source]
     while waiting:
@@ -112,7 +112,7 @@ def _method(part: Any, which: int) -> Callable[..., Any]:
 
 
 def _pair_of(part: Any) -> tuple[str, str] | None:
-    """Return the names of the methods that get and set the state of a part, if it has both."""
+    """Return the names of a part's methods for its state; None: it has none."""
     for pair in _PAIRS:
         if all(callable(getattr(part, name, None)) for name in pair):
             return pair

@@ -37,7 +37,7 @@ def submission_of(body: SubmitBody, key: str) -> Submission:
         queue=body.queue,
         gpus=body.gpus,
         gpu_types=body.gpu_types,
-        cpus_milli=round(body.cpus * 1000),
+        cpus_milli=body.cpus_milli,
         memory_mb=body.memory_mb,
         priority=body.priority,
         weight=body.weight,

@@ -35,75 +35,79 @@ def suspension(**options: Any) -> Any:
     """
     package = _package()
 
-    class Suspension(package.Callback):  # type: ignore[misc, name-defined]  # its type is Any here
-        """Counts training batches; saves between two of them."""
+    class Suspension(_Suspension, package.Callback):  # type: ignore[misc, name-defined]  # is Any
+        """What is below, as one of that Lightning's callbacks."""
 
-        def __init__(self) -> None:
-            self.trainer: Any = None
-            self.run: Run = start(save=self._save, **options)
-            folder = self.run.resumed_from
-            self.resume_path = str(folder / FILE) if folder else None
-            self._is_asked = False
-            self._is_saving_due = False
-            self._trained = 0
-            self._logged: int | None = None
-            self._loaders = _Loaders(self.run, self.before_batch)
-            self.run.is_whole = self._is_whole
+    return Suspension(options)
 
-        def setup(self, trainer: Any, module: Any, stage: str) -> None:
-            """Wrap what it trains from, once Lightning has made that ready."""
-            del module
-            self.trainer = trainer
-            if stage == "fit":
-                self._loaders.watch(trainer)
 
-        def teardown(self, trainer: Any, module: Any, stage: str) -> None:
-            """Leave the trainer as it was."""
-            del module
-            if stage == "fit":
-                self._loaders.leave(trainer)
+class _Suspension:
+    """Counts training batches; saves between two of them."""
 
-        def on_train_batch_end(
-            self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int, *_: Any
-        ) -> None:
-            """Tell the mini-batch, and hear whether to save before the next one."""
-            del module, outputs, batch
-            self._trained = batch_idx + 1
-            self._is_asked = self.run.boundary() or self._is_asked
-            self._is_saving_due = self.run.is_saving_due()
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.trainer: Any = None
+        self.run: Run = start(save=self._save, **options)
+        folder = self.run.resumed_from
+        self.resume_path = str(folder / FILE) if folder else None
+        self._is_asked = False
+        self._is_saving_due = False
+        self._trained = 0
+        self._logged: int | None = None
+        self._loaders = _Loaders(self.run, self.before_batch)
+        self.run.is_whole = self._is_whole
 
-        def before_batch(self) -> None:
-            """Save and leave if asked; nothing of the next batch has happened yet."""
-            if self._logged is not None:
-                self._epoch_loop()._batches_that_stepped = self._logged  # noqa: SLF001  see there
-                self._logged = None
-            is_asked, self._is_asked = self._is_asked, False
-            is_saving_due, self._is_saving_due = self._is_saving_due, False
-            if is_asked or is_saving_due:
-                self._loaders.mark(self._trained)
-                self.run.suspend() if is_asked else self.run.save()
+    def setup(self, trainer: Any, module: Any, stage: str) -> None:
+        """Wrap what it trains from, once Lightning has made that ready."""
+        del module
+        self.trainer = trainer
+        if stage == "fit":
+            self._loaders.watch(trainer)
 
-        def state_dict(self) -> dict[str, Any]:
-            """Return what Lightning keeps of us: the number of the step in its logs."""
-            return {"logged": getattr(self._epoch_loop(), "_batches_that_stepped", None)}
+    def teardown(self, trainer: Any, module: Any, stage: str) -> None:
+        """Leave the trainer as it was."""
+        del module
+        if stage == "fit":
+            self._loaders.leave(trainer)
 
-        def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-            """Remember the step of the logs, which Lightning counts twice after an evaluation."""
-            self._logged = state_dict.get("logged")
+    def on_train_batch_end(
+        self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int, *_: Any
+    ) -> None:
+        """Tell the mini-batch, and hear whether to save before the next one."""
+        del module, outputs, batch
+        self._trained = batch_idx + 1
+        self._is_asked = self.run.boundary() or self._is_asked
+        self._is_saving_due = self.run.is_saving_due()
 
-        def _epoch_loop(self) -> Any:
-            return self.trainer.fit_loop.epoch_loop
+    def before_batch(self) -> None:
+        """Save and leave if asked; nothing of the next batch has happened yet."""
+        if self._logged is not None:
+            self._epoch_loop()._batches_that_stepped = self._logged  # noqa: SLF001  see there
+            self._logged = None
+        is_asked, self._is_asked = self._is_asked, False
+        is_saving_due, self._is_saving_due = self._is_saving_due, False
+        if is_asked or is_saving_due:
+            self._loaders.mark(self._trained)
+            self.run.suspend() if is_asked else self.run.save()
 
-        def _is_whole(self) -> bool:
-            # The gradients of a part of them are in no checkpoint.
-            is_last: bool = self.trainer.is_last_batch
-            return is_last or self._trained % self.trainer.accumulate_grad_batches == 0
+    def state_dict(self) -> dict[str, Any]:
+        """Return what Lightning keeps of us: the number of the step in its logs."""
+        return {"logged": getattr(self._epoch_loop(), "_batches_that_stepped", None)}
 
-        def _save(self, folder: Path) -> None:
-            # Lightning gathers the state on every rank and lets rank 0 write.
-            self.trainer.save_checkpoint(str(folder / FILE))
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Keep the step of the logs: Lightning counts it twice after an evaluation."""
+        self._logged = state_dict.get("logged")
 
-    return Suspension()
+    def _epoch_loop(self) -> Any:
+        return self.trainer.fit_loop.epoch_loop
+
+    def _is_whole(self) -> bool:
+        # The gradients of a part of them are in no checkpoint.
+        is_last: bool = self.trainer.is_last_batch
+        return is_last or self._trained % self.trainer.accumulate_grad_batches == 0
+
+    def _save(self, folder: Path) -> None:
+        # Lightning gathers the state on every rank and lets rank 0 write.
+        self.trainer.save_checkpoint(str(folder / FILE))
 
 
 class _Loaders:
@@ -146,7 +150,7 @@ class _Loaders:
 
 
 class _Loader:
-    """A loader as Lightning sees it: the one within, but for the way through its batches."""
+    """A loader as Lightning sees it: the one within, but for its iteration."""
 
     def __init__(self, loader: Any, batches: Batches, before_batch: Callable[[], None]) -> None:
         vars(self).update(_loader_=loader, _batches_=batches, _before_=before_batch)

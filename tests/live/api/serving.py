@@ -22,6 +22,7 @@ CONFIG = """\
 [[cluster.nodes]]
 name = "{nodes}"
 gpus = 4
+cpus = {cpus}
 [policy]
 trigger = "event"
 [queues.default]
@@ -46,11 +47,11 @@ url = "log.db"
 class Served:
     """A daemon in a folder; leaving it ends the daemon and all it started."""
 
-    def __init__(self, root: Path, server: str = "", nodes: str = "n0") -> None:
+    def __init__(self, root: Path, server: str = "", nodes: str = "n0", cpus: int = 0) -> None:
         self.root = root
         self.config = root / "site.toml"
         self.config.write_text(
-            CONFIG.format(root=root, server=server, nodes=nodes), encoding="utf-8"
+            CONFIG.format(root=root, server=server, nodes=nodes, cpus=cpus), encoding="utf-8"
         )
         self.url = f"unix:{root}/s"
         self.tcp = ""
@@ -104,7 +105,7 @@ class Served:
         """Return a client on the socket."""
         return Client(self.url)
 
-    def handle(self, job_id: str) -> JobHandle:
+    def handle(self, job_id: str) -> JobHandle[int]:
         """Return a job by its id; its client lasts as long as the daemon."""
         return self._clients.enter_context(self.client()).handle(job_id)
 

@@ -6,7 +6,7 @@ import pytest
 
 from shunter.client.asks import act, error_of, read, submission, token_from, value_of
 from shunter.client.following import Followed, Lines
-from shunter.client.handles import worth_of
+from shunter.client.handles import end_of
 from shunter.errors import (
     ConflictError,
     JobFailedError,
@@ -98,10 +98,10 @@ def ended(state: str, code: int | None = None) -> dict[str, Any]:
 def test_worth_of_an_end_is_a_code_or_an_error() -> None:
     from concurrent.futures import CancelledError
 
-    assert worth_of(ended("finished", 0)) == 0
+    assert end_of(ended("finished", 0), None).worth() == 0
     with pytest.raises(CancelledError):
-        worth_of(ended("cancelled"))
+        end_of(ended("cancelled"), None).worth()
     for state in ("failed", "timeout", "rejected"):
         with pytest.raises(JobFailedError) as caught:
-            worth_of(ended(state, 7))
+            end_of(ended(state, 7), None).worth()
         assert caught.value.exit_status == 7

@@ -63,7 +63,12 @@ class SubmitBody(Model):
     queue: Name = Field(default="default", min_length=1)
     group: Name = Field(default="", description="the multi-job it belongs to")
     gpus: int = Field(default=1, ge=0, le=1_000_000)
-    cpus: float = Field(default=0, ge=0, le=1_000_000, description="of the whole job")
+    cpus: float | None = Field(
+        default=None,
+        ge=0,
+        le=1_000_000,
+        description="of the whole job; left out: 1 without GPUs, else 0",
+    )
     memory_mb: int = Field(default=0, ge=0, le=2**40, description="of the whole job")
     gpu_types: tuple[Name, ...] = Field(default=(), max_length=64)
     max_level: Level | None = Field(
@@ -123,6 +128,12 @@ class SubmitBody(Model):
         if self.directory and not self.directory.startswith("/"):
             raise ValueError(f"directory = {self.directory!r}: expected an absolute path")
         return self
+
+    @property
+    def cpus_milli(self) -> int:
+        """Thousandths of a CPU that it asks for; a job without GPUs runs on something."""
+        cpus = self.cpus if self.cpus is not None else float(self.gpus == 0)
+        return round(cpus * 1000)
 
 
 class PriorityBody(Model):

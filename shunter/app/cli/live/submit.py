@@ -102,8 +102,8 @@ def described(options: SubmitOptions) -> tuple[list[str], "JobOptions"]:
         "secrets": [text.partition("=")[0] for text in options.secret or ()],
         "dry_run": options.dry_run,
     }
-    cpus = options.cpus if options.cpus is not None else (0.0 if options.gpus else 1.0)
-    said["cpus"] = cpus
+    if options.cpus is not None:
+        said["cpus"] = options.cpus
     if options.memory is not None:
         said["memory_mb"] = memory_mb(options.memory)
     if options.types:

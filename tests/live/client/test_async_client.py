@@ -25,9 +25,9 @@ async def test_many_jobs_are_awaited_side_by_side(client: AsyncClient) -> None:
     jobs = await client.submit_array(["sh", "-c", program], array=(0, 3, 1, None))
     ends: dict[int, int] = {}
 
-    async def end(index: int, job: AsyncJobHandle) -> None:
+    async def end(index: int, job: AsyncJobHandle[int]) -> None:
         failed = await job.exception(60)
-        ends[index] = 0 if failed is None else failed.exit_status or -1
+        ends[index] = failed.exit_status or -1 if isinstance(failed, JobFailedError) else 0
 
     async with anyio.create_task_group() as tasks:
         for index, job in enumerate(jobs):
@@ -37,7 +37,7 @@ async def test_many_jobs_are_awaited_side_by_side(client: AsyncClient) -> None:
 
 async def test_output_is_followed_to_the_end(client: AsyncClient) -> None:
     job = await client.submit(["sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.2; done"])
-    pieces = [piece async for piece in client.logs(job.id, follow=True)]
+    pieces = [piece async for piece in job.logs(follow=True)]
     assert b"".join(pieces) == b"1\n2\n3\n"
     assert await job.result(30) == 0
 

@@ -1,0 +1,137 @@
+"""Watches jobs for those who wait by `concurrent.futures`: one thread a client, while any is open.
+
+`concurrent.futures.wait` and `as_completed` only look at futures, so somebody has to tell them.
+The thread asks for the queue, or for the jobs themselves where they are few, at a pace that costs
+a daemon a hundredth of its time; it ends with the last job that somebody still holds.
+"""
+
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from shunter.addresses import UnixAddress
+from shunter.errors import (
+    NotFoundError,
+    ShunterError,
+    UnavailableError,
+    UnreachableError,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from shunter.client.handles import JobHandle
+    from shunter.client.synchronous import Client
+
+__all__ = ["PATIENCE_S", "Watch"]
+
+PATIENCE_S = 120.0
+"""How long a daemon may be away while somebody waits: it may be starting anew."""
+
+JOIN_S = 5.0
+FEW = 4
+PAUSE_S, PAUSE_S_MOST = 0.2, 5.0
+COST_MOST = 0.01
+
+
+class Watch:
+    """The jobs of a client that have not ended, as far as somebody holds them."""
+
+    def __init__(self, client: "Client") -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        self._open: WeakSet[JobHandle[Any]] = WeakSet()
+        self._kept: set[JobHandle[Any]] = set()
+        self._thread: threading.Thread | None = None
+        self._over = threading.Event()
+
+    def add(self, job: "JobHandle[Any]") -> None:
+        """Watch a job while somebody holds it."""
+        with self._lock:
+            self._open.add(job)
+            if self._thread is None and not self._over.is_set():
+                self._thread = threading.Thread(target=self._run, name="shunter-watch", daemon=True)
+                self._thread.start()
+
+    def keep(self, job: "JobHandle[Any]") -> None:
+        """Watch a job although nobody may hold it: a callback waits for it."""
+        with self._lock:
+            self._kept.add(job)
+
+    def close(self) -> None:
+        """Stop; who still waits is told."""
+        self._over.set()
+        with self._lock:
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(JOIN_S)  # it may be in the midst of a request, whose connection goes next
+        for job in self._waiting():
+            job.fail(UsageError(f"the client of job {job.id} is closed: wait before you close it"))
+
+    def _run(self) -> None:
+        pause_s, away_since = PAUSE_S, None
+        while not self._over.wait(pause_s):
+            if self._is_done():
+                return
+            began = time.monotonic()
+            try:
+                self._look()
+                away_since = None
+            except UnreachableError as error:
+                away_since = away_since or began
+                if began - away_since > PATIENCE_S:
+                    for job in self._waiting():
+                        job.fail(error)
+            except (ShunterError, RuntimeError) as error:
+                if self._over.is_set():  # closed in mid-request
+                    return
+                for job in self._waiting():
+                    job.fail(error)
+            took_s = time.monotonic() - began
+            pause_s = min(PAUSE_S_MOST, max(PAUSE_S, took_s / COST_MOST))
+
+    def _is_done(self) -> bool:
+        """Say whether nobody waits any more; then the next job begins a new thread."""
+        with self._lock:
+            waiting = [job for job in sorted(self._open, key=_by_id) if not job.is_settled()]
+            self._open = WeakSet(waiting)
+            self._kept.intersection_update(waiting)
+            if not waiting:
+                self._thread = None
+            return not waiting
+
+    def _waiting(self) -> "list[JobHandle[Any]]":
+        with self._lock:
+            return [job for job in sorted(self._open, key=_by_id) if not job.is_settled()]
+
+    def _look(self) -> None:
+        """Settle the jobs that have ended."""
+        self._reach()
+        waiting = self._waiting()
+        if len(waiting) > FEW:
+            queued = {row["id"] for row in self._client.queue()["jobs"]}
+            waiting = [job for job in waiting if job.id not in queued]
+        for job in waiting:
+            try:
+                job.settle(self._client.job(job.id))
+            except NotFoundError as error:
+                job.fail(error)
+
+    def _reach(self) -> None:
+        """Connect once where that may be refused: httpcore would leave that socket open.
+
+        Raises:
+            UnavailableError: no daemon listens.
+        """
+        address = self._client.address
+        if isinstance(address, UnixAddress):
+            with socket.socket(socket.AF_UNIX) as connection:
+                try:
+                    connection.connect(address.path)
+                except OSError as error:
+                    raise UnavailableError(f"no daemon answers on {address} ({error})") from error
+
+
+def _by_id(job: "JobHandle[Any]") -> str:
+    return job.id
