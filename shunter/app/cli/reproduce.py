@@ -2,17 +2,18 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.options import Json
+from shunter.app.cli.units import NOTHING, duration, number
 
 if TYPE_CHECKING:
     from shunter.app.reproductions.claims import Claim
-    from shunter.app.reproductions.gavel import Found as GavelFound
     from shunter.app.reproductions.gavel import Reproduction as GavelReproduction
+    from shunter.app.reproductions.gavel_contenders import Average, Makespan
     from shunter.app.reproductions.tables import Row, Table
     from shunter.app.reproductions.tiresias import Reproduction
 
@@ -75,12 +76,34 @@ def tiresias(
 def gavel(
     seed: Annotated[int, typer.Option(min=0, help="Names the generated jobs.")] = 0,
     jobs: Annotated[
-        int | None, typer.Option(min=3, help="Jobs at each rate of arrivals; left out: 300.")
+        int | None,
+        typer.Option(min=3, help="Jobs at each rate; left out: 2,667, and 8,000 with --full."),
     ] = None,
     rates: Annotated[
         list[float] | None,
-        typer.Option("--rate", min=0.01, help="Jobs an hour; may be given several times."),
+        typer.Option(
+            "--rate",
+            min=0.01,
+            help="Jobs of one GPU an hour, on the paper's cluster; may be given several times.",
+        ),
     ] = None,
+    gang_rates: Annotated[
+        list[float] | None,
+        typer.Option("--gang-rate", min=0.01, help="The same where some jobs are gangs."),
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="The paper's size, not a third of it.")
+    ] = False,
+    solver: Annotated[
+        Literal["ecos", "centred"],
+        typer.Option(
+            help="Who computes shares in the public code's rounds: centred, or the extra ecos."
+        ),
+    ] = "centred",
+    all_policies: Annotated[
+        bool,
+        typer.Option("--all", help="Our own policies in any form, FTF and space sharing too."),
+    ] = False,
     as_json: Json = False,
     workers: Annotated[
         int, typer.Option("-j", "--workers", min=0, help="Processes; 0 is one a core.")
@@ -90,15 +113,17 @@ def gavel(
 
     The paper is Narayanan et al., OSDI 2020.
 
-    Average completion time against the rate of arrivals on 36 V100, 36 P100 and 36 K80, the
-    makespan of jobs that are all there from the beginning, and the time that solving takes.
+    Average completion time against the rate of arrivals, of jobs of one GPU and with gangs: in the
+    rounds of the public simulator and, at the highest rate of the quick form, by our own policies.
+    The makespan of jobs that are all there from the beginning, and the time that solving takes. The
+    quick form is a third of the paper's cluster and rates; --full is 36 V100, 36 P100 and 36 K80,
+    at the highest rate alone unless others are named.
     """
-    from shunter.app.reproductions.gavel import RATES, reproduce
+    from shunter.app.reproductions.gavel import Asked, reproduce
 
+    asked = Asked(seed, jobs, rates, gang_rates, full, solver, all_policies)
     with output.progress("runs done") as report:
-        found = reproduce(
-            seed, jobs, rates or RATES, workers=workers or os.cpu_count() or 1, report=report
-        )
+        found = reproduce(asked, workers=workers or os.cpu_count() or 1, report=report)
     if as_json:
         output.print_json(found.document)
     else:
@@ -106,20 +131,25 @@ def gavel(
 
 
 def _print_gavel(found: "GavelReproduction") -> None:
+    from shunter.app.reproductions.gavel_arrivals import FULL
     from shunter.app.reproductions.gavel_figures import SOLVE_S
 
-    for title, part, at in (
-        ("jobs of one GPU that keep arriving", found.averages, "jobs an hour"),
-        ("jobs that are all there from the beginning", found.makespans, "jobs"),
-    ):
-        output.print_line(f"{title}, 36 V100, 36 P100, 36 K80")
-        measure = "mean JCT" if part is found.averages else "makespan"
-        columns = [at, measure, "×", "published", "preemptions", "migrations"]
+    for gangs, title in ((False, "jobs of one GPU that keep arriving"), (True, "with gangs")):
+        rows = [each for each in found.averages if each.scene.gangs is gangs]
+        output.print_line(f"{title}, {rows[0].scene.form.cluster}")
+        columns = ["jobs an hour", "mean JCT", "×", "published", "full", "preemptions"]
         output.print_table(
-            ["policy", *(output.Column(name, is_number=True) for name in columns)],
-            [_gavel_row(each) for each in part],
+            ["policy", "setting", *(output.Column(name, is_number=True) for name in columns)],
+            [_average_row(each) for each in rows],
         )
         output.print_line()
+    output.print_line(f"jobs that are all there from the beginning, {FULL.cluster}")
+    columns = ["jobs", "makespan", "×", "published", "preemptions"]
+    output.print_table(
+        ["policy", *(output.Column(name, is_number=True) for name in columns)],
+        [_makespan_row(each) for each in found.makespans],
+    )
+    output.print_line()
     output.print_line("wall time of one computation of shares (this machine; public code: ours)")
     output.print_table(
         ["policy", *(output.Column(name, is_number=True) for name in ("jobs", "ms", "public ms"))],
@@ -137,24 +167,40 @@ def _print_gavel(found: "GavelReproduction") -> None:
         output.print_line(f"- {sentence}.")
 
 
-def _gavel_row(found: "GavelFound") -> list[str]:
-    from shunter.app.cli.units import NOTHING, number
-
-    document = found.document
+def _average_row(found: "Average") -> list[str]:
+    mark = "*" if found.contender.has_loose_baseline and not found.contender.is_baseline else ""
     return [
-        found.label,
-        f"{found.at:g}",
-        f"{found.hours:.1f} h",
-        NOTHING if found.times is None else f"{found.times:.2f}",
-        NOTHING if found.published is None else f"{found.published:.1f} h",
-        number(document["preemptions"]),
-        number(document["migrations"]),
+        found.contender.label,
+        found.contender.setting,
+        f"{found.scene.rate:g}",
+        f"{found.measured.hours:.2f} h",
+        _times(found.times) + mark,
+        _hours(found.published),
+        "never" if found.is_never_full else f"{found.measured.full_part:.0%}",
+        number(found.document["preemptions"]),
     ]
 
 
-def _milliseconds(wall_s: float | None) -> str:
-    from shunter.app.cli.units import NOTHING
+def _makespan_row(found: "Makespan") -> list[str]:
+    return [
+        found.contender.label,
+        f"{found.jobs:,}",
+        f"{found.hours:.1f} h",
+        _times(found.times),
+        _hours(found.published),
+        number(found.document["preemptions"]),
+    ]
 
+
+def _times(times: float | None) -> str:
+    return NOTHING if times is None else f"{times:.2f}"
+
+
+def _hours(hours: float | None) -> str:
+    return NOTHING if hours is None else f"{hours:.2f} h"
+
+
+def _milliseconds(wall_s: float | None) -> str:
     return NOTHING if wall_s is None else f"{wall_s * 1e3:,.0f}"
 
 
@@ -175,8 +221,6 @@ def _print(found: "Reproduction", claim: "Claim") -> None:
 
 
 def _print_table(table: "Table", claim: "Claim") -> None:
-    from shunter.app.cli.units import number
-
     cluster, trace = table.rows[0].cluster, table.rows[0].trace
     offered = "" if table.load_offered is None else f" (offered {table.load_offered:.2f})"
     decided = "every event" if table.round_s is None else f"rounds of {table.round_s:g} s"
@@ -195,7 +239,6 @@ def _print_table(table: "Table", claim: "Claim") -> None:
 
 
 def _row(table: "Table", row: "Row", claim: "Claim") -> list[str]:
-    from shunter.app.cli.units import NOTHING, duration, number
     from shunter.app.reproductions.claims import is_reached
     from shunter.app.reproductions.tables import RATIOS
 

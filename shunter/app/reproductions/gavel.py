@@ -1,98 +1,98 @@
 """The comparison of Gavel (Narayanan et al., OSDI 2020): what knowing GPU types is worth.
 
-36 V100, 36 P100 and 36 K80 on servers of 4. First, jobs of one GPU arrive all the time at several
-rates, and each policy runs as its agnostic form, which takes all GPU types for equal, and as its
-aware form; then with space sharing. Averages are over the jobs in the middle: those before find an
-empty cluster, those after leave one. Second, gangs that are all there from the beginning, for the
-makespan. Third, how long the shares take to compute.
+Jobs of one GPU, then gangs as well, arrive all the time at several rates on V100, P100 and K80, and
+each policy runs as its agnostic form, which takes all GPU types for equal, and as its aware form:
+in the rounds of the public simulator, faults included, beside what its authors published. In the
+quick form our own corrected policies follow at the highest rate, in continuous time. Then gangs
+that are all there from the beginning, for the makespan, and how long shares take to compute.
 
-These are our corrected policies, in continuous time, with free preemption as in the paper's
-simulator. The public simulator itself, faults included, is played by examples/peers/gavel/.
+What awareness gains is a matter of a full cluster, so each scene says how full it was.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from statistics import fmean
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from shunter.app.config.loading import LoadedConfig, make_config
+from shunter.app.config.loading import LoadedConfig
+from shunter.app.reproductions.gavel_arrivals import (
+    FULL,
+    QUICK,
+    Measured,
+    Scene,
+    Setting,
+    play,
+)
+from shunter.app.reproductions.gavel_contenders import (
+    CORRECTED,
+    COSTLY,
+    PUBLIC,
+    STATIC,
+    Average,
+    Contender,
+    Makespan,
+    Solver,
+)
 from shunter.app.reproductions.gavel_figures import (
     AVERAGES_H,
     CLAIMED_RATIO,
     CLAIMED_SOLVE_S,
+    GANG_AVERAGES_H,
     MAKESPANS_H,
     SOLVE_S,
 )
 from shunter.app.reproductions.gavel_solving import Solved, solve_times
+from shunter.app.reproductions.gavel_verdicts import LEGEND, verdicts
 from shunter.app.runs.parallel import Report, run_all
-from shunter.app.runs.simulation import simulate
 from shunter.app.runs.summary import SCHEMA
 from shunter.policies.gavel.objectives import MaxMinFairness
 
-__all__ = ["RATES", "STATIC_JOBS", "Contender", "Found", "Reproduction", "reproduce", "verdicts"]
+__all__ = ["GANG_RATES", "RATES", "STATIC_JOBS", "Asked", "Reproduction", "reproduce"]
 
-RATES: Final = (2.0, 4.0, 5.2)
-"""Jobs an hour; from about 5.5 on the agnostic policies fall behind."""
+RATES: Final = (2.0, 4.0, 5.6)
+"""Jobs of one GPU an hour, on the paper's 108 GPUs; the full form runs the last."""
+
+GANG_RATES: Final = (1.0, 2.0, 2.6)
+"""Jobs an hour where some are gangs; the full form runs the last."""
 
 STATIC_JOBS: Final = (100, 300)
-JOBS: Final = 300
 AT_ONCE: Final = 3_600_000.0
 """Jobs an hour that are as good as all at once: a thousand a second."""
 
-LEGEND: Final = (
-    "×: the agnostic form's time over the row's, above 1 is sooner; all numbers are simulated",
-    "published: stored in the public notebooks, for jobs 4,000 to 5,000 of a longer trace",
-    "aware: by throughputs on each GPU type; otherwise all types count the same",
-    "shared: two jobs may share GPUs",
+_KEPT: Final = (
+    "jobs",
+    "jct_s",
+    "makespan_s",
+    "gpu_utilisation",
+    "preemptions",
+    "migrations",
+    "log",
 )
 
 
 @dataclass(frozen=True)
-class Contender:
-    """A policy under its label, and the label of what it is compared with."""
+class Asked:
+    """What to run.
 
-    label: str
-    against: str
-    params: dict[str, Any] = field(default_factory=dict)
-
-
-CONTINUOUS: Final = (
-    Contender("FIFO", "FIFO", {"objective": "fifo", "aware": False}),
-    Contender("FIFO, aware", "FIFO", {"objective": "fifo"}),
-    Contender("LAS", "LAS", {"objective": "max_min_fairness", "aware": False}),
-    Contender("LAS, aware", "LAS", {"objective": "max_min_fairness"}),
-    Contender(
-        "LAS, aware, shared", "LAS", {"objective": "max_min_fairness", "space_sharing": True}
-    ),
-    Contender("FTF", "FTF", {"objective": "finish_time_fairness", "aware": False}),
-    Contender("FTF, aware", "FTF", {"objective": "finish_time_fairness"}),
-    Contender("AlloX", "FIFO", {"objective": "allox"}),
-)
-STATIC: Final = (
-    Contender("FIFO", "FIFO", {"objective": "fifo", "aware": False}),
-    Contender("makespan", "makespan", {"objective": "makespan", "aware": False}),
-    Contender("makespan, aware", "makespan", {"objective": "makespan"}),
-    Contender(
-        "makespan, aware, shared", "makespan", {"objective": "makespan", "space_sharing": True}
-    ),
-)
-
-
-@dataclass(frozen=True)
-class Found:
-    """What one contender did: at a rate of arrivals, or with so many jobs at once.
-
-    `hours` is the average completion time, or the makespan; `times` how often it is that of the
-    agnostic form; `published` the figure of the public notebooks, if there is one.
+    `jobs` arrive at each rate, None: as many as the form has. `rates` are those of the paper's
+    cluster, of jobs of one GPU and where some are gangs; None: those of the form. `solver` computes
+    the shares in the rounds of the public code. `all_policies` adds those that take minutes more.
     """
 
-    label: str
-    against: str
-    at: float
-    hours: float
-    times: float | None
-    published: float | None
-    document: dict[str, Any]
+    seed: int = 0
+    jobs: int | None = None
+    rates: Sequence[float] | None = None
+    gang_rates: Sequence[float] | None = None
+    full: bool = False
+    solver: Solver = "centred"
+    all_policies: bool = False
+
+    @property
+    def arrivals(self) -> list[tuple[bool, float]]:
+        """Whether gangs are among the jobs, and how many jobs come an hour, for each scene."""
+        rates = self.rates or (RATES[-1:] if self.full else RATES)
+        gang_rates = self.gang_rates or (GANG_RATES[-1:] if self.full else GANG_RATES)
+        found = [(False, rate) for rate in rates] + [(True, rate) for rate in gang_rates]
+        return list(dict.fromkeys(found))
 
 
 @dataclass(frozen=True)
@@ -100,60 +100,129 @@ class Reproduction:
     """Everything that was found."""
 
     document: dict[str, Any]
-    averages: tuple[Found, ...]
-    makespans: tuple[Found, ...]
+    averages: tuple[Average, ...]
+    makespans: tuple[Makespan, ...]
     solves: tuple[Solved, ...]
 
 
 @dataclass(frozen=True)
 class _Run:
     contender: Contender
-    at: float
+    scene: Scene
     config: LoadedConfig
-    measured: tuple[int, int] | None
+    is_static: bool = False
+
+    @property
+    def key(self) -> "_Key":
+        """Name the run."""
+        return self.scene, self.contender.setting, self.contender.label
+
+    @property
+    def against(self) -> "_Key":
+        """Name the run of the agnostic form."""
+        return self.scene, self.contender.setting, self.contender.against
 
 
-def reproduce(
-    seed: int = 0,
-    jobs: int | None = None,
-    rates: Sequence[float] = RATES,
-    *,
-    workers: int = 1,
-    report: Report | None = None,
-) -> Reproduction:
+_Key = tuple[Scene, Setting, str]
+_Played = tuple[Measured, dict[str, Any]]
+
+
+def reproduce(asked: Asked, *, workers: int = 1, report: Report | None = None) -> Reproduction:
     """Run the comparison.
 
     Args:
-        seed: names the generated jobs.
-        jobs: how many arrive at each rate; None: `JOBS`.
-        rates: jobs an hour.
+        asked: what to run.
         workers: how many processes.
         report: told how many runs are done.
+    Raises:
+        ConfigError: the solver is not installed.
     """
-    count = jobs or JOBS
-    measured = count // 3, max(count // 3 + 1, 5 * count // 6)
-    runs = _runs(seed, count, rates, measured)
-    documents = run_all(_play, runs, workers, report)
-    found = [
-        _found(run, document, runs, documents)
-        for run, document in zip(runs, documents, strict=True)
+    runs = [*_continuous(asked), *_static(asked)]
+    played = run_all(_play, runs, workers, report)
+    found = dict(zip((run.key for run in runs), played, strict=True))
+    averages = tuple(_average(run, found) for run in runs if not run.is_static)
+    makespans = tuple(_makespan(run, found) for run in runs if run.is_static)
+    table = runs[0].config.throughputs
+    assert table is not None, "the config names a table"
+    solves = tuple(solve_times(table, MaxMinFairness(packed=True)))
+    document = _document(asked, averages, makespans, solves)
+    return Reproduction(document, averages, makespans, solves)
+
+
+def _continuous(asked: Asked) -> list[_Run]:
+    """Return the runs in which jobs keep arriving: by rate, jobs of one GPU first."""
+    form = FULL if asked.full else QUICK
+    count = asked.jobs or form.jobs
+    public = [
+        replace(each, params={**each.params, "solver": asked.solver, "seed": asked.seed})
+        for each in PUBLIC
     ]
-    averages = tuple(
-        each for each, run in zip(found, runs, strict=True) if run.measured is not None
-    )
-    makespans = tuple(each for each, run in zip(found, runs, strict=True) if run.measured is None)
-    solves = tuple(_solved(runs[0].config))
-    document = {
+    corrected: tuple[Contender, ...] = () if asked.full else CORRECTED
+    if asked.all_policies:
+        corrected = (*CORRECTED, *COSTLY)
+    highest = max(rate for gangs, rate in asked.arrivals if not gangs)
+    found = []
+    for gangs, rate in asked.arrivals:
+        scene = Scene(form, rate, gangs, count, asked.seed)
+        contenders = (*public, *corrected) if (gangs, rate) == (False, highest) else public
+        found += [_Run(one, scene, scene.config(one.setting, one.params)) for one in contenders]
+    return found
+
+
+def _static(asked: Asked) -> list[_Run]:
+    """Return the runs in which all jobs are there from the beginning, on the paper's cluster."""
+    count = asked.jobs or FULL.jobs
+    scenes = [
+        Scene(FULL, AT_ONCE, gangs=True, jobs=size, seed=asked.seed)
+        for size in dict.fromkeys(min(size, count) for size in STATIC_JOBS)
+    ]
+    return [
+        _Run(one, scene, scene.config(one.setting, one.params), is_static=True)
+        for scene in scenes
+        for one in STATIC
+    ]
+
+
+def _play(run: _Run) -> _Played:
+    measured, document = play(run.config, run.scene.window)
+    return measured, {name: document[name] for name in _KEPT}
+
+
+def _average(run: _Run, found: Mapping[_Key, _Played]) -> Average:
+    (measured, document), (against, _) = found[run.key], found[run.against]
+    times = against.hours / measured.hours if measured.hours else None
+    figures = (GANG_AVERAGES_H if run.scene.gangs else AVERAGES_H).get(run.contender.label, {})
+    published = figures.get(run.scene.rate)
+    return Average(run.contender, run.scene, measured, times, published, document)
+
+
+def _makespan(run: _Run, found: Mapping[_Key, _Played]) -> Makespan:
+    (_, document), (_, against) = found[run.key], found[run.against]
+    hours = document["makespan_s"] / 3600
+    times = against["makespan_s"] / document["makespan_s"] if hours else None
+    published = MAKESPANS_H.get(run.contender.label, {}).get(run.scene.jobs)
+    return Makespan(run.contender, run.scene.jobs, hours, times, published, document)
+
+
+def _document(
+    asked: Asked,
+    averages: Sequence[Average],
+    makespans: Sequence[Makespan],
+    solves: Sequence[Solved],
+) -> dict[str, Any]:
+    form = FULL if asked.full else QUICK
+    return {
         "schema": SCHEMA,
         "evidence": "simulated",
         "paper": "gavel",
-        "seed": seed,
-        "jobs": count,
-        "measured": list(measured),
+        "form": form.name,
+        "gpus": form.gpus,
+        "seed": asked.seed,
+        "solver": asked.solver,
         "claim": {"ratio": CLAIMED_RATIO, "solve_s": CLAIMED_SOLVE_S, "source": "OSDI 2020"},
         "notes": list(LEGEND),
-        "continuous": [_row(each, "jobs_per_hour") for each in averages],
-        "static": [_row(each, "jobs") for each in makespans],
+        "continuous": [_average_row(each) for each in averages],
+        "static": [_makespan_row(each) for each in makespans],
         "solving": [
             {
                 "label": each.label,
@@ -165,132 +234,38 @@ def reproduce(
         ],
         "sentences": verdicts(averages, makespans, solves),
     }
-    return Reproduction(document, averages, makespans, solves)
 
 
-def _runs(seed: int, count: int, rates: Sequence[float], measured: tuple[int, int]) -> list[_Run]:
-    continuous = [
-        _Run(each, rate, _config(seed, each, count, rate, 1), measured)
-        for rate in rates
-        for each in CONTINUOUS
-    ]
-    static = [
-        _Run(each, size, _config(seed, each, size, AT_ONCE, None), None)
-        for size in dict.fromkeys(min(size, count) for size in STATIC_JOBS)
-        for each in STATIC
-    ]
-    return [*continuous, *static]
-
-
-def verdicts(
-    averages: Sequence[Found], makespans: Sequence[Found], solves: Sequence[Solved]
-) -> list[str]:
-    """Say where the claims are reached and where they are not."""
-    said = []
-    aware = [each for each in averages if each.label != each.against and each.times]
-    if aware:
-        best = max(aware, key=lambda each: each.times or 0.0)
-        reached = "reached" if (best.times or 0.0) >= CLAIMED_RATIO else "not reached"
-        said.append(
-            f"Up to {CLAIMED_RATIO:g}× lower average JCT (OSDI 2020): {reached} here; the best is "
-            f"{best.label} at {best.at:g} jobs an hour with {best.times:.2f}×"
-        )
-        worse = [each for each in aware if (each.times or 0.0) < 1.0]
-        if worse:
-            names = "; ".join(f"{each.label} at {each.at:g} ({each.times:.2f}×)" for each in worse)
-            said.append(f"Worse than the agnostic form: {names}")
-    published = [each for each in averages if each.published]
-    if published:
-        off = [each.hours / (each.published or 1.0) - 1.0 for each in published]
-        said.append(
-            f"Averages are {min(off):+.0%} to {max(off):+.0%} of the published ones, which are of "
-            "later jobs of a longer trace and of the public simulator's rounds"
-        )
-    gains = [each for each in makespans if each.label != each.against and each.times]
-    if gains:
-        best = max(gains, key=lambda each: each.times or 0.0)
-        said.append(
-            f"The makespan of {best.at:g} jobs is {best.times:.2f}× shorter with {best.label}"
-        )
-    most = max((each.jobs for each in solves), default=0)
-    said.extend(
-        f"{each.label}: shares for {each.jobs:,} jobs took {each.wall_s * 1000:.0f} ms; the claim "
-        f"is {CLAIMED_SOLVE_S:g} s"
-        for each in solves
-        if each.jobs == most
-    )
-    return said
-
-
-def _config(
-    seed: int, contender: Contender, jobs: int, rate: float, gpus_max: int | None
-) -> LoadedConfig:
-    made = {"kind": "gavel-like", "jobs": jobs, "jobs_per_hour": rate}
-    tree = {
-        "schema": 1,
-        "seed": seed,
-        "cluster": {
-            "nodes": [
-                {"name": name, "count": 9, "gpus": 4, "type": name}
-                for name in ("v100", "p100", "k80")
-            ]
-        },
-        "workload": {
-            "throughputs": "builtin:gavel",
-            "base_type": "v100",
-            "generate": made if gpus_max is None else {**made, "gpus_max": gpus_max},
-        },
-        "policy": {"name": "gavel", "round": "6m", "params": {"gavel": contender.params}},
-        "log": {"url": "none:"},
-    }
-    return make_config(tree, "reproduce gavel")
-
-
-def _play(run: _Run) -> dict[str, Any]:
-    result = simulate(run.config)
-    spans = [
-        story.jct_us / 3_600e6
-        for story in result.stories()
-        if story.jct_us is not None
-        if run.measured is None or run.measured[0] <= story.ordinal < run.measured[1]
-    ]
-    hours = fmean(spans) if spans else 0.0
-    kept = ("jobs", "jct_s", "makespan_s", "gpu_utilisation", "preemptions", "migrations", "log")
+def _average_row(average: Average) -> dict[str, Any]:
+    scene, measured = average.scene, average.measured
     return {
-        "hours": hours if run.measured is not None else result.document["makespan_s"] / 3600,
-        **{name: result.document[name] for name in kept},
+        "setting": average.contender.setting,
+        "label": average.contender.label,
+        "against": average.contender.against,
+        "is_ratio_of_the_paper": not average.contender.has_loose_baseline,
+        "gangs": scene.gangs,
+        "paper_jobs_per_hour": scene.rate,
+        "jobs_per_hour": scene.jobs_per_hour,
+        "arriving": scene.jobs,
+        "measured": list(scene.window),
+        "unfinished": measured.left,
+        "hours": measured.hours,
+        "ratio": average.times,
+        "published_hours": average.published,
+        "gpus_wanted_most": measured.wanted_most,
+        "full_part": measured.full_part,
+        "arrivals_end_early": measured.arrivals_end_early,
+        **average.document,
     }
 
 
-def _found(
-    run: _Run, document: dict[str, Any], runs: Sequence[_Run], documents: Sequence[dict[str, Any]]
-) -> Found:
-    hours = document["hours"]
-    against = next(
-        other["hours"]
-        for one, other in zip(runs, documents, strict=True)
-        if (one.contender.label, one.at, one.measured)
-        == (run.contender.against, run.at, run.measured)
-    )
-    label = run.contender.label
-    figures: dict[Any, float] = (
-        AVERAGES_H.get(label, {}) if run.measured is not None else MAKESPANS_H.get(label, {})
-    )
-    times = against / hours if hours else None
-    return Found(label, run.contender.against, run.at, hours, times, figures.get(run.at), document)
-
-
-def _row(found: Found, at: str) -> dict[str, Any]:
+def _makespan_row(makespan: Makespan) -> dict[str, Any]:
     return {
-        "label": found.label,
-        "against": found.against,
-        at: found.at,
-        **found.document,
-        "ratio": found.times,
-        "published_hours": found.published,
+        "label": makespan.contender.label,
+        "against": makespan.contender.against,
+        "arriving": makespan.jobs,
+        "hours": makespan.hours,
+        "ratio": makespan.times,
+        "published_hours": makespan.published,
+        **makespan.document,
     }
-
-
-def _solved(config: LoadedConfig) -> list[Solved]:
-    assert config.throughputs is not None, "the config names a table"
-    return solve_times(config.throughputs, MaxMinFairness(packed=True))

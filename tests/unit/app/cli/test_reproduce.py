@@ -73,3 +73,25 @@ def test_missing_matplotlib_names_the_extra(
 
 def test_help_lists_the_papers() -> None:
     assert "tiresias" in run(app, ["reproduce", "--help"]).stdout
+
+
+def test_gavel_says_its_form_its_rates_and_what_never_fills_the_cluster() -> None:
+    done = run(app, ["reproduce", "gavel", "--jobs", "3", "--rate", "2", "--gang-rate", "1"])
+
+    assert done.exit_code == 0
+    assert "jobs of one GPU that keep arriving, 12 V100, 12 P100, 12 K80" in done.stdout
+    assert "with gangs, 12 V100, 12 P100, 12 K80" in done.stdout
+    assert "- The quick form, not the paper's size" in done.stdout
+    assert "- Never full at 2 jobs an hour" in done.stdout
+    assert [line.split()[-2] for line in done.stdout.splitlines() if "public code  " in line] == [
+        "never"
+    ] * 4
+    assert sum("*" in line for line in done.stdout.splitlines()) == 3  # FIFO, AlloX, legend
+
+
+def test_gavel_refuses_another_solver_before_any_run() -> None:
+    done = run(app, ["reproduce", "gavel", "--solver", "glpk"])
+
+    assert done.exit_code == 2
+    assert "'glpk' is not one of" in done.stderr
+    assert done.stdout == ""
