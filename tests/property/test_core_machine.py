@@ -4,6 +4,7 @@ After every step all invariants of the state hold, the facts fold to the same st
 guards are kept, and nobody has made room in vain.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import settings
@@ -57,6 +58,10 @@ KINDS = ["start", "start", "start", "suspend", "exit", "fail", "silence"]
 """What may come of a job that runs, one at a time; not all of it is always possible."""
 
 
+UNGUARDED = ("node_lost", "held")
+"""Decisions that are no policy's: a server was lost, or somebody suspended a job."""
+
+
 class CoreMachine(RuleBasedStateMachine):
     """Plays people and cluster. `attempts` is what really runs, and what it was told last."""
 
@@ -90,14 +95,15 @@ class CoreMachine(RuleBasedStateMachine):
             st.one_of(specs("gpus", 0, 5), specs("cpus", 0, 5)), min_size=1, max_size=3
         ),
         after=COUNT,
+        retries=st.sampled_from([0, 0, 1, 2]),
     )
-    def submit(self, wanted: list[JobSpec], after: int) -> None:
+    def submit(self, wanted: list[JobSpec], after: int, retries: int) -> None:
         at_us, first = self._at(after), self.submitted
         self.submitted += len(wanted)
         self._step(
             *(
                 SubmitJob(at_us, job_id(first + number), spec, 3 * number + after)
-                for number, spec in enumerate(wanted)
+                for number, spec in enumerate(replace(one, retries=retries) for one in wanted)
             )
         )
 
@@ -237,7 +243,7 @@ class CoreMachine(RuleBasedStateMachine):
         answered = {event.job_id for event in events if isinstance(event, AllocationChanged)}
         refused = {event.job_id for event in events if isinstance(event, PlanRejected)}
         for event in events:
-            if isinstance(event, AllocationChanged) and event.because.rule != "node_lost":
+            if isinstance(event, AllocationChanged) and event.because.rule not in UNGUARDED:
                 job = self.shadow.jobs[event.job_id]
                 leaves = not job.stays_for(event.allocation)
                 pinned = leaves and self.core.rules.guards.pinned_by(job, event.at_us)
