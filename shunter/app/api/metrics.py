@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from shunter import __version__
 from shunter.app.api.documents.jobs import job_state, wait_of
 from shunter.app.live.site import Site
+from shunter.app.replaying.wording import told_apart
 from shunter.core.cluster import Health
 from shunter.core.state import Outcome
 
@@ -90,13 +91,13 @@ class _Cluster(Collector):
         yield from self._queues()
 
     def _jobs(self) -> Iterator[Metric]:
-        state = self._site.state
-        states, reasons, oldest_us = Counter(dict.fromkeys(STATES, 0)), Counter[str](), state.now_us
+        state, now_us = self._site.state, self._site.now_us()
+        states, reasons, oldest_us = Counter(dict.fromkeys(STATES, 0)), Counter[str](), now_us
         for job in state.jobs.values():
             states[job_state(job)] += 1
             wait = wait_of(job, state)
             if wait is not None:
-                reasons[wait.reason.value] += 1
+                reasons[told_apart(wait, job.demand.gpu_types, state.cluster).value] += 1
                 if job.waiting_since_us is not None:
                     oldest_us = min(oldest_us, job.waiting_since_us)
         yield GaugeMetricFamily(
@@ -108,8 +109,8 @@ class _Cluster(Collector):
         yield _labelled("shunter_jobs_waiting", "Why jobs wait.", "reason", reasons)
         yield GaugeMetricFamily(
             "shunter_longest_wait_seconds",
-            "How long the job waits that has waited longest, at the last event.",
-            value=(state.now_us - oldest_us) / 1e6,
+            "How long the job has waited that has waited longest.",
+            value=(now_us - oldest_us) / 1e6,
         )
         for outcome in islice(state.ended.values(), self._counted, None):
             self._ended[outcome.value] += 1

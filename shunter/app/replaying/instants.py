@@ -12,8 +12,11 @@ _TOLD_MOST = 60
 
 
 def clock(at_us: int) -> str:
-    """Return an instant as `T+03:12:40`, with microseconds if it has any."""
-    return f"T+{_hours(at_us)}"
+    """Return an instant as `T+03:12:40`, with microseconds if it has any.
+
+    Before the origin it is `T-00:04:08`.
+    """
+    return f"T{'-' if at_us < 0 else '+'}{_hours(abs(at_us))}"
 
 
 def span(duration_us: int) -> str:

@@ -66,19 +66,41 @@ async def seq_at(reader: LogReader, at_us: int) -> int:
     return upto
 
 
-async def place_of(reader: LogReader, text: str | None, origin: str | None) -> tuple[int, int]:
+async def place_of(
+    reader: LogReader, text: str | None, origin: str | None, now_us: int | None = None
+) -> tuple[int, int]:
     """Return the event and instant that a person means: (number, microseconds).
 
     A bare number is an event; an instant is `T+03:12:40`, `11560s`, or a date.
+
+    Args:
+        reader: the log.
+        text: what the person wrote; None: the latest.
+        origin: the date at which the log's time begins, if it has one.
+        now_us: the time of a log that is being written; None: nobody knows beyond its last event.
+    Raises:
+        UsageError: there is no such event or instant, or not yet.
     """
     head = await reader.head()
-    if text is None or _SEQ.fullmatch(text.strip()):
-        seq = head.seq if text is None else seq_of(text, head.seq)
-        async for event in reader.events(max(0, seq - 1), seq):
-            return seq, event.at_us
-        return seq, 0
+    if text is not None and _SEQ.fullmatch(text.strip()):
+        seq = seq_of(text, head.seq)
+        return seq, await _instant_of(reader, seq)
+    latest_us = await _instant_of(reader, head.seq)
+    if now_us is not None:
+        latest_us = max(latest_us, now_us)
+    if text is None:
+        return head.seq, latest_us
     at_us = instant_us(text.strip(), origin)
+    if at_us > latest_us:
+        what = "the log ends at" if now_us is None else "it is"
+        raise UsageError(f"nothing is known of {text[:_TOLD_MOST]!r}: {what} {clock(latest_us)}")
     return await seq_at(reader, at_us), at_us
+
+
+async def _instant_of(reader: LogReader, seq: int) -> int:
+    async for event in reader.events(max(0, seq - 1), seq):
+        return event.at_us
+    return 0
 
 
 def is_part(event: Event) -> bool:

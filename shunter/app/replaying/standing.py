@@ -5,7 +5,7 @@ from typing import Any
 
 from shunter.app.replaying.classing import classed
 from shunter.app.replaying.instants import clock
-from shunter.app.replaying.wording import only_drained
+from shunter.app.replaying.wording import told_apart
 from shunter.core.cluster import Cluster
 from shunter.core.digest import state_digest
 from shunter.core.intake.arrays import has_no_turn
@@ -87,9 +87,7 @@ def _told(wait: Wait | None, demand: Demand, state: State) -> str:
     """Return the reason of a class; drained servers are not told as lost."""
     if wait is None:
         return str(Reason.waiting_for_round)
-    if wait.reason is Reason.node_lost and only_drained(state.cluster, demand.gpu_types):
-        return str(Reason.node_drained)
-    return str(wait.reason)
+    return str(told_apart(wait, demand.gpu_types, state.cluster))
 
 
 def _cluster(cluster: Cluster) -> dict[str, Any]:
@@ -99,7 +97,8 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
         "nodes_up": sum(server.is_up for server in servers),
         "gpus": sum(server.configuration.gpus for server in servers),
         "gpus_up": sum(pool.gpus_up for pool in cluster.pools.values()),
-        "gpus_free": sum(pool.gpus_free for pool in cluster.pools.values()),
+        # What a job that leaves holds still is not free, though the policy may count on it.
+        "gpus_free": sum((server.offered & ~server.held).bit_count() for server in servers),
         "gpus_held": sum(server.held.bit_count() for server in servers),
         "gpus_decided": sum(server.decided.bit_count() for server in servers),
     }

@@ -20,7 +20,7 @@ from shunter.events.facts.jobs import JobCancelled, JobRejected
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.job_spec import Demand
-from shunter.events.values.reasons import Because, ClassWait
+from shunter.events.values.reasons import Because, ClassWait, Reason, Wait
 
 DOWN_NAMED = 8
 _HEALTH = {
@@ -125,6 +125,19 @@ def only_drained(cluster: Cluster, gpu_types: Sequence[str] = ()) -> bool:
         and (not gpu_types or server.configuration.gpu_type in gpu_types)
     ]
     return bool(down) and all(health is Health.up for health in down)
+
+
+def told_apart(wait: Wait, gpu_types: Sequence[str], cluster: Cluster) -> Reason:
+    """Return the reason to tell of a recorded one, as the servers are.
+
+    A round records one reason for servers that are lost and drained, and some policies another one
+    where no server of a type is left; a drained server is somebody's order.
+    """
+    if wait.detail or wait.reason not in (Reason.node_lost, Reason.gpu_type_unavailable):
+        return wait.reason
+    if only_drained(cluster, gpu_types):
+        return Reason.node_drained
+    return Reason.node_lost if down_in_words(cluster, gpu_types) else wait.reason
 
 
 def discarded_in_words(event: CheckpointDiscarded) -> str:

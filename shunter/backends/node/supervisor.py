@@ -160,7 +160,7 @@ def _prepare(
 
 
 def _let_none_follow(root: str, order: dict[str, Any]) -> None:
-    """Fence what has begun: with its folder removed, nothing else would tell that it has.
+    """Fence what has begun: without its folder nothing else would tell.
 
     Both fences are held. A disk that is full now leaves the folder as the only witness.
     """

@@ -71,7 +71,7 @@ async def connected(
 async def ran_on(
     connection: "SSHClientConnection", command: str, content: bytes | None
 ) -> tuple[int | None, bytes, bytes]:
-    """Run a command to its end; return its exit status, its output and what it complained of.
+    """Run a command to its end; return its status, output and complaints.
 
     One that ends before it has read its input is no lost connection: it says itself why.
     """

@@ -37,7 +37,7 @@ def _by_rank(spots: list[Spot], shape: tuple[int, ...]) -> list[Spot]:
 
 
 def _fit(pool: Pool, demand: Demand, shape: tuple[int, ...], area: int) -> list[Spot] | None:
-    """Return a server of its own for each piece of a split, the largest first, or None.
+    """Return a server for each piece of a split, the largest first, or None.
 
     Each takes the fullest server that has all it needs. Where it finds those taken, an earlier
     piece moves over that has another choice (an augmenting path, H. W. Kuhn 1955): so there is a
@@ -52,7 +52,7 @@ def _fit(pool: Pool, demand: Demand, shape: tuple[int, ...], area: int) -> list[
 
 @dataclass(slots=True)
 class _Split:
-    """Pieces of a gang, and where they are seated: `seats` is the server of each, by number."""
+    """Pieces of a gang; `seats` is the server of each, by number."""
 
     pool: Pool
     demand: Demand

@@ -97,7 +97,7 @@ def _masks(pool: Pool, spots: list[Spot], demand: Demand) -> list[int]:
 
 
 def _with_parts(pool: Pool, spots: list[Spot], masks: list[int], demand: Demand) -> Iterator[Share]:
-    """Return the shares of a gang that has CPUs and memory too, by its GPUs on each server."""
+    """Return shares with CPUs and memory, by the GPUs on each server."""
     done = cpus_done = memory_done = 0
     for (position, count), mask in zip(spots, masks, strict=True):
         # By the GPUs so far, so that no part is more than its own need rounded up.

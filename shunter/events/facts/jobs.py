@@ -158,6 +158,6 @@ JOB_ENDS = (JobFinished, JobFailed, JobCancelled, JobRejected)
 
 
 def end_us_of(event: JobFinished | JobFailed | JobCancelled | JobRejected) -> int:
-    """Return when a job was over: when its processes were gone, though that was seen later."""
+    """Return when the processes of a job were gone, though it was seen later."""
     ended_us = None if isinstance(event, JobRejected) else event.ended_us
     return event.at_us if ended_us is None else ended_us

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from shunter.app.replaying.classing import classed
-from shunter.app.replaying.wording import allocation_in_words, down_in_words, only_drained
+from shunter.app.replaying.wording import allocation_in_words, down_in_words, told_apart
 from shunter.core.intake.arrays import has_no_turn, turn_of
 from shunter.core.intake.checkpoints import checkpoint_wait, waits_for_checkpoint
 from shunter.core.placement import Classing
@@ -125,11 +125,10 @@ class Evidence:
         open_ones = [job_id for job_id in wait.blockers if job_id in jobs]
         if wait.reason is not Reason.dependency:
             open_ones = [job_id for job_id in open_ones if jobs[job_id].allocation.shares]
-        reason, cluster = wait.reason, self._state.cluster
-        if reason is Reason.node_lost and not detail:
+        cluster = self._state.cluster
+        reason = told_apart(wait, job.demand.gpu_types, cluster)
+        if reason in (Reason.node_lost, Reason.node_drained) and not detail:
             open_ones, detail = [], down_in_words(cluster, job.demand.gpu_types)
-            if only_drained(cluster, job.demand.gpu_types):
-                reason = Reason.node_drained
         return {
             "name": reason.value,
             "needed": wait.needed,

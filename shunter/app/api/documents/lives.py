@@ -59,6 +59,7 @@ class Attempt:
     ended_by: str = ""
     exit_code: int | None = None
     released_us: int | None = None
+    lost_us: int = 0
     discarded: CheckpointDiscarded | None = None
     dropped: int = 0
     dropped_because: str = ""
@@ -83,6 +84,7 @@ class Attempt:
             "ended_by": self.ended_by,
             "exit_code": self.exit_code,
             "released_at": _date(self.released_us, dated),
+            "lost_s": self.lost_us / 1e6,
             "suspend_s": _span_s(self.asked_us, self.released_us) if leaves else None,
             "discarded_at": None if self.discarded is None else dated(self.discarded.at_us),
             "discarded_because": "" if self.discarded is None else _because(self.discarded),
@@ -232,7 +234,7 @@ def _execute(one: Attempt, event: Event) -> None:
     elif isinstance(event, CheckpointDiscarded):
         one.discarded = event
     elif isinstance(event, JobSuspended):
-        one.ended_us, one.ended_by = at_us, "suspended"
+        one.ended_us, one.ended_by, one.lost_us = at_us, "suspended", event.lost_us
         one.step = event.step if event.step is not None else one.step
     elif isinstance(event, AttemptEnded):
         one.ended_us = at_us if event.ended_us is None else event.ended_us

@@ -33,7 +33,7 @@ async def state(call: Call[AtQuery, NoBody]) -> Response:
         at, origin = call.query.at, served.site.origin.isoformat()
 
         async def read(reader: LogReader) -> tuple[int, bytes]:
-            seq, _ = await place_of(reader, at, origin)
+            seq, _ = await place_of(reader, at, origin, served.site.now_us())
             past = await state_at(reader, seq)
             return seq, orjson.dumps(state_document(past, served.dated))
 

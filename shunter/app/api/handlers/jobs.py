@@ -111,7 +111,8 @@ async def why(call: Call[AtQuery, NoBody]) -> Response:
     origin = served.site.origin
 
     async def read(reader: LogReader) -> dict[str, Any]:
-        seq, at_us = await place_of(reader, call.query.at, origin.isoformat())
+        now_us = served.site.now_us()
+        seq, at_us = await place_of(reader, call.query.at, origin.isoformat(), now_us)
         return why_document(await explain(reader, job_id, seq, at_us, rebuild_our_own))
 
     document = await served.past.read(read)

@@ -85,6 +85,7 @@ class AttemptPart(Model):
     ended_by: str
     exit_code: int | None
     released_at: Instant | None
+    lost_s: float = Field(description="of work, by a suspension that did not save it")
     suspend_s: float | None = Field(description="from the request to its GPUs being free")
     discarded_at: Instant | None = Field(
         description="when it was given up what this attempt had saved; later ones began without it"

@@ -15,7 +15,7 @@ CLAUSES = {
     "share_met": "it has had its share of time",
     "time_sliced": "it takes turns with others",
     "guard_min_runtime": "who holds the GPUs may not be preempted yet",
-    "guard_preemption_limit": "who holds the GPUs was preempted too often already",
+    "guard_preemption_limit": "who holds the GPUs may never be preempted, or not again so soon",
     "waiting_for_round": "the next round decides",
     "dependency": "it waits for other jobs to end",
     "held": "held: `shunter resume` lets it start",

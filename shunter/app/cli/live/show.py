@@ -171,12 +171,13 @@ def _sample(sample: dict[str, Any]) -> str:
 def _attempt(one: dict[str, Any]) -> tuple[str, ...]:
     modes = "".join(f", by {mode}" for mode in one["escalated_to"])
     leaves = one["suspend_asked_at"] is not None and one["ended_at"] is None
+    lost = f", {one['lost_s']:.3g} s of work lost" if one["lost_s"] else ""
     return (
         str(one["attempt"]),
         one["where"],
         local_time(one["started_at"]),
         local_time(one["ended_at"]),
-        ("asked to leave" if leaves else one["ended_by"]) + modes,
+        ("asked to leave" if leaves else one["ended_by"]) + modes + lost,
         "" if one["exit_code"] is None else str(one["exit_code"]),
         "" if one["step"] is None else str(one["step"]),
         "" if one["suspend_s"] is None else f"{one['suspend_s']:.2f} s",

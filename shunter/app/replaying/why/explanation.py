@@ -162,8 +162,10 @@ class Explanation:
             return Agreement(checked=False, agrees=True, again=again, problem=problem)
         # In the midst of a round's facts, the one that starts the job may be still to come.
         within = self.state is not None and self.state.now_us == planned.at_us
-        told = Reason.node_lost if now.wait.reason is Reason.node_drained else now.wait.reason
-        agrees = again is told or planned.leaves or (planned.starts and within)
+        told: tuple[Reason, ...] = (now.wait.reason,)
+        if now.wait.reason is Reason.node_drained:
+            told = (Reason.node_lost, Reason.gpu_type_unavailable)
+        agrees = again in told or planned.leaves or (planned.starts and within)
         return Agreement(checked=True, agrees=agrees, again=again, problem=problem)
 
     @property

@@ -75,8 +75,8 @@ class Present:
     """How a waiting job stands at `at_us`, right after the event `seq`.
 
     It needs GPUs, and its queue's quota where there is one. `wait` is what planning says of the
-    job's class, and `starts_us` when a plan starts the job if nothing else happens: the next one, or
-    the one after where that finds nothing to do.
+    job's class, and `starts_us` when a plan starts the job if nothing else happens: the next one,
+    or the one after where that finds nothing to do.
     """
 
     seq: int

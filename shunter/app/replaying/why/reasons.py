@@ -82,8 +82,17 @@ def _held(found: Explanation, evidence: Wait) -> str:
 
 
 def _pinned(found: Explanation, evidence: Wait) -> str:
-    guard = "minimum runtime" if evidence.reason is Reason.guard_min_runtime else "preemption limit"
-    return f"{_room(found, evidence)}; the {guard} keeps others where they are"
+    if evidence.reason is Reason.guard_min_runtime:
+        return f"{_room(found, evidence)}; the minimum runtime keeps others where they are"
+    return (
+        f"{_room(found, evidence)}; others may not be made to leave: they never may, or were "
+        "preempted as often as they may"
+    )
+
+
+def _of_types(found: Explanation) -> str:
+    types = found.story.spec.gpu_types
+    return f" of type {' or '.join(types)}" if types else ""
 
 
 def _lost(found: Explanation, evidence: Wait) -> str:
@@ -125,7 +134,7 @@ _WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
     Reason.gpu_type_unavailable: lambda found, evidence: (
         "by the throughputs that are known, its model gets on with no GPU type that is up"
         if evidence.detail == "throughput"
-        else f"no server with GPUs of type {' or '.join(found.story.spec.gpu_types)} is up"
+        else f"no server with GPUs{_of_types(found)} is up"
     ),
     Reason.quota: _quota,
     Reason.guard_min_runtime: _pinned,

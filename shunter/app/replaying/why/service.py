@@ -49,7 +49,7 @@ async def told_apart(
     events = [event for _, event in await reader.events_of(_KINDS, seq)]
     return [
         replace(part, wait=replace(part.wait, reason=Reason.node_drained))
-        if _is_told_as_lost(part) and _only_drained(events, gpu_types, part.to_us)
+        if _is_told_as_lost(part) and _only_drained(events, gpu_types, part)
         else part
         for part in segments
     ]
@@ -57,16 +57,22 @@ async def told_apart(
 
 def _is_told_as_lost(part: Segment) -> bool:
     """Say whether a round told it: the loss of its own server is the job's own."""
-    return part.wait.reason is Reason.node_lost and part.told is not None
+    is_of_servers = part.wait.reason in (Reason.node_lost, Reason.gpu_type_unavailable)
+    return is_of_servers and part.told is not None and not part.wait.detail
 
 
-def _only_drained(events: Sequence[Event], gpu_types: Sequence[GpuType], at_us: int) -> bool:
-    """Say whether all servers out of service at an instant are drained."""
+def _only_drained(events: Sequence[Event], gpu_types: Sequence[GpuType], part: Segment) -> bool:
+    """Say whether all servers out of service when a part began were drained.
+
+    Nor may one have been lost since: it ends when the servers are restored, or soon after.
+    """
     types: dict[NodeName, GpuType] = {}
     drained: set[NodeName] = set()
     silent: set[NodeName] = set()
     for event in events:
-        if event.at_us > at_us:
+        if event.at_us > part.from_us and not isinstance(event, NodeLost | NodeUnreachable):
+            continue
+        if event.at_us >= max(part.to_us, part.from_us + 1):
             break
         if isinstance(event, NodeAdded):
             types[event.node] = event.configuration.gpu_type

@@ -69,6 +69,7 @@ def test_suspended_attempt_tells_every_step_with_its_instant() -> None:
         "ended_by": "suspended",
         "exit_code": None,
         "released_at": "15",
+        "lost_s": 0.0,
         "suspend_s": 5e-6,
         "discarded_at": None,
         "discarded_because": "",

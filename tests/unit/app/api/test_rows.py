@@ -1,5 +1,6 @@
 """Rows of `queue`: reasons with the evidence of now, whatever the log recorded when."""
 
+from dataclasses import replace
 from typing import Any
 
 from shunter.app.api.documents.jobs import queue_document
@@ -7,6 +8,7 @@ from shunter.app.cli.live.queue import explained
 from shunter.app.cli.live.reasons import clause
 from shunter.app.replaying.folding import fold_events
 from shunter.app.replaying.standing import standing
+from shunter.app.replaying.wording import told_apart
 from shunter.core.intake.arrays import ARRAY
 from shunter.core.intake.inputs import Command, DrainNode
 from shunter.core.state import State
@@ -80,6 +82,16 @@ def test_a_drained_server_is_not_told_as_lost() -> None:
     assert reason["name"] == "node_drained"
     assert standing(state)["queue"]["reasons"] == {"node_drained": 1}
     assert clause(reason) == "too few GPUs are in service; needs 4, 1 free; n0 is drained"
+
+
+def test_type_of_which_all_servers_are_drained_is_not_told_as_missing() -> None:
+    """Some policies record `gpu_type_unavailable` where no server of a type takes jobs."""
+    drained = state_at(World(servers=servers(4)), 50, DrainNode(5, NodeName("n0"), "ana")).cluster
+    wait = Wait(Reason.gpu_type_unavailable, 2)
+    assert told_apart(wait, (), drained) is Reason.node_drained
+    assert told_apart(replace(wait, detail="throughput"), (), drained) is wait.reason
+    assert told_apart(wait, ("k80",), drained) is wait.reason
+    assert told_apart(wait, (), state_at(World(servers=servers(4)), 50).cluster) is wait.reason
 
 
 def test_a_lost_server_beside_a_drained_one_is_told_as_lost() -> None:

@@ -1,6 +1,7 @@
 """Small parts: instants, words, places in a log, counting, folding, and traces from logs."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -38,10 +39,10 @@ RUN = record(
 )
 
 
-def at(text: str | None, origin: str | None = None) -> tuple[int, int]:
+def at(text: str | None, origin: str | None = None, now_us: int | None = None) -> tuple[int, int]:
     async def found() -> tuple[int, int]:
         async with reading(RUN.events, 3) as reader:
-            return await place_of(reader, text, origin)
+            return await place_of(reader, text, origin, now_us)
 
     return asyncio.run(found())
 
@@ -70,10 +71,21 @@ def test_seconds_are_instants_too(text: str, at_us: int) -> None:
 
 def test_event_of_an_instant_is_the_last_one_up_to_it() -> None:
     instants = sorted({event.at_us for event in RUN.events})
-    wanted = [near for at_us in instants for near in (at_us, at_us + 1)] + [10**12]
+    wanted = [near for at_us in instants for near in (at_us, at_us + 1) if near <= instants[-1]]
     for at_us in wanted:
         seq, _ = at(clock(at_us))
         assert seq == sum(event.at_us <= at_us for event in RUN.events)
+
+
+def test_nothing_is_known_of_an_instant_after_the_last_event_unless_it_has_come() -> None:
+    last_us = RUN.events[-1].at_us
+    with pytest.raises(UsageError, match=f"the log ends at {re.escape(clock(last_us))}"):
+        at(clock(last_us + 1))
+    seq, at_us = at(clock(last_us + 1), now_us=last_us + 5)
+    assert (seq, at_us) == (len(RUN.events), last_us + 1)
+    with pytest.raises(UsageError, match=f"it is {re.escape(clock(last_us + 5))}"):
+        at(clock(last_us + 6), now_us=last_us + 5)
+    assert at(None, now_us=last_us + 5) == (len(RUN.events), last_us + 5)
 
 
 def test_dates_count_from_the_origin() -> None:

@@ -9,7 +9,7 @@ from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.needs import needs, suffices
 from shunter.app.replaying.why.sentences import details
-from shunter.core.intake.inputs import Command, DrainNode, HoldJob
+from shunter.core.intake.inputs import Command, DrainNode, HoldJob, RestoreNode
 from shunter.core.planning.guards import Guards
 from shunter.core.retries import BACKING_OFF
 from shunter.events import Dependency, JobId, Level, NodeName, Reason, SuspendMode
@@ -171,15 +171,22 @@ def test_gpus_that_are_never_near_enough_are_not_told_as_too_few() -> None:
 def test_a_minimum_runtime_that_keeps_others_in_place() -> None:
     world = World(
         servers=servers(4),
-        jobs=(trace_job(0, 4, lasts=100), trace_job(1, 4, at=30, lasts=4)),
+        jobs=(
+            trace_job(0, 2, lasts=100),
+            trace_job(1, 2, at=20, lasts=100),
+            trace_job(2, 4, at=30, lasts=4),
+        ),
         guards=Guards(min_runtime_us=60),
     )
 
-    found = why(world, "j1", 40, name="las")
+    found = why(world, "j2", 40, name="las")
 
     assert reason_of(found) == "guard_min_runtime"
     assert needs(found) == [
         "a guard ends, the first at T+00:00:00.00006: j0, or GPUs come free otherwise"
+    ]
+    assert document(why(world, "j2", 70, name="las"))["would_start_if"] == [
+        "nothing changes until the plan at T+00:00:00.00008, which starts it"
     ]
 
 
@@ -238,6 +245,17 @@ def test_a_drained_server_is_not_told_as_lost() -> None:
     assert found.agreement.agrees
     assert details(found)[0] == "it needs 4 GPUs, and 2 are in service: n0 is drained"
     assert document(found)["evidence"]["blockers"] == []
+
+
+def test_a_wait_for_a_drained_server_is_told_so_after_its_return() -> None:
+    jobs = (trace_job(0, 1, lasts=100), trace_job(1, 4, at=10))
+    world = World(servers=servers(4, 2), jobs=jobs)
+    drained, back = DrainNode(5, NodeName("n0"), "ana"), RestoreNode(60, NodeName("n0"), "ana")
+
+    found = why(world, "j1", 90, drained, back)
+
+    assert next(part.wait.reason for part in found.reasons) == Reason.node_drained
+    assert Reason.node_lost not in {part.wait.reason for part in found.reasons}
 
 
 def test_a_task_of_an_array_waits_for_its_turn() -> None:

@@ -173,6 +173,7 @@ class Gone:
 
 
 async def test_command_that_ends_unread_says_itself_why() -> None:
-    status, out, err = await ran_on(Gone(), "python-of-nowhere", b"a program")  # type: ignore[arg-type]
+    gone: Any = Gone()
+    status, out, err = await ran_on(gone, "python-of-nowhere", b"a program")
     assert (status, out) == (127, b"")
     assert b"not found" in err

@@ -90,7 +90,9 @@ def _areas(pool: Pool, demand: Demand) -> list[set[int]]:
     racks = [server.configuration.rack for server in pool.servers]
     if demand.max_level is not Level.rack:
         return [set(range(len(racks)))]
-    named = [{n for n, rack in enumerate(racks) if rack == name} for name in {*racks} - {""}]
+    named = [
+        {n for n, rack in enumerate(racks) if rack == name} for name in sorted({*racks} - {""})
+    ]
     return [*named, *({n} for n, rack in enumerate(racks) if not rack)]
 
 
