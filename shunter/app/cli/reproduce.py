@@ -100,10 +100,6 @@ def gavel(
             help="Who computes shares in the public code's rounds: centred, or the extra ecos."
         ),
     ] = "centred",
-    all_policies: Annotated[
-        bool,
-        typer.Option("--all", help="Our own policies in any form, FTF and space sharing too."),
-    ] = False,
     as_json: Json = False,
     workers: Annotated[
         int, typer.Option("-j", "--workers", min=0, help="Processes; 0 is one a core.")
@@ -121,7 +117,7 @@ def gavel(
     """
     from shunter.app.reproductions.gavel import Asked, reproduce
 
-    asked = Asked(seed, jobs, rates, gang_rates, full, solver, all_policies)
+    asked = Asked(seed, jobs, rates, gang_rates, full, solver)
     with output.progress("runs done") as report:
         found = reproduce(asked, workers=workers or os.cpu_count() or 1, report=report)
     if as_json:

@@ -88,7 +88,7 @@ class Asked:
 
     @property
     def arrivals(self) -> list[tuple[bool, float]]:
-        """Whether gangs are among the jobs, and how many jobs come an hour, for each scene."""
+        """Whether there are gangs, and how many jobs come an hour, by scene."""
         rates = self.rates or (RATES[-1:] if self.full else RATES)
         gang_rates = self.gang_rates or (GANG_RATES[-1:] if self.full else GANG_RATES)
         found = [(False, rate) for rate in rates] + [(True, rate) for rate in gang_rates]
@@ -170,7 +170,7 @@ def _continuous(asked: Asked) -> list[_Run]:
 
 
 def _static(asked: Asked) -> list[_Run]:
-    """Return the runs in which all jobs are there from the beginning, on the paper's cluster."""
+    """Return the runs in which all jobs are there at once, on the full cluster."""
     count = asked.jobs or FULL.jobs
     scenes = [
         Scene(FULL, AT_ONCE, gangs=True, jobs=size, seed=asked.seed)

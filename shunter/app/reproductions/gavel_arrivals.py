@@ -129,7 +129,7 @@ class Measured:
 
 
 def play(config: LoadedConfig, window: tuple[int, int]) -> tuple[Measured, dict[str, Any]]:
-    """Run a config; return what the jobs of a window met, and the document of the run."""
+    """Run a config; return what a window of jobs met, and the document."""
     result = simulate(config)
     return measured(list(result.stories()), window, config.config.cluster.gpus), result.document
 

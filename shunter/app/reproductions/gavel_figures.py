@@ -1,9 +1,9 @@
 """What Gavel's authors published: figures stored in the notebooks of the public code.
 
 Average completion times in hours on 36 V100, 36 P100 and 36 K80, jobs 4,000 to 5,000 of seed 0,
-of one GPU and with gangs; makespans of static traces with gangs. The `fifo` of the public code puts every job
-on a V100 while there are any, whatever it was to draw, so its curve at low rates is too low for one
-that takes GPUs as they come.
+of one GPU and with gangs; makespans of static traces with gangs. The `fifo` of the public code puts
+every job on a V100 while there are any, whatever it was to draw, so its curve at low rates is too
+low for one that takes GPUs as they come.
 """
 
 from typing import Final

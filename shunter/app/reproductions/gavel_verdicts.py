@@ -33,7 +33,7 @@ LEGEND: Final = (
 def verdicts(
     averages: Sequence[Average], makespans: Sequence[Makespan], solves: Sequence[Solved]
 ) -> list[str]:
-    """Say where the claims are reached and where they are not, and what to make of it."""
+    """Say where the claims are reached, and what to make of it."""
     return [
         *_form(averages),
         *_claim(averages),
@@ -62,7 +62,7 @@ def _form(averages: Sequence[Average]) -> Iterator[str]:
 
 
 def _claim(averages: Sequence[Average]) -> Iterator[str]:
-    """Say whether the claim is reached; ratios to a baseline that is not the paper's do not."""
+    """Say whether the claim is reached, by the paper's own ratios."""
     aware = [
         each
         for each in averages
