@@ -90,10 +90,15 @@ class SetAside:
 
 @fact
 class Fence:
-    """Ensure that nothing of this or an earlier attempt runs or can write any more."""
+    """Ensure that nothing of this or an earlier attempt runs or can write any more.
+
+    With `is_alone` only this attempt is ended, and none is barred from starting: what was found
+    running may bear a number that the log has yet to give.
+    """
 
     job_id: JobId
     attempt: int
+    is_alone: bool = False
 
 
 Stance: TypeAlias = Stop | Continue

@@ -106,7 +106,9 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
                     await recovery.settle(backend, begins_us)
                     crash_point("settled")
                     await backend.perform(effects, begins_us)
-                    yield Site(config, history.identity, core, asked, backend, log, digests)
+                    site = Site(config, history.identity, core, asked, backend, log, digests)
+                    site.strays = recovery.unknown
+                    yield site
         except BaseExceptionGroup as errors:
             raise the_one(errors) from errors
 

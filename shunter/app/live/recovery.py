@@ -14,7 +14,8 @@ go anyway; then it is made sure that it never begins.
 A fenced attempt never begins, and the backend says so; one that began just then is killed. Of one
 that had begun by the log it says that it was lost. One that was set aside is watched and fenced,
 whatever it left.
-What runs and belongs to no attempt that holds GPUs is fenced.
+What runs and belongs to no attempt that holds GPUs is ended, each by itself: a fence below which
+attempts are that the log has yet to give would bar these. Those that it never gave are told of.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -59,10 +60,14 @@ class Adoption:
 
 @dataclass(slots=True)
 class Recovery:
-    """What settles the difference between what is decided and what is true."""
+    """What settles the difference between what is decided and what is true.
+
+    `unknown` are the attempts that run though the log never gave their numbers.
+    """
 
     adoptions: list[Adoption] = field(default_factory=list)
     orders: list[Effect] = field(default_factory=list)
+    unknown: list[Key] = field(default_factory=list)
 
     def adopt(self, backend: LiveBackend) -> None:
         """Have attempts of earlier terms watched; nothing happens to them by it."""
@@ -102,8 +107,16 @@ def recovery_of(
             _settle(recovery, job, found.pop((job.job_id, job.attempt), unseen))
     for (job_id, attempt), standing in found.items():
         if standing in ("starting", "running"):
-            recovery.orders.append(Fence(JobId(job_id), attempt))
+            recovery.orders.append(Fence(JobId(job_id), attempt, is_alone=True))
+            if not _was_given(state, JobId(job_id), attempt):
+                recovery.unknown.append((job_id, attempt))
     return recovery
+
+
+def _was_given(state: State, job_id: JobId, attempt: int) -> bool:
+    """Say whether the log may have ordered an attempt; of ended jobs it has any."""
+    job = state.jobs.get(job_id)
+    return job_id in state.ended if job is None else attempt <= job.attempt
 
 
 def _settle(recovery: Recovery, job: Job, standing: str) -> None:

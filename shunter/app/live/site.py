@@ -80,6 +80,8 @@ class Site:
         self._keeper = Keeper(core, asked, log, backend, config.log)
         self._desk = Desk(backend, log, self._feed, self._keeper)
         self._commands = Commands(core.state, config, digests)
+        self.strays: Sequence[tuple[str, int]] = ()
+        """Attempts that were found running, and of which the log knows nothing."""
 
     @property
     def term(self) -> int:
@@ -325,6 +327,10 @@ class Site:
         """
         if self._log.warning:
             tell(f"warning: {self._log.warning}; it is kept with a new anchor from here on")
+        for job, attempt in self.strays:
+            tell(
+                f"warning: attempt {attempt} of {job} runs, and the log never gave it: it is ended"
+            )
         cause = "it was asked to"
         try:
             async with anyio.create_task_group() as tasks:

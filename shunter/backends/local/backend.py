@@ -58,6 +58,7 @@ from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
 
 FULL_S = 1.0
+STRAYS_S = 0.1
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -218,6 +219,8 @@ class LocalBackend:
                 await self._launch(effect)
             elif isinstance(effect, SetAside):
                 await self._set_aside(effect)
+            elif isinstance(effect, Fence) and effect.is_alone:
+                self._tasks.start_soon(self._end_stray, effect.job_id, effect.attempt)
             elif isinstance(effect, Fence):
                 await self._fence(effect.job_id, effect.attempt)
             else:
@@ -288,6 +291,15 @@ class LocalBackend:
             folder = folder_of(self._settings.root, job_id, attempt)
             order = {"do": "fence", "term": self._settings.term}
             await to_thread.run_sync(attempts.send, folder, order)
+
+    async def _end_stray(self, job_id: JobId, attempt: int) -> None:
+        """End an attempt that nobody watches, and nothing else; wait until it is over."""
+        stray = (self._settings.root, job_id, attempt, self._settings.term)
+        while True:
+            with suppress(OSError):  # a full disk, or too many open files
+                if await to_thread.run_sync(attempts.end_alone, *stray):
+                    return
+            await anyio.sleep(STRAYS_S)
 
     async def _set_aside(self, effect: SetAside) -> None:
         watch = self._watches.get(effect.job_id)

@@ -5,7 +5,7 @@ the standard library is used here too: what looks after a far host runs there.
 """
 
 # Paths are strings, as in supervisor.py, beside which this runs on a far host.
-# ruff: noqa: PTH110, PTH112, PTH115, PTH116, PTH123, PTH208
+# ruff: noqa: PTH110, PTH112, PTH116, PTH208
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from shunter.backends.node.cgroups import close_group, members
 from shunter.backends.node.messages.known import PATH, a_job, number_of, started_in, status_in
 from shunter.backends.node.messages.shapes import checked
 from shunter.backends.node.processes.marks import Alive, alive_below
+from shunter.backends.node.processes.open_files import mount_of, open_files, real_user_of
 from shunter.backends.node.records import (
     LINE_BYTES_MAX,
     fifo,
@@ -143,45 +144,40 @@ def sweep(folder: str) -> int:
 def holders(folder: str) -> list[int]:
     """Return the processes of an attempt's user that have its `ranks.lock` open.
 
-    No lock on it counts, since who has it open could give that up for all others.
+    No lock on it counts, since who has it open could give that up for all others. Whose the attempt
+    was its channel tells or, where that was removed, the file that they have open.
     """
     path = os.path.realpath(f"{folder}/ranks.lock")
-    names = (path, f"{path} (deleted)")
+    mount = mount_of(folder.rpartition("/jobs/")[0])
     try:
         user = os.stat(f"{folder}/channel").st_uid
     except OSError:
-        user = -1
-    return [pid for pid in processes() if user in (-1, _user_of(pid)) and _has_open(pid, names)]
+        user = None
+    found = []
+    for pid in processes():
+        started_by = real_user_of(pid)
+        if user not in (None, started_by):
+            continue
+        held = [file for file in open_files(pid) if file.path == path and file.is_believed(mount)]
+        if held if user is not None else any(file.owner() == started_by for file in held):
+            found.append(pid)
+    return found
+
+
+def end_alone(root: str, job: str, attempt: int, term: int) -> bool:
+    """End one attempt, whatever its number; return whether nothing of it runs.
+
+    No fence is raised by it, and no record of it is read.
+    """
+    folder = folder_of(root, job, attempt)
+    if is_held(f"{folder}/lock"):
+        send(folder, {"do": "fence", "term": term})
+    return remains(folder) == "lost"
 
 
 def remains(folder: str) -> str:
     """Return whether an attempt runs or is lost; no record of it is read."""
     return "running" if is_held(f"{folder}/lock") or sweep(folder) else "lost"
-
-
-def _has_open(pid: int, names: tuple[str, ...]) -> bool:
-    """Say whether a process has a file open; of one that we may not look into, no."""
-    folder = f"/proc/{pid}/fd"
-    try:
-        numbers = sorted(os.listdir(folder))
-    except OSError:
-        return False
-    for number in numbers:
-        try:
-            if os.readlink(f"{folder}/{number}") in names:
-                return True
-        except OSError:
-            continue  # closed meanwhile
-    return False
-
-
-def _user_of(pid: int) -> int:
-    """Return whose process it is, by its real user id; -2 of one that is gone."""
-    try:
-        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
-            return next(int(line.split()[1]) for line in file if line.startswith("Uid:"))
-    except (OSError, StopIteration):
-        return -2
 
 
 def _raise(path: str, name: str, value: int) -> int:

@@ -18,6 +18,7 @@ MODULES = (
     "messages/channel",
     "messages/journal",
     "messages/known",
+    "processes/open_files",
     "processes/marks",
     "processes/traces",
     "cgroups",

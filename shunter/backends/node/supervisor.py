@@ -147,6 +147,8 @@ def _prepare(
     make_outputs(folder, order)
     supervision = Supervision(root, folder, order)
     os.close(os.open(f"{folder}/ranks.lock", os.O_RDWR | os.O_CREAT, 0o600))
+    if order.get("user"):  # whose ranks they are, also once the folder has been removed
+        os.chown(f"{folder}/ranks.lock", order["user"]["uid"], -1)
     lock = os.open(f"{folder}/ranks.lock", os.O_PATH)  # to be held open, and for nothing else
     told = {name: order[name] for name in ("job", "attempt", "term", "placement", "ranks")}
     # Values are secrets, and those of the command stand in it by now; the log has what may be read.

@@ -277,7 +277,8 @@ class SshBackend:
         elif isinstance(effect, SetAside):
             self._set_aside(effect)
         elif isinstance(effect, Fence):
-            await self._fence(effect)
+            if not effect.is_alone:  # what is ended alone each host is asked for: `_end_strays`
+                await self._fence(effect)
         else:
             self._send(effect)
 

@@ -146,12 +146,15 @@ class Places:
     async def end_strays(self, link: Link, is_watched: IsWatched) -> None:
         """End what was given up, also in an earlier term, and wait for its end.
 
+        No fence is raised: what is found may have a number that its job has yet to get.
+
         Raises:
             BackendError: the host does not answer any more.
         """
         while strays := await self.strays(link, is_watched):
             for each in strays:
-                await link.ask("fence", job=each["job"], attempt=each["attempt"])
+                stray = {"job": each["job"], "attempt": each["attempt"]}
+                await link.ask("set_aside", **stray, is_stray=True)
             await anyio.sleep(STRAYS_S)
 
     async def inventory(self, wanted: Collection[tuple[JobId, int]] | None) -> list[Record]:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from shunter.backends.node.attempts import (
     NO_END,
+    end_alone,
     inventory,
     is_held,
     known_of,
@@ -34,7 +35,6 @@ from shunter.backends.node.attempts import (
     probe,
     raise_fence,
     raise_term,
-    remains,
     running,
     send,
     sweep,
@@ -201,13 +201,11 @@ class Session:
         return {"known": known}
 
     def set_aside(self, question: dict[str, Any]) -> dict[str, Any]:
-        """End an attempt of which no record is read; say whether nothing of it runs."""
+        """End an attempt, unread, and say whether nothing of it runs; a stray raises no fence."""
         job, attempt = question["job"], question["attempt"]
-        folder = folder_of(self.root, job, attempt)
-        raise_fence(self.root, job, attempt)
-        if is_held(f"{folder}/lock"):
-            send(folder, {"do": "fence", "term": self.term})
-        return {"is_over": remains(folder) == "lost"}
+        if not question.get("is_stray"):
+            raise_fence(self.root, job, attempt)
+        return {"is_over": end_alone(self.root, job, attempt, self.term)}
 
     def send(self, question: dict[str, Any]) -> dict[str, Any]:
         """Hand an order to a supervisor."""

@@ -5,26 +5,26 @@ and a seal (`SHUNTER_MARK`) that says whose the job is and when it was launched.
 process of the job's user that started after the launch, and nowhere else: a forged or copied one
 neither gets anything killed nor holds anything. The seal is made with a key that only the
 scheduler's user can read, so that it needs no folder to be believed. Supervisors are known by the
-lock that they hold, also where its file was removed. Only the standard library of Python 3.8 or
-later, as in supervisor.py.
+lock that they hold, also where its file was removed, if it is a file of ours (open_files.py). Only
+the standard library of Python 3.8 or later, as in supervisor.py.
 """
 
 # Paths are strings, as in supervisor.py.
-# ruff: noqa: PTH108, PTH110, PTH115, PTH116, PTH123, PTH200, PTH208
+# ruff: noqa: PTH108, PTH110, PTH116, PTH123, PTH200
 
 from __future__ import annotations
 
 import os
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from shunter.backends.node.messages.known import a_job, number_of, started_in
 from shunter.backends.node.messages.shapes import checked
+from shunter.backends.node.processes.open_files import is_ours, mount_of, open_files, real_user_of
 from shunter.backends.node.records import boot_id, open_regular, processes
 
 MARK, SEAL = "SHUNTER_FOLDER", "SHUNTER_MARK"
 KEY_BYTES = 32
-DELETED = " (deleted)"
 TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
 
 
@@ -39,12 +39,13 @@ def alive_below(root: str) -> dict[tuple[str, int], Alive]:
     """Return what runs of the attempts below a root, with or without folders."""
     found: dict[tuple[str, int], Alive] = {}
     key, boot, me = seal_key(root), boot_id(), os.getpid()
+    real, mount = os.path.realpath(root), mount_of(root)
     for pid in processes():
         carried = _mark_of(pid)
         attempt = None if carried is None else _attempt_in(root, carried[0])
         if attempt and carried and _counts(pid, carried, key, boot):
             found.setdefault(attempt, Alive([], [])).marked.append(pid)
-        for attempt in () if pid == me else _held_below(root, pid):
+        for attempt in () if pid == me else _held_below(real, pid, mount):
             found.setdefault(attempt, Alive([], [])).supervisors.append(pid)
     return found
 
@@ -129,7 +130,7 @@ def _counts(pid: int, carried: tuple[str, str], key: bytes, boot: str) -> bool:
     """Say whether a mark counts on the process that carries it."""
     folder, sealed = carried
     claim = _claim(folder, sealed, key, boot)
-    uid, ticks = _real_uid(pid), started_ticks(pid)
+    uid, ticks = real_user_of(pid), started_ticks(pid)
     if claim is None or uid is None or ticks is None:
         return False
     return uid == claim[0] and ticks >= claim[1]
@@ -159,15 +160,6 @@ def _digest(key: bytes, folder: str, uid: int, since: int, boot: str) -> str:
     return blake2b(said, key=key, digest_size=16).hexdigest()
 
 
-def _real_uid(pid: int) -> int | None:
-    try:
-        with open(f"/proc/{pid}/status", "rb") as file:
-            (line,) = [line for line in file if line.startswith(b"Uid:")]
-        return int(line.split()[1])
-    except (OSError, IndexError, ValueError):
-        return None
-
-
 def _asleep_ns() -> int:
     """Return how long this machine has slept since its boot."""
     import time
@@ -176,26 +168,15 @@ def _asleep_ns() -> int:
     return time.clock_gettime_ns(clock) - time.monotonic_ns()
 
 
-def _is_locked_by(pid: int, name: str) -> bool:
-    """Say whether an open file has a lock for writing: not of one who only looks."""
-    with open(f"/proc/{pid}/fdinfo/{name}", "rb") as file:
-        return any(line.startswith(b"lock:") and b" WRITE " in line for line in file)
-
-
-def _held_below(root: str, pid: int) -> list[tuple[str, int]]:
-    """Return the attempts below a root whose lock a process of our own user has open."""
+def _held_below(root: str, pid: int, mount: str) -> list[tuple[str, int]]:
+    """Return the attempts below a root whose lock a process of ours holds."""
     found: list[tuple[str, int]] = []
-    folder: Any = f"/proc/{pid}/fd"
-    try:
-        if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
-            return found
-        for name in sorted(os.listdir(folder)):
-            path = os.readlink(f"{folder}/{name}")
-            path = path.rpartition(DELETED)[0] or path
-            if path.endswith("/lock") and _is_locked_by(pid, name):
-                attempt = _attempt_in(root, path[: -len("/lock")])
-                if attempt is not None:
-                    found.append(attempt)
-    except OSError:
+    if not is_ours(pid):
         return found
+    for file in open_files(pid):
+        if not file.path.endswith("/lock") or not file.path.startswith(f"{root}/jobs/"):
+            continue
+        attempt = _attempt_in(root, file.path[: -len("/lock")])
+        if attempt is not None and file.is_locked() and file.is_believed(mount):
+            found.append(attempt)
     return found

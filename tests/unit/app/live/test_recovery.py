@@ -103,7 +103,17 @@ def test_attempt_on_a_server_that_is_silent_is_taken_for_running(phase: str) -> 
 def test_what_runs_and_holds_nothing_is_fenced(stray: str, fenced: bool) -> None:
     found = [seen("running"), seen(stray, 3, "j7")]
     recovery = recovery_of(told("running"), found)
-    assert recovery.orders == ([Fence(job_id(7), 3)] if fenced else [])
+    assert recovery.orders == ([Fence(job_id(7), 3, is_alone=True)] if fenced else [])
+    assert recovery.unknown == ([("j7", 3)] if fenced else [])
+
+
+def test_stray_of_a_number_that_the_log_never_gave_bars_no_other() -> None:
+    """Of a job that runs: its own attempt goes on, and so do those that it has yet to get."""
+    found = [seen("running"), seen("running", 999)]
+    recovery = recovery_of(told("running"), found)
+    assert [(one.job_id, one.attempt) for one in recovery.adoptions] == [(J0, 1)]
+    assert recovery.orders == [Fence(J0, 999, is_alone=True)]
+    assert recovery.unknown == [("j0", 999)]
 
 
 def test_only_attempts_that_hold_gpus_are_asked_for() -> None:
