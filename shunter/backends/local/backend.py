@@ -59,6 +59,7 @@ from shunter.events.values.ids import JobId, NodeName
 
 FULL_S = 1.0
 STRAYS_S = 0.1
+PRUNE_S = 600.0
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -173,7 +174,8 @@ class LocalBackend:
         """
         asked = json.dumps({"jobs": jobs}).encode()
         try:
-            ran = await anyio.run_process(command("prune", self._settings.root), input=asked)
+            with anyio.fail_after(PRUNE_S):
+                ran = await anyio.run_process(command("prune", self._settings.root), input=asked)
             error = json.loads(ran.stdout)["error"]
         except (OSError, ValueError, subprocess.SubprocessError) as failed:
             raise BackendError(f"attempts cannot be removed: {failed}", retryable=True) from failed

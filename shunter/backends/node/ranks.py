@@ -3,11 +3,15 @@
 Only the standard library of Python 3.8 or later, as in supervisor.py.
 """
 
+# Importing pathlib would cost more than all the rest of the start, so paths are strings here.
+# ruff: noqa: PTH208
+
 from __future__ import annotations
 
 import fcntl
 import os
 import signal
+from contextlib import suppress
 from typing import Any
 
 from shunter.backends.node.cgroups import enter
@@ -77,6 +81,7 @@ def _become_rank(folder: str, order: dict[str, Any], number: int, lock: int, par
         signal.signal(caught, signal.SIG_DFL)
     if rank.get("cpus"):
         os.sched_setaffinity(0, rank["cpus"])
+    _close_all_but(lock)
     if user is not None:
         os.setgroups(user["groups"])
         os.setgid(user["gid"])
@@ -90,6 +95,17 @@ def _become_rank(folder: str, order: dict[str, Any], number: int, lock: int, par
     os.environ.update(SHUNTER_SUSPEND=f"{folder}/suspend")
     os.environ.update(SHUNTER_CHANNEL=f"{folder}/channel")
     os.chdir(rank["directory"])
+
+
+def _close_all_but(lock: int) -> None:
+    """Close what a user who stops this process before its exec would hold with it.
+
+    The fences are among it, which others wait for.
+    """
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != lock:
+            with suppress(OSError):  # the one by which they are listed
+                os.close(int(name))
 
 
 def _opened_output(path: str, user: dict[str, Any] | None) -> int:

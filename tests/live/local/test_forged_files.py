@@ -59,7 +59,8 @@ def mounted_over(root: Path, *paths: Path) -> Iterator[list[Path]]:
             assert forger.stdout is not None
             if forger.stdout.readline() != b"up\n":
                 pytest.skip("users may have no namespaces here")
-            yield [Path(f"/proc/{forger.pid}/root{path}") for path in paths]
+            seen = Path(f"/proc/{forger.pid}") / "root"
+            yield [seen / path.relative_to("/") for path in paths]
         finally:
             forger.kill()
 
@@ -98,8 +99,7 @@ def test_forged_lock_is_no_supervisor(machine: Machine, how: str, is_deleted: bo
         if is_deleted:
             for path in (first, second, last):
                 path.unlink()
-        effective = f"/proc/{holder}"
-        assert os.stat(effective).st_uid == 0, "it does not look like ours at all"  # noqa: PTH116
+        assert Path(f"/proc/{holder}").stat().st_uid == 0, "it does not look like ours at all"
         assert alive_below(str(machine.root)) == {}
         assert attempts.running(str(machine.root), []) == []
         assert attempts.known_of(str(machine.root), "j0") == [1]

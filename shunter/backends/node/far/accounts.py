@@ -1,7 +1,8 @@
 """The users of a node: who a job runs as, and how a process of root becomes that user.
 
-What belongs to a user is read and written by a process that is that user: the kernel refuses then
-what the user could not do, wherever a link in a folder of theirs may lead. Only the standard
+What belongs to a user is read and written by a process with the rights of that user: the kernel
+refuses then what the user could not do, wherever a link in a folder of theirs may lead. Nobody
+waits for it without a limit, for a file system of the user's may never answer. Only the standard
 library of Python 3.8 or later.
 """
 
@@ -10,10 +11,17 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import select
+import signal
+import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+AS_USER_S = 5.0
+REAP_S = 2.0
+STDOUT = 1
 
 
 def account(name: str) -> dict[str, Any] | None:
@@ -45,18 +53,27 @@ def at_home(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def become(user: dict[str, Any] | None) -> None:
-    """Give up all rights but those of a user, for good; None changes nothing."""
+    """Have no rights but those of a user from here on; None changes nothing.
+
+    The real and the saved id stay root's: by these the kernel decides who may send signals, and a
+    user who could stop us would have us wait, with all that waits for us.
+    """
     if user is None:
         return
     os.setgroups(user["groups"])
-    os.setgid(user["gid"])
-    os.setuid(user["uid"])
+    os.setegid(user["gid"])
+    os.seteuid(user["uid"])
 
 
-def as_user(user: dict[str, Any] | None, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Do work in a process that is a user; return its answer.
+def as_user(
+    user: dict[str, Any] | None,
+    work: Callable[[], dict[str, Any]],
+    within_s: float | None = AS_USER_S,
+) -> dict[str, Any]:
+    """Do work in a process with the rights of a user; return its answer.
 
-    It is {"error": why} if the work failed.
+    It is {"error": why} if the work failed, or took longer than `within_s`, in seconds: then the
+    process is killed. None: it may take as long as somebody listens to our output.
     """
     reader, writer = os.pipe()
     child = os.fork()
@@ -74,9 +91,41 @@ def as_user(user: dict[str, Any] | None, work: Callable[[], dict[str, Any]]) -> 
         finally:
             os._exit(0)
     os.close(writer)
-    with open(reader, encoding="utf-8") as file:  # noqa: PTH123  no path
-        said = file.read()
-    os.waitpid(child, 0)
+    try:
+        said = _said_by(reader, within_s)
+    finally:
+        os.close(reader)
+    if said is None:
+        os.kill(child, signal.SIGKILL)
+    _bury_child(child)
+    if said is None:
+        waited = "nobody waits for it" if within_s is None else f"not done within {within_s:g} s"
+        return {"error": f"stopped: {waited}"}
     found = json.loads(said) if said else {"error": "the process that did it was killed"}
     assert isinstance(found, dict), "work answers with a record"
     return found
+
+
+def _said_by(reader: int, within_s: float | None) -> bytes | None:
+    """Read what a process says to its end; None if it takes too long."""
+    until_s = None if within_s is None else time.monotonic() + within_s
+    poll, said = select.poll(), bytearray()
+    poll.register(reader, select.POLLIN)
+    if until_s is None:
+        poll.register(STDOUT, 0)  # tells once nobody reads it any more
+    while True:
+        left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
+        ready = poll.poll(None if left_s is None else left_s * 1000)
+        if not ready or any(file == STDOUT for file, _ in ready):
+            return None
+        piece = os.read(reader, 1 << 16)
+        if not piece:
+            return bytes(said)
+        said += piece
+
+
+def _bury_child(child: int) -> None:
+    """Bury a process; one that the kernel does not let die now is left to be."""
+    until_s = time.monotonic() + REAP_S
+    while os.waitpid(child, os.WNOHANG)[0] == 0 and time.monotonic() < until_s:
+        time.sleep(0.001)

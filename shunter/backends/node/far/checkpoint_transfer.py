@@ -52,6 +52,7 @@ from shunter.backends.node.records import hold, make_folder, own_folder, put
 COMMIT = b"commit\n"
 RECORD_BYTES_MAX = 1 << 30
 WAIT_S = 2.0
+REMOVE_S = 60.0
 
 
 def manifest(folder: str, name: str, nonce: str) -> dict[str, Any]:
@@ -202,7 +203,7 @@ def _received(folder: str, user: dict[str, Any] | None, nonce: str) -> dict[str,
     try:
         new = opened(incoming)
         old = opened(folder) if os.path.lexists(folder) else None
-        built = as_user(user, lambda: _built(new, old))
+        built = as_user(user, lambda: _built(new, old), None)
         if "error" in built:
             return built
         crash_point("checkpoints built")
@@ -299,7 +300,7 @@ def _remove_folder(path: str, user: dict[str, Any] | None, aside: str) -> None:
     """Remove a folder: what is in it as its user, then its name, which is ours."""
     top = opened(path)
     try:
-        as_user(user, lambda: _emptied(top))
+        as_user(user, lambda: _emptied(top), REMOVE_S)
         os.rmdir(path)
     except OSError:  # not even its user may remove all that is in it
         os.rename(path, aside)

@@ -7,9 +7,10 @@ Checkpoints stay, for they are what training is for; a job's folder goes with th
 Nothing is removed of an attempt of which anything may still run.
 
 No link is followed: folders are opened one in the other, and what is no folder of ours is left
-alone. An attempt's folder is handed to the job's user and emptied by a process of that user, so
-that nothing is removed that the user could not remove. Only the standard library of Python 3.8 or
-later, as in supervisor.py.
+alone. An attempt's folder is handed to the job's user and emptied by a process with that user's
+rights, so that nothing is removed that the user could not remove. It has a limit of time; with one
+who exceeds it, nothing more is tried in this look, and the others' turn has come. Only the standard
+library of Python 3.8 or later, as in supervisor.py.
 """
 
 # Paths are strings, as in supervisor.py.
@@ -27,9 +28,11 @@ from contextlib import suppress
 from typing import Any
 
 from shunter.backends.node.attempts import holders, probe, running
+from shunter.backends.node.far.accounts import as_user
 from shunter.backends.node.records import folder_of
 
 GONE = ".gone"
+ATTEMPT_S = 20.0
 _LEFT_OF_JOB = (
     "fence",
     "fence.lock",
@@ -37,6 +40,14 @@ _LEFT_OF_JOB = (
     "environment.new",
 )
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class _TooSlowError(OSError):
+    """What a user has left could not be removed in time."""
+
+    def __init__(self, uid: int, cause: str) -> None:
+        super().__init__(f"what user {uid} left there cannot be removed: {cause}")
+        self.uid = uid
 
 
 def ages(root: str, nonce: str = "") -> dict[str, Any]:
@@ -70,6 +81,7 @@ def remove_attempts(root: str, jobs: list[str]) -> dict[str, Any]:
     """Remove the attempts of ended jobs; return how many, and what failed."""
     alive = {(each["job"], each["attempt"]) for each in running(root, [])}
     removed, error = 0, ""
+    slow: set[int] = set()
     try:
         top = os.open(f"{root}/jobs", _OPEN_FOLDER)
     except OSError:
@@ -77,16 +89,20 @@ def remove_attempts(root: str, jobs: list[str]) -> dict[str, Any]:
     try:
         for job in jobs:
             try:
-                removed += _remove_job(root, job, top, alive)
+                removed += _remove_job(root, job, top, alive, slow)
             except OSError as failed:  # the next look tries again
+                if isinstance(failed, _TooSlowError):
+                    slow.add(failed.uid)
                 error = error or f"{job}: {failed}"
     finally:
         os.close(top)
     return {"removed": removed, "error": error}
 
 
-def _remove_job(root: str, job: str, top: int, alive: set[tuple[str, int]]) -> int:
+def _remove_job(root: str, job: str, top: int, alive: set[tuple[str, int]], slow: set[int]) -> int:
     """Remove the attempts of one job; return how many there were.
+
+    Those of users who were too slow are left alone.
 
     Raises:
         OSError: something cannot be removed.
@@ -104,20 +120,22 @@ def _remove_job(root: str, job: str, top: int, alive: set[tuple[str, int]]) -> i
                 # Under a name that is no number it is no attempt any more, whoever dies meanwhile.
                 os.rename(name, name + GONE, src_dir_fd=folder, dst_dir_fd=folder)
                 count += 1
-            _remove_attempt(_number_of(name) + GONE, folder)
+            _remove_attempt(_number_of(name) + GONE, folder, slow)
         _remove_job_folder(job, folder, top)
     finally:
         os.close(folder)
     return count
 
 
-def _remove_attempt(name: str, within: int) -> None:
+def _remove_attempt(name: str, within: int, slow: set[int]) -> None:
     """Empty a folder as the job's user, and remove it."""
     folder = os.open(name, _OPEN_FOLDER, dir_fd=within)
     try:
         user = _user_of_attempt(folder, within)
         if user is None:
             _empty_attempt(folder)
+        elif user["uid"] in slow:
+            raise OSError(f"what user {user['uid']} left waits for the next look")
         else:
             os.fchmod(folder, 0o700)
             os.fchown(folder, user["uid"], user["gid"])
@@ -150,25 +168,22 @@ def _account_of(uid: int) -> dict[str, Any]:
 
 
 def _empty_attempt_as(user: dict[str, Any], folder: int) -> None:
-    """Empty a folder in a process that is a user.
+    """Empty a folder in a process with the rights of a user.
 
     Raises:
         OSError: something in it cannot be removed by that user.
     """
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            os.setgroups(user["groups"])
-            os.setgid(user["gid"])
-            os.setuid(user["uid"])
-            _empty_attempt(folder)
-            code = 0
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    if status:
-        raise OSError(f"user {user['uid']} cannot remove what is in it")
+    began_s = time.monotonic()
+    error = as_user(user, lambda: _emptied_attempt(folder), ATTEMPT_S).get("error")
+    if error and time.monotonic() - began_s >= ATTEMPT_S:
+        raise _TooSlowError(user["uid"], error)
+    if error:
+        raise OSError(f"user {user['uid']} cannot remove what is in it: {error}")
+
+
+def _emptied_attempt(folder: int) -> dict[str, Any]:
+    _empty_attempt(folder)
+    return {}
 
 
 def _empty_attempt(folder: int) -> None:

@@ -12,7 +12,7 @@ supervisor.py says. Only the standard library of Python 3.8 or later.
 """
 
 # Paths are strings, as in supervisor.py.
-# ruff: noqa: PTH100, PTH111, PTH120, PTH123
+# ruff: noqa: PTH100, PTH111, PTH116, PTH120, PTH123
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ class Session:
         return {"known": known}
 
     def set_aside(self, question: dict[str, Any]) -> dict[str, Any]:
-        """End an attempt, unread, and say whether nothing of it runs; a stray raises no fence."""
+        """End an attempt, unread; say whether it is over. A stray raises no fence."""
         job, attempt = question["job"], question["attempt"]
         if not question.get("is_stray"):
             raise_fence(self.root, job, attempt)
@@ -263,14 +263,14 @@ class Session:
     def _check_way(self, order: dict[str, Any]) -> None:
         """Refuse an order whose user cannot get to what lies here."""
         place, user = f"{self.root}/jobs", order["user"]
-        if (
-            user is None
-            or as_user(user, lambda: {"is_open": os.access(f"{place}/.", os.X_OK)})["is_open"]
-        ):
+        found = (
+            {} if user is None else as_user(user, lambda: {"mode": os.stat(f"{place}/.").st_mode})
+        )
+        if "error" not in found:
             return
         raise ValueError(
-            f"user {order['user_name']} cannot pass through {place}: set base to a folder that all "
-            "may enter, such as /var/lib/shunter"
+            f"user {order['user_name']} cannot pass through {place} ({found['error']}): "
+            "set base to a folder that all may enter, such as /var/lib/shunter"
         )
 
     def _group_of(self, order: dict[str, Any]) -> str | None:

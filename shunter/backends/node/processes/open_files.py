@@ -35,7 +35,7 @@ class OpenFile(NamedTuple):
         return any(line.startswith("lock:") and " WRITE " in line for line in self._about())
 
     def is_believed(self, mount: str) -> bool:
-        """Say whether its path is what we would find there, given the mount we find it by."""
+        """Say whether we would find it at its path, given the mount we look by."""
         if mount and mount == _mount_in(self._about()):
             return True
         try:
@@ -92,7 +92,7 @@ def real_user_of(pid: int) -> int | None:
 
 
 def is_ours(pid: int) -> bool:
-    """Say whether a process has our own user ids: real, effective, saved and of files."""
+    """Say whether a process has our own four user ids, and not just one."""
     ids = _ids(str(pid))
     return bool(ids) and ids == _ids("self")
 
