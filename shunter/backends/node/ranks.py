@@ -102,7 +102,7 @@ def _close_all_but(lock: int) -> None:
 
     The fences are among it, which others wait for.
     """
-    for name in os.listdir("/proc/self/fd"):
+    for name in sorted(os.listdir("/proc/self/fd")):
         if int(name) > 2 and int(name) != lock:
             with suppress(OSError):  # the one by which they are listed
                 os.close(int(name))

@@ -1,5 +1,6 @@
 """Work with the rights of a user, who cannot stop it, and for whom nobody waits long."""
 
+import importlib
 import os
 import shutil
 import signal
@@ -170,6 +171,7 @@ def test_rank_holds_no_fence_while_its_user_may_stop_it(
     lock = os.open(tmp_path / "ranks.lock", os.O_PATH)
     rank = {"argv": ["true"], "env": {}, "cpus": [], "directory": "/"}
     order = {"ranks": [rank], "user": STRANGERS, "seal": "", "cgroup": None}
+    importlib.import_module("ctypes")  # as in a supervisor: the user may be unable to read it
     monkeypatch.setattr(os, "execvpe", lambda *_: time.sleep(60))
     pid = ranks.spawn(str(tmp_path), order, 0, lock)
     try:
