@@ -80,13 +80,16 @@ class CoreMachine(RuleBasedStateMachine):
         round_us=st.sampled_from([0, 0, 4]),
         guarded=guards(),
         bound=st.one_of(st.none(), st.integers(0, 5)),
+        live=st.booleans(),
     )
-    def begin(self, name: str, round_us: int, guarded: Guards, bound: int | None) -> None:
+    def begin(
+        self, name: str, round_us: int, guarded: Guards, bound: int | None, live: bool
+    ) -> None:
         chosen: Any = self.puppet
         if name != "puppet":
             chosen = las_policy((6, 20)) if name == "las" else policy(name)
         queues = () if bound is None else (quota("a", bound),)
-        world = World(servers=NODES, queues=queues, round_us=round_us, guards=guarded)
+        world = World(servers=NODES, queues=queues, round_us=round_us, guards=guarded, is_live=live)
         self.core, events = world.scheduler(chosen, instant=False)
         self._witness(events)
 

@@ -185,7 +185,7 @@ def restore_node(core: "Scheduler", order: RestoreNode) -> None:
 def attempt_exited(core: "Scheduler", seen: AttemptExited) -> None:
     """End a job whose processes are gone; if its GPUs are free too, that is one fact."""
     job = core.state.jobs.get(seen.job_id) or job_of(core.state, seen.job_id, "AttemptExited")
-    if not core.rules.instant or not seen.released or job.spec.retries:
+    if not core.rules.instant or not seen.released or _may_retry(core, job):
         gone_us = seen.ended_us if core.rules.is_live else None
         core.emit(AttemptEnded(seen.at_us, seen.job_id, seen.attempt, seen.exit_code, gone_us))
         if not seen.released:
@@ -293,13 +293,18 @@ def _end(
         core.emit(JobCancelled(at_us, job.job_id, job.end_cause, gone_us))
     elif exit_code == 0:
         core.emit(JobFinished(at_us, job.job_id, ended_us))
-    elif job.spec.retries and job.failures <= job.spec.retries:
+    elif _may_retry(core, job) and job.failures <= job.spec.retries:
         _retry(core, job, at_us)
         return
     else:
         core.emit(JobFailed(at_us, job.job_id, "exit", exit_code, gone_us))
     if core.state.stranded:
         _cancel_stranded(core, at_us)
+
+
+def _may_retry(core: "Scheduler", job: Job) -> bool:
+    """Say whether an attempt may follow a failure; in a trace it is the end."""
+    return core.rules.is_live and job.spec.retries > 0
 
 
 def _retry(core: "Scheduler", job: Job, at_us: int) -> None:

@@ -157,5 +157,6 @@ SPEC_COLUMNS: Final = (
     _text("array"),
     _number("at_once", cells.read_positive),
     Column("split_may_change", "split_may_change", cells.read_yes, cells.write_yes),
+    _number("retries", read_count),
 )
 """In the order of the specification's fields."""

@@ -19,7 +19,7 @@ S = 1_000_000
 
 def running(retries: int = 2) -> Scheduler:
     """Return a core in which a job runs that may be retried."""
-    core, _ = World(servers=servers(4)).scheduler(policy(), instant=False)
+    core, _ = World(servers=servers(4), is_live=True).scheduler(policy(), instant=False)
     core.step(0, [SubmitJob(0, J0, job_spec(retries=retries))])
     core.step(0, [AttemptStarted(0, J0, 1)])
     return core
@@ -113,3 +113,10 @@ def test_job_whose_server_is_lost_after_it_failed_is_retried() -> None:
     events = core.step(2 * S, [AttemptLost(2 * S, J0, 1, "host n0 lost")])[0]
     assert JobRetried(2 * S, J0, 1) in events
     assert core.state.jobs[J0].failures == 1
+
+
+def test_failure_that_a_trace_tells_is_the_end_of_its_job() -> None:
+    core, _ = World(servers=servers(4)).scheduler(policy(), instant=False)
+    core.step(0, [SubmitJob(0, J0, job_spec(retries=2))])
+    core.step(0, [AttemptStarted(0, J0, 1)])
+    assert exited(core, S)[-1] == JobFailed(S, J0, "exit", 1)
