@@ -163,6 +163,25 @@ def test_connection_that_says_nothing_is_ended(served: Served) -> None:
         assert connection.recv(1) == b""
 
 
+def test_body_that_never_comes_is_not_waited_for(served: Served) -> None:
+    """Also where a byte comes now and then."""
+    told = head("/api/v1/jobs", "Content-Type: application/json", "Content-Length: 1000")
+    with connected(served) as connection:
+        connection.settimeout(5)
+        connection.sendall(told.replace(b"GET", b"POST") + b"{")
+        began_s = time.monotonic()
+        while time.monotonic() - began_s < 90:
+            try:
+                connection.sendall(b" ")
+                if connection.recv(65536) == b"":
+                    break
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+        assert 15 < time.monotonic() - began_s < 60
+
+
 def test_problem_document_is_what_the_command_line_tells(served: Served) -> None:
     done = served.run("show", "j99", "--json")
     assert done.returncode == 3

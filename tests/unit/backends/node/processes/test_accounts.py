@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -108,7 +109,7 @@ def test_work_without_a_limit_ends_once_nobody_waits_for_it(tmp_path: Path) -> N
         f"found = as_user(None, lambda: time.sleep(60), None)\n"
         f"open({str(tmp_path / 'found')!r}, 'w').write(found['error'])\n"
     )
-    argv = [shutil.which("python3") or "python3", "-c", program]
+    argv = [sys.executable, "-c", program]
     root = str(Path(pruning.__file__).parents[4])
     with subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=root) as working:
         assert working.stdout is not None
