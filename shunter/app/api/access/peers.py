@@ -89,7 +89,7 @@ class PeerProtocol(H11Protocol):
         self._timer = self.loop.call_later(HEAD_S, self._end_if_slow)
 
     def _being_told(self) -> tuple[int, str] | None:
-        """Return which request's head or body is still to come; None: it is not theirs to speak."""
+        """Return which head or body is still to come; None: all that is due came."""
         cycle = getattr(self, "cycle", None)  # typed as if there always were one
         if self.flow.read_paused:
             return None
