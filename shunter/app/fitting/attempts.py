@@ -83,6 +83,11 @@ class Attempt:
     is_last: bool = False
 
     @property
+    def at_work_us(self) -> int:
+        """When it was seen to start, or had ended if its start was seen only after that."""
+        return self.started_us if self.left_us is None else min(self.started_us, self.left_us)
+
+    @property
     def saved_on_leaving(self) -> Save | None:
         """The checkpoint that it wrote because it was told to leave."""
         if self.told_us is None or not self.saves or self.saves[-1][0] < self.told_us:
@@ -103,7 +108,7 @@ class ObservedJob:
 
     `declared_us` is the run time that a trace declared, `counted_us` the work that the state
     counted. It `tells_steps` if a sample or a checkpoint of it named one, and `has_run` if it held
-    GPUs. `outcome` is None while it has not ended.
+    GPUs and, live, was seen to start there. `outcome` is None while it has not ended.
     """
 
     job_id: JobId
@@ -272,7 +277,8 @@ class _Gathering:
         known, job = self._jobs[event.job_id], self.state.departed
         assert job is not None, "an end without a job"
         known.outcome, known.counted_us = self.state.ended[event.job_id], _worked_us(job, event)
-        known.has_run = job.first_start_us is not None
+        was_seen = bool(known.attempts) or self._observed.is_simulated
+        known.has_run = job.first_start_us is not None and was_seen
         if known.attempts and known.attempts[-1].is_last:
             known.attempts[-1].left_us = end_us_of(event)
 

@@ -107,7 +107,7 @@ def fit_costs(observed: Observed) -> Fitted:
     starts_us: dict[Launch, list[float]] = defaultdict(list)
     for job in observed.jobs:
         for attempt in job.attempts:
-            spent_us: float = attempt.started_us - attempt.launched_us
+            spent_us: float = attempt.at_work_us - attempt.launched_us
             if attempt.trained_us is not None:
                 batch = batch_us.get(kind_of(job, attempt), 0.0)
                 spent_us = max(spent_us, attempt.trained_us - batch - attempt.launched_us)

@@ -8,22 +8,25 @@ from shunter.core.state import Outcome
 
 __all__ = ["checkpoint_interval_us", "work_us"]
 
+LEAST_US = 1
+"""What a trace knows as work: a job without any is no job of it."""
+
 
 def work_us(job: ObservedJob, observed: Observed, fitted: Fitted) -> int:
-    """Return the work of a job that has ended, in microseconds on the first GPU type.
+    """Return the work of a job that ran and ended, in microseconds on the first GPU type.
 
     In a simulation that is the run time that its trace declared, or, if a time limit ended it,
     what it had done. Live it is the time at work in all attempts, without their start-ups and what
-    was lost.
+    was lost. A job that was shorter than a start-up takes did the least work there is.
     """
     if observed.is_simulated:
         is_whole = job.declared_us is not None and job.outcome is not Outcome.timeout
-        return (job.declared_us or 0) if is_whole else job.counted_us
+        return max(LEAST_US, (job.declared_us or 0) if is_whole else job.counted_us)
     speeds = fitted.speeds
     kept = (
         _kept_us(attempt, fitted) * speeds.get(attempt.gpu_type, 1.0) for attempt in job.attempts
     )
-    return round(sum(kept))
+    return max(LEAST_US, round(sum(kept)))
 
 
 def checkpoint_interval_us(job: ObservedJob) -> int | None:

@@ -45,7 +45,6 @@ async def observed_trace(reader: LogReader, advance: Advance | None = None) -> t
         for job in sorted(observed.jobs, key=lambda job: job.ordinal)
         if job.has_run and job.outcome in _ENDS
     ]
-    seen = [job for job in seen if job.duration_us]
     if not seen:
         raise TraceError(f"no job of {reader.url} has run to its end: there is nothing to export")
     ended = {job.job_id for job in seen}

@@ -11,6 +11,7 @@ from typing import Any
 
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.runs.parallel import Report, run_all
+from shunter.app.runs.setup import refuse_no_jobs
 from shunter.app.runs.simulation import simulate
 from shunter.app.runs.summary import SCHEMA
 
@@ -55,9 +56,10 @@ def compare(
         workers: how many processes; 1 runs everything in this one.
         report: told how many runs are done, and of how many.
     Raises:
-        ConfigError: a policy is unknown.
+        ConfigError: a policy is unknown, or there are no jobs.
         TraceError: the trace is wrong.
     """
+    refuse_no_jobs(loaded)
     first = loaded.config.seed
     configs = [
         loaded.replaced(

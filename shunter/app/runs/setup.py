@@ -8,6 +8,7 @@ from typing import Any
 from shunter import __version__
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.resolved import Decider, decider_of, record_of, recorded_decider
+from shunter.app.config.workload import ONE_OF
 from shunter.app.runs.throughputs import fit_to_table
 from shunter.backends.simulated import SimulatedBackend
 from shunter.backends.simulated.failures import Failures
@@ -25,7 +26,7 @@ from shunter.workloads.throughputs import compact_form
 
 _NAMED_MOST = 5
 
-__all__ = ["Setup", "load_jobs", "rebuild", "rebuild_our_own", "set_up"]
+__all__ = ["Setup", "load_jobs", "rebuild", "rebuild_our_own", "refuse_no_jobs", "set_up"]
 
 
 @dataclass(frozen=True)
@@ -92,13 +93,24 @@ def rebuild_our_own(started: SchedulerStarted) -> tuple[Policy[Any], RoundRules]
     return policy, rules
 
 
+def refuse_no_jobs(loaded: LoadedConfig) -> None:
+    """Raise ConfigError if a config names no jobs, as that of a live cluster need not."""
+    if not loaded.config.workload.has_jobs:
+        raise ConfigError(
+            f"{loaded.source}: workload: missing; a simulation needs the jobs: {ONE_OF}. "
+            "This is the config of a live cluster: `shunter trace fit LOG` makes one of its log "
+            "that simulates it"
+        )
+
+
 def load_jobs(loaded: LoadedConfig) -> Trace:
     """Read or generate the jobs of a config.
 
     Raises:
         TraceError: the trace is wrong.
-        ConfigError: the generator's numbers are.
+        ConfigError: the generator's numbers are, or there are no jobs.
     """
+    refuse_no_jobs(loaded)
     config, workload = loaded.config, loaded.config.workload
     if workload.trace is not None:
         if not _is_there(workload.trace):
@@ -115,7 +127,7 @@ def load_jobs(loaded: LoadedConfig) -> Trace:
             throughputs=loaded.throughputs,
         )
     made = workload.generate
-    assert made is not None, "the model asks for a trace or a generator"
+    assert made is not None, "a config with jobs has a trace or a generator"
     return generate_trace(
         made.kind,
         jobs=made.jobs,

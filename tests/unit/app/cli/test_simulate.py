@@ -123,3 +123,13 @@ def test_a_missing_config_is_exit_3(tmp_path: Path) -> None:
 
     assert done.exit_code == 3
     assert "there is no config file" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["simulate"], ["compare", "--policies", "fifo,las"]])
+def test_config_of_a_live_cluster_has_no_jobs_to_simulate(words: list[str], tmp_path: Path) -> None:
+    config = tmp_path / "shunter.toml"
+    assert run(app, ["init", "--local", "--gpus", "4", "--out", str(config)]).exit_code == 0
+    refused = run(app, [*words, str(config)])
+    assert refused.exit_code == 2
+    assert "shunter.toml: workload: missing; a simulation needs the jobs" in refused.stderr
+    assert "`shunter trace fit LOG`" in refused.stderr

@@ -19,15 +19,29 @@ from shunter.app.fitting import (
     observe_log,
     work_us,
 )
+from shunter.app.fitting.work import LEAST_US
 from shunter.app.replaying.observed import observed_trace
 from shunter.app.runs.simulation import simulate
 from shunter.core.state import Outcome
+from shunter.events.facts.execution import AttemptEnded, GpusReleased, LaunchFailed
+from shunter.events.facts.jobs import JobCancelled
+from shunter.events.kinds import Event
 from shunter.events.log import read_log
 from shunter.events.values.allocation import Share
 from shunter.events.values.ids import GpuType, NodeName
 from shunter.events.values.job_spec import SuspendMode
 from shunter.workloads import Trace
-from tests.factories import job_id, job_spec
+from tests.factories import (
+    attempt_started,
+    granted,
+    job_finished,
+    job_id,
+    job_spec,
+    job_submitted,
+    node_added,
+    scheduler_started,
+)
+from tests.replay.recording import reading
 from tests.unit.app.conftest import Generated
 
 S = 1_000_000
@@ -146,7 +160,7 @@ def test_work_is_the_time_at_work_without_what_was_lost() -> None:
     ended = attempt(1, 0, told_us=9 * S, left_us=9 * S, lost_us=6 * S)
     again = job(3, ended, attempt(2, 20, left_us=24 * S), suspend_mode=SuspendMode.restart)
     # Without a resume of its own, one takes what a migration does: until 25.
-    assert work_us(again, observed(again), fitted) == 0
+    assert work_us(again, observed(again), fitted) == LEAST_US
     again.attempts[-1].left_us = 27 * S
     assert work_us(again, observed(again), fitted) == 2 * S
 
@@ -172,6 +186,45 @@ def test_start_up_of_a_job_without_steps_ends_as_its_processes_run() -> None:
     fitted = fit_costs(observed(plain))
     assert fitted.launch_us == {Launch.start: S // 2}
     assert work_us(plain, observed(plain), fitted) == 7_500_000
+
+
+def test_start_that_is_seen_after_the_end_costs_no_longer_than_the_job_lasted() -> None:
+    short = job(0, attempt(1, 0, left_us=S // 10), steps=None)
+    fitted = fit_costs(observed(short))
+    assert fitted.launch_us == {Launch.start: S // 10}
+    assert work_us(short, observed(short), fitted) == LEAST_US
+
+
+def test_jobs_shorter_than_a_start_up_are_jobs_of_the_trace() -> None:
+    events: list[Event] = [scheduler_started(), node_added()]
+    for number in (0, 1):  # both are looked at a second after their launch, and ended before that
+        events += [
+            job_submitted(number, 1),
+            granted(number, n0=0b1 << number),
+            attempt_started(number, at=S),
+            AttemptEnded(S, job_id(number), 1, 0, ended_us=S // (number + 2)),
+            GpusReleased(S, job_id(number), 1),
+            job_finished(number, at=S, ended=S // (number + 2)),
+        ]
+    events.sort(key=lambda event: event.at_us)
+    # The third holds GPUs, and is cancelled before anybody saw it run.
+    events += [
+        job_submitted(2, 1, at=2 * S),
+        granted(2, at=2 * S, n0=0b1),
+        LaunchFailed(3 * S, job_id(2), 1, "no such folder"),
+        JobCancelled(3 * S, job_id(2)),
+    ]
+
+    async def exported() -> tuple[Trace, int]:
+        async with reading(events) as reader:
+            return await observed_trace(reader)
+
+    trace, others = asyncio.run(exported())
+    assert [(each.job_id, each.duration_us > 0) for each in trace.jobs] == [
+        ("j0", True),
+        ("j1", True),
+    ]
+    assert others == 1
 
 
 def test_speeds_are_relative_to_the_first_gpu_type() -> None:
