@@ -1,6 +1,9 @@
 """What every config that `shunter init` writes has in common, whatever the cluster."""
 
-__all__ = ["LOG", "POLICY"]
+__all__ = ["LOG", "OPEN_BASE", "POLICY"]
+
+OPEN_BASE = "/var/lib/shunter"
+"""The scheduler's folder where root logs in, whose home is closed to the users of jobs."""
 
 POLICY = """\
 [policy]

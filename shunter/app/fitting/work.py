@@ -13,7 +13,7 @@ LEAST_US = 1
 
 
 def work_us(job: ObservedJob, observed: Observed, fitted: Fitted) -> int:
-    """Return the work of a job that ran and ended, in microseconds on the first GPU type.
+    """Return the work of a job that ran, in microseconds on the first GPU type.
 
     In a simulation that is the run time that its trace declared, or, if a time limit ended it,
     what it had done. Live it is the time at work in all attempts, without their start-ups and what

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from shunter.app.doctor.findings import Check, Finding, Looked
+from shunter.app.first_config import OPEN_BASE
 from shunter.backends.profiles import EXPLANATIONS, GpuFault, use_told
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def _hosts(section: "SshSection", cluster: "ClusterSection") -> Iterator[Finding
 def findings_of(one: "Surveyed", described: "ConfigurationSet") -> Iterator[Finding]:
     """Return what is poor or bad about a host, against what the config says of it."""
     name, found = one.host.name, one.found
+    section = f"[backend.ssh.hosts.{name}]"
     if found is None:
         yield Finding(name, "bad", *halves(one.cause))
         return
@@ -83,15 +85,15 @@ def findings_of(one: "Surveyed", described: "ConfigurationSet") -> Iterator[Find
         )
     if found["uid"] == 0 and not found["is_open"]:
         what = f"jobs run as their users, who cannot pass through {one.host.base}"
-        yield Finding(
-            name, "bad", what, "set base to a folder that all may enter: /var/lib/shunter"
-        )
+        mend = f'set base = "{OPEN_BASE}" in {section}: a folder that all may enter'
+        yield Finding(name, "bad", what, mend)
     if found["is_networked"]:
         what = f"{one.host.base} lies on a network file system, where locks and syncs are slow"
-        yield Finding(name, "poor", what, "set base to a folder of a local disk")
+        yield Finding(name, "poor", what, f"set base in {section} to a folder of a local disk")
     if found["free_mb"] < FREE_LEAST_MB:
         what = f"{found['free_mb']} MB are free for {one.host.base}"
-        yield Finding(name, "poor", what, "make room, or set base to a folder of a larger disk")
+        mend = f"make room, or set base in {section} to a folder of a larger disk"
+        yield Finding(name, "poor", what, mend)
     if one.slow_s > SLOW_S:
         what = f"it took {one.slow_s:.1f} s to answer"
         yield Finding(name, "poor", what, "look at what its shell does at login (~/.bashrc)")

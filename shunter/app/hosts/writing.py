@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from shunter.app.first_config import LOG, POLICY
+from shunter.app.first_config import LOG, OPEN_BASE, POLICY
 from shunter.backends.ssh.settings import SshAccess, SshHost
 from shunter.backends.ssh.surveying import Surveyed, survey_hosts
 from shunter.errors import UnreachableError, UsageError
@@ -60,9 +60,15 @@ def parsed_host(text: str, python: str) -> SshHost:
     )
 
 
-def ssh_config(hosts: Sequence[SshHost], access: SshAccess) -> tuple[str, list[str]]:
+def ssh_config(
+    hosts: Sequence[SshHost], access: SshAccess, gpus: int | None = None
+) -> tuple[str, list[str]]:
     """Return a config for hosts, and what is to be said about them.
 
+    Args:
+        hosts: whom to ask.
+        access: how to log in.
+        gpus: how many a host has where none is seen; None: none then.
     Raises:
         UnreachableError: not one of them answers.
     """
@@ -74,8 +80,8 @@ def ssh_config(hosts: Sequence[SshHost], access: SshAccess) -> tuple[str, list[s
     notes = [f"left out: {one.cause}" for one in silent]
     there = [(names[one.host.name], one) for one in surveyed if one.found is not None]
     for name, one in there:
-        notes += [f"{name}: {note}" for note in _notes(one)]
-    text = HEAD + "\n".join(_node(name, one) for name, one in there)
+        notes += [f"{name}: {note}" for note in _notes(one, gpus)]
+    text = HEAD + "\n".join(_node(name, one, gpus or 0) for name, one in there)
     return text + _tail(there, access), notes
 
 
@@ -93,10 +99,16 @@ def _names(hosts: Sequence[SshHost]) -> dict[str, str]:
     return names
 
 
-def _notes(one: Surveyed) -> list[str]:
+def _notes(one: Surveyed, gpus: int | None) -> list[str]:
     found, notes = one.found or {}, []
-    if not found["gpus"]:
-        notes.append(f"no GPU is seen ({found['gpu_fault']}); write gpus yourself if it has some")
+    seen = len(found["gpus"])
+    if not seen:
+        mend = "--gpus says how many there are" if gpus is None else f"{gpus} as --gpus says"
+        notes.append(f"no GPU is seen ({found['gpu_fault']}); {mend}")
+    elif gpus is not None and gpus != seen:
+        notes.append(f"{seen} GPUs are seen, and written, not the {gpus} of --gpus")
+    if _is_closed(one):
+        notes.append(f"its users cannot pass through {one.host.base}: base = {OPEN_BASE!r} instead")
     if abs(one.ahead_s) > SKEW_S:
         notes.append(f"its clock is {one.ahead_s:+.0f} s against ours; jobs run all the same")
     if found["ends_sessions"]:
@@ -104,13 +116,19 @@ def _notes(one: Surveyed) -> list[str]:
     return notes
 
 
-def _node(name: str, one: Surveyed) -> str:
+def _is_closed(one: Surveyed) -> bool:
+    """Say whether root starts jobs there as users who cannot get to the usual folder."""
+    found = one.found or {}
+    return found["uid"] == 0 and not found["is_open"]
+
+
+def _node(name: str, one: Surveyed, unseen: int) -> str:
     found: dict[str, Any] = one.found or {}
     gpus = found["gpus"]
     lines = [
         "[[cluster.nodes]]",
         f'name = "{name}"',
-        f"gpus = {len(gpus)}",
+        f"gpus = {len(gpus) or unseen}",
         f'type = "{_type(gpus)}"' + (f"  # {gpus[0]['name']}" if gpus else ""),
         f"cpus = {len(found['cpus'])}",
         f"memory_gb = {found['memory_mb'] // 1000}",
@@ -181,6 +199,8 @@ def _host(name: str, one: Surveyed) -> str:
         lines.append(f'user = "{host.user}"')
     if host.python != "python3":
         lines.append(f'python = "{host.python}"')
+    if _is_closed(one):
+        lines.append(f'base = "{OPEN_BASE}"  # where all users may enter, as jobs run as theirs')
     if found["gpus"]:
         uuids = ", ".join(f'"{gpu["uuid"]}"' for gpu in found["gpus"])
         lines.append(f"gpus = [{uuids}]")

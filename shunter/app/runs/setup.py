@@ -94,7 +94,7 @@ def rebuild_our_own(started: SchedulerStarted) -> tuple[Policy[Any], RoundRules]
 
 
 def refuse_no_jobs(loaded: LoadedConfig) -> None:
-    """Raise ConfigError if a config names no jobs, as that of a live cluster need not."""
+    """Raise ConfigError if a config names no jobs; one of a live cluster need not."""
     if not loaded.config.workload.has_jobs:
         raise ConfigError(
             f"{loaded.source}: workload: missing; a simulation needs the jobs: {ONE_OF}. "

@@ -56,8 +56,8 @@ async def installed(connection: "SSHClientConnection", host: SshHost, limit_s: f
     if "unsafe" in found:
         raise UnreachedError(
             f"host {host.name} is not used, since others could have their programs run there as "
-            f"who logs in ({found['unsafe']}): set base to a folder that only root or "
-            "who logs in may write to, as all above it, such as /var/lib/shunter"
+            f"who logs in ({found['unsafe']}): set [backend.ssh] base to a folder that only root "
+            "or who logs in may write to, as all above it, such as /var/lib/shunter"
         )
     if "error" in found:
         raise UnreachedError(f"host {host.name}: cannot write to {found['error']}")

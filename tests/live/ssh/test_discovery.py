@@ -82,6 +82,8 @@ def targets(bench: Bench) -> str:
 
 def init(bench: Bench, *arguments: str) -> tuple[int, str, Path]:
     """Write a config for all hosts; return exit code, what was said, and where it lies."""
+    for folder in (bench.folder, bench.farm.folder):
+        folder.chmod(0o711)  # root starts jobs as their users, who must get there
     path = bench.folder / "shunter.toml"
     access = ["--key", str(bench.farm.key), "--known-hosts", str(bench.farm.known_hosts)]
     command = [
@@ -193,8 +195,6 @@ def test_init_without_any_host_fails_as_unreachable(bench: Bench) -> None:
 
 
 def test_doctor_finds_hosts_of_a_written_config_well(with_gpus: Bench) -> None:
-    for folder in (with_gpus.folder, with_gpus.farm.folder):
-        folder.chmod(0o711)  # root starts jobs as their users, who must get there
     _, _, path = init(with_gpus)
     ran = CliRunner().invoke(app, ["doctor", str(path)])
     for host in with_gpus.farm.hosts.values():
@@ -243,6 +243,8 @@ def test_host_without_room_or_lingering_sessions_is_told_so(bench: Bench) -> Non
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts jobs as their users")
 def test_doctor_of_root_wants_a_base_that_users_can_pass_through(bench: Bench) -> None:
-    ran = CliRunner().invoke(app, ["doctor", str(written(bench))])
+    path = written(bench)
+    bench.farm.folder.chmod(0o700)
+    ran = CliRunner().invoke(app, ["doctor", str(path)])
     assert "who cannot pass through" in ran.output
     assert "/var/lib/shunter" in ran.output

@@ -265,7 +265,7 @@ async def test_job_whose_user_cannot_get_to_the_base_is_told_so(
         failed = (await seen_until(backend, LaunchFailed))[-1]
     assert isinstance(failed, LaunchFailed)
     assert f"user {STRANGER} cannot pass through" in failed.cause
-    assert "set base to a folder that all may enter" in failed.cause
+    assert "set [backend.ssh] base to a folder that all may enter" in failed.cause
 
 
 async def test_link_in_a_shared_folder_of_checkpoints_is_not_followed(

@@ -19,7 +19,12 @@ def init(
     local: Annotated[bool, typer.Option("--local", help="A cluster of this one machine.")] = False,
     gpus: Annotated[
         int | None,
-        typer.Option(min=0, max=64, help="How many GPUs it has; left out: as many as NVML sees."),
+        typer.Option(
+            min=0,
+            max=64,
+            help="How many GPUs it has; left out: as many as NVML sees. With --ssh: how many each "
+            "server has where none is seen.",
+        ),
     ] = None,
     ssh: Annotated[
         str,
@@ -41,14 +46,16 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a config to begin with, explained line by line."""
-    if local == bool(ssh):
+    if local and ssh:
+        raise UsageError("init: --local and --ssh are both given: expected one of them")
+    if not (local or ssh):
         raise UsageError(
             "init: expected --local, a cluster of this machine, or --ssh HOSTS, one of others"
         )
     if out.exists() and not force:
         raise UsageError(f"{out} is there already; --force replaces it, --out names another one")
     if ssh:
-        text, notes = _over_ssh(ssh.split(","), python, known_hosts, key or [])
+        text, notes = _over_ssh(ssh.split(","), python, known_hosts, key or [], gpus)
     else:
         from shunter.app.doctor.writing import local_config
 
@@ -63,7 +70,7 @@ def init(
 
 
 def _over_ssh(
-    hosts: list[str], python: str, known_hosts: str, keys: list[str]
+    hosts: list[str], python: str, known_hosts: str, keys: list[str], gpus: int | None
 ) -> tuple[str, list[str]]:
     if find_spec("asyncssh") is None:
         raise UsageError("init --ssh needs asyncssh: install shunter with the extra ssh")
@@ -77,4 +84,4 @@ def _over_ssh(
     agents = [key.removeprefix("agent:") for key in keys if key.startswith("agent:")]
     files = tuple(key for key in keys if not key.startswith("agent:"))
     access = SshAccess(known_hosts, files, "".join(agents[:1]))
-    return ssh_config([parsed_host(host, python) for host in hosts], access)
+    return ssh_config([parsed_host(host, python) for host in hosts], access, gpus)

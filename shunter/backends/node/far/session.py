@@ -270,7 +270,7 @@ class Session:
             return
         raise ValueError(
             f"user {order['user_name']} cannot pass through {place} ({found['error']}): "
-            "set base to a folder that all may enter, such as /var/lib/shunter"
+            "set [backend.ssh] base to a folder that all may enter, such as /var/lib/shunter"
         )
 
     def _group_of(self, order: dict[str, Any]) -> str | None:
