@@ -47,6 +47,7 @@ __all__ = [
     "UnavailableError",
     "UnreachableError",
     "UsageError",
+    "extra_hint",
 ]
 
 
@@ -164,3 +165,8 @@ class ReplayDivergenceError(ShunterError):
         """Keep the sequence number of the first decision that differs."""
         super().__init__(message)
         self.seq = seq
+
+
+def extra_hint(extra: str) -> str:
+    """Return how an extra is installed: Shunter is in no package index."""
+    return f"install the extra, in a checkout of Shunter: pip install '.[{extra}]'"

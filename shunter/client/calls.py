@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from shunter.client import called
 from shunter.client.asks import CallOptions, JobOptions
-from shunter.errors import JobFailedError, UsageError
+from shunter.errors import JobFailedError, UsageError, extra_hint
 
 __all__ = ["Call", "described"]
 
@@ -155,7 +155,7 @@ def _pickled(call: object) -> bytes:
     except ImportError as error:
         raise UsageError(
             "a function is sent by cloudpickle, which is not installed: "
-            "pip install 'shunter[functions]', or submit a command"
+            f"{extra_hint('functions')}, or submit a command"
         ) from error
     try:
         return bytes(cloudpickle.dumps(call))

@@ -15,7 +15,7 @@ from shunter.core.planning.barrier import told_of
 from shunter.core.ports import Policy
 from shunter.core.ranking import RankedPolicy
 from shunter.core.throughputs import ThroughputTable
-from shunter.errors import ConfigError, NotFoundError, ShunterError
+from shunter.errors import ConfigError, NotFoundError, ShunterError, extra_hint
 from shunter.events.values.ids import GpuType
 from shunter.policies.params import Extra, PolicyParams
 
@@ -96,8 +96,8 @@ def equipped(policy: Policy[Any]) -> Policy[Any]:
     if extra is None or find_spec(extra.module) is not None:
         return policy
     raise ConfigError(
-        f"policy {policy.name} needs the package {extra.name}, which is not installed; install the "
-        f"extra: pip install 'shunter[{extra.name}]'; {extra.otherwise}"
+        f"policy {policy.name} needs the package {extra.name}, which is not installed; "
+        f"{extra_hint(extra.name)}; {extra.otherwise}"
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from shunter.app.doctor.findings import Check, Finding, Looked
 from shunter.app.first_config import OPEN_BASE
 from shunter.backends.profiles import EXPLANATIONS, GpuFault, use_told
+from shunter.errors import extra_hint
 
 if TYPE_CHECKING:
     from shunter.app.config.cluster import ClusterSection
@@ -30,7 +31,7 @@ def hosts(looked: Looked) -> Iterator[Finding]:
     section = looked.loaded.config.backend.ssh
     assert section is not None, "the config was checked"
     if find_spec("asyncssh") is None:
-        yield Finding("ssh", "bad", "asyncssh is missing", "install shunter with the extra ssh")
+        yield Finding("ssh", "bad", "asyncssh is missing", extra_hint("ssh"))
         return
     yield from _hosts(section, looked.loaded.config.cluster)
 

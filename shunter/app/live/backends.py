@@ -16,7 +16,7 @@ from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
 from shunter.backends.node.records import get, hold, put
 from shunter.core.intake.inputs import Input
 from shunter.core.ports import Backend
-from shunter.errors import BackendError, ConfigError
+from shunter.errors import BackendError, ConfigError, extra_hint
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
 
@@ -124,7 +124,7 @@ def _over_ssh(
 ) -> AbstractAsyncContextManager[LiveBackend]:
     """Return the SSH backend, whose libraries only its users need."""
     if find_spec("asyncssh") is None:
-        raise ConfigError("backend.kind = 'ssh' needs asyncssh: install shunter with the extra ssh")
+        raise ConfigError(f"backend.kind = 'ssh' needs asyncssh: {extra_hint('ssh')}")
     from shunter.app.hosts.settings import ssh_settings
     from shunter.backends.ssh import SshBackend
 

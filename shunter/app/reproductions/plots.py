@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from shunter.app.reproductions.tables import Row, Table
-from shunter.errors import ShunterError, UsageError
+from shunter.errors import ShunterError, UsageError, extra_hint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,10 +27,7 @@ def check_plots(folder: Path) -> None:
         UsageError: matplotlib is missing, or the folder is a file.
     """
     if find_spec("matplotlib") is None:
-        raise UsageError(
-            "--plots needs matplotlib, which is not installed; "
-            "install the extra: pip install 'shunter[plots]'"
-        )
+        raise UsageError(f"--plots needs matplotlib, which is not installed; {extra_hint('plots')}")
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--plots {folder}: expected a folder, and this is a file")
 

@@ -12,6 +12,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from shunter.errors import extra_hint
+
 __all__ = [
     "EXPLANATIONS",
     "GpuFault",
@@ -41,7 +43,7 @@ class GpuFault(StrEnum):
 
 
 EXPLANATIONS: Mapping[GpuFault, str] = {
-    GpuFault.no_binding: "nvidia-ml-py is not installed: install the extra `nvml`",
+    GpuFault.no_binding: f"nvidia-ml-py is not installed: {extra_hint('nvml')}",
     GpuFault.no_library: "libnvidia-ml.so.1 is not found: no NVIDIA driver is installed here",
     GpuFault.no_driver: "the NVIDIA driver is installed but not loaded, or no GPU is attached",
     GpuFault.version_mismatch: "driver and library differ: reload the driver, or restart the node",

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from shunter.app.cli import output
-from shunter.errors import UsageError
+from shunter.errors import UsageError, extra_hint
 
 
 def register(app: typer.Typer) -> None:
@@ -73,7 +73,7 @@ def _over_ssh(
     hosts: list[str], python: str, known_hosts: str, keys: list[str], gpus: int | None
 ) -> tuple[str, list[str]]:
     if find_spec("asyncssh") is None:
-        raise UsageError("init --ssh needs asyncssh: install shunter with the extra ssh")
+        raise UsageError(f"init --ssh needs asyncssh: {extra_hint('ssh')}")
     if not keys:
         raise UsageError(
             "init --ssh: expected --key FILE, such as ~/.ssh/id_ed25519, or --key agent:SOCKET"

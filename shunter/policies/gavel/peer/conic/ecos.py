@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Final
 
-from shunter.errors import ConfigError, PlanError
+from shunter.errors import ConfigError, PlanError, extra_hint
 from shunter.policies.gavel.peer.conic.cones import Floats, Program
 
 __all__ = ["Found", "solve"]
@@ -41,7 +41,7 @@ def solve(program: Program) -> Found | None:
         call = import_module("_ecos").csolve
     except ImportError as error:
         raise ConfigError(
-            "new target shares need the package ecos: pip install 'shunter[ecos]'"
+            f"new target shares need the package ecos: {extra_hint('ecos')}"
         ) from error
     matrix = program.matrix()
     shape = *matrix.shape, 0
