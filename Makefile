@@ -65,7 +65,7 @@ bench: setup-dev ## measure speed against the budgets
 	$(BIN)/python benchmarks/run.py
 
 fidelity: setup-dev ## compare with the public simulators
-	$(BIN)/python -m tests.marked fidelity $(MUST_RUN) -n $(WORKERS) --maxprocesses 8
+	OPENBLAS_CORETYPE=Haswell $(BIN)/python -m tests.marked fidelity $(MUST_RUN) -n $(WORKERS) --maxprocesses 8
 
 live: setup-dev $(VENV)/.train ## tests with real processes, some of which train with PyTorch
 	$(BIN)/python -m tests.marked live $(MUST_RUN) -n $(LIVE_WORKERS) --dist loadgroup

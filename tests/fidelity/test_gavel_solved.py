@@ -4,6 +4,12 @@ With ECOS, as there, every job ends when it did there. With our own solver (`cen
 to what the peer has against itself: with another solver the public code's own results move by up to
 4.2 % (average completion time) and 1.3 % (makespan) on small traces, by about 0.5 % on large ones;
 what is beyond is named with the first round that differs.
+
+Where the optimum is a large face, the last bits of the linear algebra decide too, and those
+differ from CPU to CPU: OpenBLAS takes other kernels on each. So it is told to take those that
+every x86-64 of the last ten years has. With the kernels for AVX-512, two that miss here are within
+the bounds (`artifact__finish_time_fairness`, `makespan__max_sum_throughput_perf`), and
+`medium__finish_time_fairness` is not.
 """
 
 from importlib.util import find_spec
@@ -24,14 +30,15 @@ OFF_CENTRE = (
 )
 RESIDUES = "who gets left-over GPUs hangs on residues of the solver below 1e-9"
 MISSES_CENTRED = {
+    "artifact__finish_time_fairness": f"{OFF_CENTRE}: makespan -9.2 %",
     "artifact__max_min_fairness": f"{OFF_CENTRE}: makespan -7.9 %, from round 0 at 0 s on",
     "artifact__max_sum_throughput_perf": f"{RESIDUES}: makespan -4.4 %, from round 0 at 0 s on",
     "gen120__min_total_duration_perf": "any point within 5 % of the least makespan will do there, "
     "and ECOS stops off the centre of these: average -7.1 %, from round 8 at 2880 s on",
     "makespan__finish_time_fairness": f"{OFF_CENTRE}: average -2.2 %, from round 0 at 0 s on",
+    "makespan__max_sum_throughput_perf": f"{RESIDUES}: makespan +1.2 %",
     "makespan__max_min_fairness_water_filling": f"{OFF_CENTRE}: makespan -1.9 %, from round 0 at "
     "0 s on",
-    "medium__finish_time_fairness": f"{OFF_CENTRE}: makespan -2.2 %, from round 0 at 0 s on",
     "medium__max_min_fairness_water_filling": f"{OFF_CENTRE}: makespan -3.5 %, from round 0 at "
     "0 s on",
 }
