@@ -4,10 +4,11 @@ Only the standard library of Python 3.8 or later, as in supervisor.py.
 """
 
 # Importing pathlib would cost more than all the rest of the start, so paths are strings here.
-# ruff: noqa: PTH208
+# ruff: noqa: PTH109, PTH110, PTH113, PTH208
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -47,11 +48,35 @@ def spawn(folder: str, order: dict[str, Any], number: int, lock: int) -> int:
     rank = order["ranks"][number]
     try:
         _become_rank(folder, order, number, lock, parent)
-        os.execvpe(rank["argv"][0], rank["argv"], os.environ)
+        _execute(rank["argv"])
     except (OSError, KeyError, IndexError, ValueError) as error:
-        os.write(2, f"shunter: cannot run {rank['argv']}: {error}\n".encode())
+        said = f"shunter: cannot run {rank['argv']}: {error}\n"
+        os.write(2, said.encode("utf-8", "backslashreplace"))
     finally:
         os._exit(EXIT_NOT_RUN)
+
+
+def _execute(argv: list[str]) -> None:
+    """Become a program; raise ValueError if it cannot be run."""
+    try:
+        os.execvpe(argv[0], argv, os.environ)
+    except OSError as error:
+        raise ValueError(_why_not(argv[0], error)) from error
+
+
+def _why_not(program: str, error: OSError) -> str:
+    """Return why a program could not be run, and what to do where that is known."""
+    if isinstance(error, FileNotFoundError):
+        if "/" not in program:
+            return f"there is no program {program!r} in PATH"
+        if os.path.exists(program):
+            return f"{program} is there, but not the interpreter that its first line names"
+        return f"there is no file {program} in {os.getcwd()}"
+    if isinstance(error, PermissionError) and os.path.isfile(program):
+        return f"{program} may not be executed: chmod +x {program}, or shunter submit {program}"
+    if error.errno == errno.ENOEXEC:
+        return f"{program} is no program: it has no first line such as #!/bin/sh"
+    return f"{program}: {error.strerror}"
 
 
 def exit_code(wait_status: int) -> int:

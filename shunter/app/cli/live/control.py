@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
     app.command()(resume)
     app.command("discard-checkpoint")(discard_checkpoint)
     app.command("set-aside")(set_aside)
-    app.command()(priority)
+    app.command(context_settings={"ignore_unknown_options": True})(priority)  # -5 is a number
 
 
 def cancel(jobs: Jobs, as_json: Json = False, url: Url = None) -> None:
@@ -69,7 +69,7 @@ def priority(
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Give a job another priority; a negative one stands after `--`."""
+    """Give a job another priority, which may be negative."""
 
     def change(client: "Client", job_id: str) -> "Answer":
         return client.set_priority(job_id, value)

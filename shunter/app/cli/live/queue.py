@@ -82,6 +82,8 @@ def _print(found: "Answer", *, explain: bool) -> None:
     counts = ", ".join(f"{count:,} {state}" for state, count in found["states"].items())
     more = f"; {hidden:,} more are not shown" if hidden else ""
     output.note(f"{found['total']:,} jobs{': ' + counts if counts else ''}{more}")
+    if not found["total"]:
+        output.note("`shunter history` lists jobs that have ended")
     if others := found.get("of_others"):
         output.note(f"these are yours only: `shunter queue -a` lists {others:,} of others as well")
 

@@ -8,7 +8,7 @@ import typer
 from shunter.app.cli import output
 from shunter.app.cli.live.connecting import JobArgument, Url, connect
 from shunter.app.cli.live.reasons import clause
-from shunter.app.cli.live.tables import age, local_time, print_rows, printable
+from shunter.app.cli.live.tables import age, ended_by, local_time, print_rows, printable
 from shunter.app.cli.options import Json
 from shunter.app.cli.units import duration
 
@@ -86,8 +86,8 @@ def _pairs(found: "Answer") -> list[tuple[str, str]]:
         if row["reason"] is not None:
             pairs.append(("why", clause(row["reason"])))
     else:
-        code = "" if found["exit_code"] is None else f"exit code {found['exit_code']}"
-        pairs.append(("ended", " ".join((local_time(found["ended_at"]), found["cause"], code))))
+        said = ended_by(found["cause"], found["exit_code"])
+        pairs.append(("ended", " ".join((local_time(found["ended_at"]), ", ".join(said)))))
     pairs += [
         ("asks for", _demand(spec)),
         ("command", " ".join(spec.get("command", ()))),

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import typer
 from typer.core import TyperCommand
+from typer.exceptions import TyperException
 
 from shunter.app.cli import output
 from shunter.app.cli.live.connecting import connect, patiently
@@ -19,7 +20,7 @@ from shunter.app.cli.live.submitting.quantities import (
     seconds,
     shape_of,
 )
-from shunter.app.cli.live.submitting.script import command_of, read_script
+from shunter.app.cli.live.submitting.script import Script, command_of, read_script
 from shunter.app.cli.live.submitting.waiting import wait_for
 from shunter.errors import UsageError
 
@@ -44,8 +45,24 @@ class SubmitCommand(TyperCommand):
         if words and options and options[-1] == "--":
             return super().parse_args(ctx, [*options, "--", *words])
         if words and Path(words[0]).is_file():
-            options = [*read_script(Path(words[0])).words, *options]
+            return self._with_script(ctx, read_script(Path(words[0])), options, words)
         return super().parse_args(ctx, [*options, "--", *words] if words else options)
+
+    def _with_script(
+        self, ctx: Any, script: Script, options: list[str], words: list[str]
+    ) -> list[str]:
+        """Put a script's options first; name the line of one that is wrong."""
+        try:
+            return super().parse_args(ctx, [*script.words, *options, "--", *words])
+        except TyperException:
+            for number, said in script.lines:
+                try:
+                    super().parse_args(ctx, [*said, "--", *words])
+                except TyperException as error:
+                    told = error.format_message()
+                    place = f"{script.path}:{number}"
+                    raise UsageError(f"{place}: {' '.join(said)}: {told}") from error
+            raise
 
 
 def register(app: typer.Typer) -> None:
@@ -88,6 +105,11 @@ def described(options: SubmitOptions) -> tuple[list[str], "JobOptions"]:
         command, script = words[1:], None
     else:
         command, script = command_of(words)
+    if script is not None and script.strange:
+        output.note(
+            f"{script.path}: lines that begin with {script.strange} are for another scheduler and "
+            "count for nothing here: say it in #SHUNTER lines, such as #SHUNTER --gpus 2"
+        )
     if not command:
         raise UsageError("nothing to run: shunter submit [OPTIONS] -- CMD…, or a script")
     name = options.name or name_of([str(script.path)] if script else command)

@@ -9,11 +9,21 @@ from datetime import datetime
 
 from shunter.app.cli import output
 
-__all__ = ["ROWS_ON_A_SCREEN", "age", "local_time", "print_rows", "printable", "rows_shown"]
+__all__ = [
+    "ROWS_ON_A_SCREEN",
+    "age",
+    "ended_by",
+    "local_time",
+    "print_rows",
+    "printable",
+    "rows_shown",
+]
 
 ROWS_ON_A_SCREEN = 200
 CELL_MOST = 60
 EMPTY = "–"
+EXITED = "exit"
+"""The cause of a failure of which the exit code says all."""
 
 
 def print_rows(
@@ -54,6 +64,12 @@ def age(since: str, now: datetime) -> str:
     if days:
         return f"{days}d {hours:02d}:{minutes:02d}"
     return f"{hours:02d}:{minutes:02d}:{seconds % 60:02d}"
+
+
+def ended_by(cause: str, code: int | None) -> list[str]:
+    """Return why a job ended and its exit code, where that says more."""
+    parts = [cause] if cause and cause != EXITED else []
+    return parts if code is None else [*parts, f"exit code {code}"]
 
 
 def local_time(date: str | None) -> str:

@@ -18,6 +18,7 @@ from shunter.errors import NotFoundError, UsageError
 __all__ = ["Script", "command_of", "read_script"]
 
 MARK = "#SHUNTER"
+STRANGE_MARKS = frozenset({"#SBATCH", "#PBS", "#BSUB"})
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 SCRIPT_BYTES_MOST = 131_000
 """What Linux takes for one argument, which the text of a script becomes."""
@@ -25,12 +26,21 @@ SCRIPT_BYTES_MOST = 131_000
 
 @dataclass(frozen=True)
 class Script:
-    """A script: its options, its interpreter, its text."""
+    """A script: its options by the number of their line, its interpreter, its text.
+
+    `strange` is the mark of another scheduler's lines in it, which count for nothing; often none.
+    """
 
     path: Path
-    words: tuple[str, ...]
+    lines: tuple[tuple[int, tuple[str, ...]], ...]
     interpreter: tuple[str, ...]
     text: str
+    strange: str = ""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All options, in order."""
+        return tuple(word for _, words in self.lines for word in words)
 
     def command(self, arguments: list[str]) -> list[str]:
         """Return what runs it."""
@@ -60,13 +70,15 @@ def read_script(path: Path) -> Script:
         text = read_file(path, 64 << 20).decode("utf-8")
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: it cannot be read as a script: {error}") from error
-    words: list[str] = []
+    lines: list[tuple[int, tuple[str, ...]]] = []
+    strange = ""
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
         if stripped and not stripped.startswith("#"):
             break
         mark, _, said = stripped.partition(" ")
         if mark != MARK:
+            strange = strange or (mark if mark in STRANGE_MARKS else "")
             continue
         try:
             found = shlex.split(said, comments=True)
@@ -74,8 +86,8 @@ def read_script(path: Path) -> Script:
             raise UsageError(f"{path}:{number}: {error}") from error
         if "--" in found:
             raise UsageError(f"{path}:{number}: expected options only; the script is the command")
-        words += found
-    return Script(path, tuple(words), _interpreter(text), text)
+        lines.append((number, tuple(found)))
+    return Script(path, tuple(lines), _interpreter(text), text, strange)
 
 
 def command_of(words: list[str]) -> tuple[list[str], Script | None]:

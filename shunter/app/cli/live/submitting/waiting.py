@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from shunter.app.cli import output
 from shunter.app.cli.live.connecting import PAUSE_S, connect
 from shunter.app.cli.live.logs import writer_to
+from shunter.app.cli.live.tables import ended_by
 from shunter.errors import ShunterError, UnavailableError
 
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["exit_code_of", "wait_for"]
 
 SIGNALLED = 128
-EXITED = "exit"
-"""The cause of a failure of which the exit code says all."""
-
 END_BYTES = 4096
 LAST_WORDS_S = 30.0
 """How long what a job printed last may take to come once it has ended."""
@@ -62,9 +60,8 @@ def _end_of(document: "Answer", last: str) -> str:
     code, cause = document["exit_code"], document["cause"]
     if code is None and document["state"] == "finished":
         code = 0
-    parts = [cause] if cause and cause != EXITED else []
-    parts += [] if code is None else [f"exit code {code}"]
-    told = f"{document['id']} {document['state']}: {', '.join(parts) or 'no exit code is known'}"
+    said = ", ".join(ended_by(cause, code)) or "no exit code is known"
+    told = f"{document['id']} {document['state']}: {said}"
     return f"{told}; last line: {last}" if last else told
 
 

@@ -1,0 +1,68 @@
+"""What people are told of ends, of empty queues, and of scripts that are wrong."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from shunter.app.cli.application import app
+from shunter.app.cli.live.queue import _print
+from shunter.app.cli.live.submitting.script import read_script
+from shunter.app.cli.live.tables import ended_by
+
+
+@pytest.mark.parametrize(
+    ("cause", "code", "told"),
+    [
+        ("exit", 2, ["exit code 2"]),
+        ("time limit", None, ["time limit"]),
+        ("lost", 137, ["lost", "exit code 137"]),
+        ("", None, []),
+    ],
+)
+def test_end_says_cause_and_code_once(cause: str, code: int | None, told: list[str]) -> None:
+    assert ended_by(cause, code) == told
+
+
+def test_empty_queue_names_where_ended_jobs_are(capsys: pytest.CaptureFixture[str]) -> None:
+    _print(
+        {"jobs": [], "now": "2026-11-22T10:00:00+00:00", "total": 0, "states": {}}, explain=False
+    )
+    assert "`shunter history`" in capsys.readouterr().err
+
+
+def submitted(script: Path, *options: str) -> Result:
+    """Submit a script with an option that is refused last, before any daemon is asked."""
+    return CliRunner().invoke(app, ["submit", "--export", "some", *options, str(script)])
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [("--gpu 2", "No such option: --gpu"), ("--gpus two", "valid integer")],
+)
+def test_wrong_option_of_a_script_is_named_by_file_and_line(
+    line: str, told: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text(f"#!/bin/sh\n#SHUNTER --name a\n#SHUNTER {line}\ntrue\n")
+    refused = submitted(script)
+    assert refused.exit_code == 2
+    assert f"train.sh:3: {line}: " in refused.stderr
+    assert told in refused.stderr
+    script.write_text("#!/bin/sh\n#SHUNTER --name a\ntrue\n")
+    assert "train.sh:" not in submitted(script, "--gpu", "2").output
+
+
+def test_lines_for_another_scheduler_are_told_of(tmp_path: Path) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text("#!/bin/sh\n#SBATCH --gres=gpu:2\n#SHUNTER --name a\ntrue\n")
+    assert "lines that begin with #SBATCH are for another scheduler" in submitted(script).stderr
+    script.write_text("#!/bin/sh\n# SBATCH was here\ntrue\n#SBATCH --gres=gpu:2\n")
+    assert read_script(script).strange == ""
+
+
+def test_negative_priority_needs_no_mark() -> None:
+    asked = CliRunner().invoke(app, ["priority", "j1", "-5", "--url", "ftp://nobody"])
+    assert "ftp://nobody" in asked.stderr
+    wrong = CliRunner().invoke(app, ["priority", "j1", "--high", "--url", "ftp://nobody"])
+    assert "Invalid value for 'N'" in wrong.stderr

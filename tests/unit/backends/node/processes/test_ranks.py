@@ -1,0 +1,57 @@
+"""A rank whose program cannot be run says why, and what to do."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from shunter.backends.node import ranks
+
+
+def said(folder: Path, *argv: str) -> str:
+    """Return what a rank prints that ends before it became its program."""
+    (folder / "ranks.lock").touch()
+    lock = os.open(folder / "ranks.lock", os.O_PATH)
+    rank = {"argv": list(argv), "env": {"PATH": "/usr/bin:/bin"}, "directory": str(folder)}
+    order = {"ranks": [rank], "seal": ""}
+    try:
+        pid = ranks.spawn(str(folder), order, 0, lock)
+        _, status = os.waitpid(pid, 0)
+    finally:
+        os.close(lock)
+    assert os.waitstatus_to_exitcode(status) == ranks.EXIT_NOT_RUN
+    return (folder / "stderr.0").read_text()
+
+
+@pytest.mark.parametrize(
+    ("program", "text", "mode", "told"),
+    [
+        ("pyhton", None, 0, "there is no program 'pyhton' in PATH"),
+        ("./job.sh", None, 0, "there is no file ./job.sh in "),
+        ("./job.sh", "#!/bin/sh\n", 0o644, "chmod +x ./job.sh, or shunter submit ./job.sh"),
+        ("./job.sh", "#!/no/such/sh\n", 0o755, "not the interpreter that its first line names"),
+        ("./job.sh", "true\n", 0o755, "./job.sh is no program: it has no first line such as"),
+    ],
+)
+def test_rank_says_why_its_program_cannot_be_run(
+    program: str, text: str | None, mode: int, told: str, tmp_path: Path
+) -> None:
+    if text is not None:
+        script = tmp_path / program
+        script.write_text(text)
+        script.chmod(mode)
+    found = said(tmp_path, program, "x.py")
+    assert found.startswith(f"shunter: cannot run ['{program}', 'x.py']: ")
+    assert told in found
+
+
+def test_rank_whose_folder_is_gone_names_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "ranks.lock").touch()
+    lock = os.open(tmp_path / "ranks.lock", os.O_PATH)
+    gone = str(tmp_path / "gone")
+    rank = {"argv": ["true"], "env": {}, "directory": gone}
+    try:
+        os.waitpid(ranks.spawn(str(tmp_path), {"ranks": [rank], "seal": ""}, 0, lock), 0)
+    finally:
+        os.close(lock)
+    assert f"No such file or directory: '{gone}'" in (tmp_path / "stderr.0").read_text()
