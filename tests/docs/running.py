@@ -149,14 +149,6 @@ def _live_log(work: Path, environment: Mapping[str, str]) -> None:
     _prepare(work, environment, commands)
 
 
-def _simulated_log(work: Path, environment: Mapping[str, str]) -> None:
-    """Leave `run.db`, the log of a simulation of 400 jobs under las."""
-    lines = ("[[cluster.nodes]]", 'name = "gpu[1-4]"', "gpus = 8", "[workload.generate]")
-    config = "\n".join([*lines, 'kind = "philly-like"', "jobs = 400", "load = 1.1", ""])
-    (work / "run.toml").write_text(config, encoding="utf-8")
-    _prepare(work, environment, ("shunter simulate run.toml --policy las --log run.db",))
-
-
 def _prepare(work: Path, environment: Mapping[str, str], commands: tuple[str, ...]) -> None:
     subprocess.run(
         ["bash", "-ec", "\n".join(commands)],
@@ -170,6 +162,5 @@ def _prepare(work: Path, environment: Mapping[str, str], commands: tuple[str, ..
 
 GIVEN: dict[str, Callable[[Path, Mapping[str, str]], None]] = {
     "a live log": _live_log,
-    "a log of a simulation": _simulated_log,
 }
 """What pages begin with, made as their readers made it before."""
