@@ -30,6 +30,10 @@ COMMANDS = (demo, simulate, compare, reproduce, replay, why, log, trace, policy,
 LIVE = (init, doctor, serve, submit, queue, show, logs, control, nodes)
 
 
+HELP_MOST = 200
+"""How much of a command's first sentence the list of commands shows, in letters."""
+
+
 class Commands(TyperGroup):
     """Turns every error of ours into lines on stderr and its exit code."""
 
@@ -40,6 +44,17 @@ class Commands(TyperGroup):
         except ShunterError as error:
             output.print_error(error)
             raise typer.Exit(error.exit_code) from error
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands, each with its whole first sentence."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [
+            (name, command.get_short_help_str(HELP_MOST))
+            for name, command in found
+            if command is not None and not command.hidden
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
 app = typer.Typer(

@@ -10,6 +10,9 @@ from shunter.app.cli import output
 from shunter.app.cli.options import ConfigFile, Json, Settings, load
 from shunter.errors import UsageError
 
+DROPPED = ("digest", "p50 JCT", "p95 JCT", "makespan", "mean wait", "preemptions", "GPU use")
+"""What a narrow terminal does without, first the least important."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -55,10 +58,12 @@ def print_comparison(document: dict[str, Any]) -> None:
     seeds = len(document["seeds"])
     numbers = ["mean JCT", "p50 JCT", "p95 JCT", "p99 JCT", "mean wait", "makespan", "GPU use"]
     columns = [output.Column(title, is_number=True) for title in [*numbers, "preemptions"]]
-    output.print_table(
-        ["policy", *columns, *(["digest"] if seeds == 1 else [])],
-        [_row(summed) for summed in document["policies"]],
-    )
+    heads = [output.Column("policy"), *columns]
+    heads += [output.Column("digest")] if seeds == 1 else []
+    rows = [_row(summed) for summed in document["policies"]]
+    left_out = output.print_fitting(heads, rows, DROPPED)
+    if left_out:
+        output.note(f"not shown, as the terminal is narrow: {', '.join(left_out)} (see --json)")
     if seeds > 1:
         output.print_line(f"means over {seeds} seeds, ± half the 95 % interval (Student's t)")
     for line in _left_out(document):

@@ -167,22 +167,22 @@ def _print_stats(document: dict[str, Any]) -> None:
     from shunter.app.cli.units import number
 
     span, size, terms = document["span"], document["bytes"], document["terms"]
-    output.print_table(
-        ["", ""],
+    output.print_pairs(
         [
-            ["log", f"{document['url']}  digest {document['digest'][:12]}"],
-            ["events", number(document["events"])],
-            ["span", f"{span['first']} to {span['last']}"],
-            [
+            ("log", f"{document['url']}  digest {document['digest'][:12]}"),
+            ("events", number(document["events"])),
+            ("span", f"{span['first']} to {span['last']}"),
+            (
                 "terms",
                 ", ".join(f"{term}: {number(count)} events" for term, count in terms.items()),
-            ],
-            ["frames", number(document["frames"])],
-            ["bytes", f"{number(size['payload'])} of events, {size['per_event']} an event"],
-            ["snapshots", _snapshots(document["snapshots"])],
-            ["segments", str(len(document["segments"])) if document["segments"] else "none"],
+            ),
+            ("frames", number(document["frames"])),
+            ("bytes", f"{number(size['payload'])} of events, {size['per_event']} an event"),
+            ("snapshots", _snapshots(document["snapshots"])),
+            ("segments", str(len(document["segments"])) if document["segments"] else "none"),
         ],
     )
+    output.print_line()
     output.print_table(
         ["kind", output.Column("events", is_number=True)],
         [[kind, number(count)] for kind, count in document["kinds"].items()],

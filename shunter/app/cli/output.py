@@ -4,6 +4,7 @@
 """
 
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 WIDTH_WITHOUT_TERMINAL = 1000  # a file has room for what a screen would fold
+
+BETWEEN = "   "
+"""What rich puts between two columns of a table."""
 
 _COMMAND = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all controls but tab and line feed
 
@@ -84,6 +88,34 @@ def print_table(columns: Sequence[Column | str], rows: Sequence[Sequence[str]]) 
     for row in rows:
         table.add_row(*(Text(visible(cell, sys.stdout)) for cell in row))
     _print_drawn(table)
+
+
+def print_fitting(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], dropped: Sequence[str]
+) -> list[str]:
+    """Print a table without columns for which the terminal is too narrow.
+
+    Args:
+        columns: all of them.
+        rows: a text for each column.
+        dropped: the titles of those that may be left out, in that order.
+    Returns:
+        which were.
+    """
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL
+    widths = {
+        column.title: max(map(len, (column.title, *texts)))
+        for column, *texts in zip(columns, *rows, strict=True)
+    }
+    left_out: list[str] = []
+    for title in dropped:
+        if sum(widths.values()) + len(BETWEEN) * (len(widths) - 1) <= room:
+            break
+        if widths.pop(title, None) is not None:
+            left_out.append(title)
+    shown = [number for number, column in enumerate(columns) if column.title in widths]
+    print_table([columns[i] for i in shown], [[row[i] for i in shown] for row in rows])
+    return left_out
 
 
 def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:

@@ -100,23 +100,23 @@ def _print(document: dict[str, Any]) -> None:
     jobs, cluster, queue = document["jobs"], document["cluster"], document["queue"]
     log, verified = document["log"], document["verification"]
     rows = [
-        ["log", f"{log['url']}  {number(log['events'])} events, digest {log['digest'][:12]}"],
-        ["at", f"e{document['seq']}  {document['time']}"],
-        ["term", f"{document['term']}, policy {document['policy'] or 'none'}"],
-        ["jobs", ", ".join(f"{number(count)} {name}" for name, count in jobs.items() if count)],
-        ["queue", f"{number(queue['jobs'])} jobs wait for {number(queue['gpus'])} GPUs"],
-        ["cluster", _cluster(cluster)],
-        ["rounds", f"{number(document['rounds']['planned'])} planned"],
-        ["snapshots", f"{document['snapshots_checked']} agree"],
-        ["state", document["state_digest"]],
+        ("log", f"{log['url']}  {number(log['events'])} events, digest {log['digest'][:12]}"),
+        ("at", f"e{document['seq']}  {document['time']}"),
+        ("term", f"{document['term']}, policy {document['policy'] or 'none'}"),
+        ("jobs", ", ".join(f"{number(count)} {name}" for name, count in jobs.items() if count)),
+        ("queue", f"{number(queue['jobs'])} jobs wait for {number(queue['gpus'])} GPUs"),
+        ("cluster", _cluster(cluster)),
+        ("rounds", f"{number(document['rounds']['planned'])} planned"),
+        ("snapshots", f"{document['snapshots_checked']} agree"),
+        ("state", document["state_digest"]),
     ]
     if queue["jobs"]:
         reasons = (f"{number(count)} {name}" for name, count in queue["reasons"].items())
         longest = duration(queue["longest_wait_s"])
-        rows.insert(5, ["", f"{', '.join(reasons)}; the longest for {longest}"])
+        rows.insert(5, ("", f"{', '.join(reasons)}; the longest for {longest}"))
     if verified is not None:
-        rows.append(["decisions", _verified(verified)])
-    output.print_table(["", ""], rows)
+        rows.append(("decisions", _verified(verified)))
+    output.print_pairs(rows)
 
 
 def _cluster(cluster: dict[str, int]) -> str:

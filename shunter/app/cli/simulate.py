@@ -87,7 +87,7 @@ def _print(document: dict[str, Any]) -> None:
             ("migrations", number(document["migrations"])),
             ("rounds", f"{number(rounds['planned'])} planned, {number(rounds['skipped'])} skipped"),
             ("events", number(document["events"])),
-            ("log", f"{log['url']}  {log['digest'][:12]}"),
+            ("log", f"{_address(log['url'])}  digest {log['digest'][:12]}"),
         ],
     )
     output.print_line()
@@ -101,6 +101,11 @@ def _print(document: dict[str, Any]) -> None:
         output.print_line(f"times are of finished jobs; left out: {left_out(jobs)}")
     if star:
         output.print_line("* oracle: uses true durations, which no scheduler knows")
+
+
+def _address(url: str) -> str:
+    """Return where a log is, in words where it was not kept."""
+    return {"none:": "not kept", "memory:": "kept in memory only"}.get(url, url)
 
 
 def _times(numbers: dict[str, Any]) -> list[str]:

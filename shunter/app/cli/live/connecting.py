@@ -65,5 +65,8 @@ def patiently(do: Callable[[], T], patience_s: float) -> T:
                 if patience_s > 0:
                     output.note(f"{error}; it is tried again for {patience_s:g} s")
             if now_s >= until_s:
+                if patience_s > 0:  # the whole sentence was said before
+                    told = f"no daemon answers after {patience_s:g} s either"
+                    raise UnavailableError(f"{told}: given up") from error
                 raise
             time.sleep(min(PAUSE_S, until_s - now_s))

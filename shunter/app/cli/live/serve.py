@@ -49,8 +49,22 @@ def serve(
     loaded = load(config, settings)
     if make_token:
         _make_token(loaded)
+    if said := oracle_note(loaded):
+        output.note(said)
     anyio.run(run_daemon, loaded, _say_ready, output.note, [JobId(job) for job in set_aside or ()])
     output.note("stopped; jobs run on")
+
+
+def oracle_note(loaded: "LoadedConfig") -> str:
+    """Return what an oracle goes by in a live cluster; empty if the policy is none."""
+    from shunter.app.config.resolved import decider_of
+
+    if not decider_of(loaded, instant=False).policy.oracle:
+        return ""
+    return (
+        f"policy {loaded.config.policy.name} is told run times in simulations only: here it goes "
+        "by the steps that jobs tell, or their time limits (`submit --time`); others come last"
+    )
 
 
 def _say_ready(site: "Site", sockets: "Sequence[Listening]") -> None:

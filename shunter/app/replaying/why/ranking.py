@@ -71,7 +71,9 @@ def standing(found: Explanation) -> list[str]:
     place = None if found.present is None else found.present.place
     if place is None:
         return []
-    ahead = f", behind {', '.join(place.ahead)}" if place.ahead else ", nobody is ahead of it"
+    ahead = (
+        f", behind {', '.join(place.ahead)}" if place.ahead else ", no waiting job is ahead of it"
+    )
     more = " and others" if place.position - 1 > len(place.ahead) else ""
     score = rank_in_words(found)
     why = f"; it {score}" if score else ""

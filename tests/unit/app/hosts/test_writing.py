@@ -12,6 +12,7 @@ from shunter.app.hosts import writing
 from shunter.app.hosts.checks import findings_of
 from shunter.backends.ssh.settings import SshAccess, SshHost
 from shunter.backends.ssh.surveying import Surveyed
+from shunter.events.values.ids import NodeName
 from tests.factories import configuration
 
 SEEN: dict[str, Any] = {
@@ -77,7 +78,7 @@ def test_base_is_open_where_root_logs_in_and_its_home_is_closed(
 
 
 def test_doctor_names_the_section_of_base() -> None:
-    host = replace(writing.parsed_host("root@gpu1", "python3"), name="gpu1")
+    host = replace(writing.parsed_host("root@gpu1", "python3"), name=NodeName("gpu1"))
     found = {**SEEN, "uid": 0}
     mends = [each.mend for each in findings_of(Surveyed(host, found), configuration(0))]
     assert any(
