@@ -141,7 +141,10 @@ def main() -> None:
             thinking, reply = answer(thinking, request)
         except ShunterError as error:
             reply = Failed(str(error))
-        send(connection, reply)
+        try:
+            send(connection, reply)
+        except ConnectionError:  # the daemon was killed, and nobody waits for it
+            return
 
 
 def _isolated(started: SchedulerStarted) -> tuple[Policy[Any], RoundRules]:

@@ -172,7 +172,10 @@ def receive(connection: socket.socket) -> Request | None:
 def _exactly(connection: socket.socket, size: int) -> bytes | None:
     parts = bytearray()
     while len(parts) < size:
-        part = connection.recv(min(size - len(parts), 1 << 20))
+        try:
+            part = connection.recv(min(size - len(parts), 1 << 20))
+        except ConnectionError:  # it was killed, and had not read all that we had said
+            return None
         if not part:
             return None
         parts += part
