@@ -106,7 +106,7 @@ def test_oversized_body_without_a_length_is_refused_while_it_comes(shared: Serve
         ({**TRUE, "uid": 0}, "uid"),
         ({**TRUE, "gpus": "2"}, "gpus"),
         ({**TRUE, "gpus": -1}, "gpus"),
-        ({**TRUE, "gpus": 0}, "cpus > 0"),
+        ({**TRUE, "gpus": 0, "cpus": 0}, "cpus > 0"),
         ({**TRUE, "cpus": 1e300}, "cpus"),
         ({**TRUE, "time_limit_s": 0}, "time_limit_s"),
         ({**TRUE, "suspend_mode": "often"}, "suspend_mode"),

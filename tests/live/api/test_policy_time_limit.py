@@ -92,7 +92,9 @@ def serving(root: Path, limit: str = "2s") -> Iterator[Served]:
     daemon = Plugged(root)
     policy = f'trigger = "event"\nname = "plug"\ntime_limit = "{limit}"'
     text = CONFIG.replace('trigger = "event"', policy)
-    daemon.config.write_text(text.format(root=root, nodes="n0", server=""), encoding="utf-8")
+    daemon.config.write_text(
+        text.format(root=root, nodes="n0", server="", cpus=0), encoding="utf-8"
+    )
     with daemon:
         yield daemon
 

@@ -232,6 +232,13 @@ def test_every_crash_point_is_survived(tmp_path: Path) -> None:
     begun_s = time.monotonic()
     try:
         together([case.run() for case in cases], TOGETHER)
+        for number, case in enumerate(cases):
+            # Whether it comes to a point may hang on who is quicker: then it is run once more,
+            # unless something else is wrong as well.
+            if case.struck != list(case.points) and len(case.faults()) == 1:
+                empty(str(case.root / "attempts"))
+                cases[number] = again = Case(tmp_path / f"again{number}", case.points)
+                together([again.run()], 1)
     finally:
         for case in cases:
             empty(str(case.root / "attempts"))
