@@ -1,7 +1,7 @@
 """An executor of `concurrent.futures` whose functions run as jobs of a cluster."""
 
 from collections.abc import Callable
-from concurrent.futures import Executor, wait
+from concurrent import futures
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from shunter.client.asks import CallOptions
@@ -16,7 +16,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class JobExecutor(Executor):
+class JobExecutor(futures.Executor):
     """Runs each function as a job of its own; made by `Client.executor`."""
 
     def __init__(self, client: "Client", options: CallOptions) -> None:
@@ -46,8 +46,4 @@ class JobExecutor(Executor):
             for job in self._jobs:
                 job.cancel()
         if wait:
-            _all_of(self._jobs)
-
-
-def _all_of(jobs: list[JobHandle[object]]) -> None:
-    wait(jobs)
+            futures.wait(self._jobs)
