@@ -8,7 +8,6 @@ from shunter.core.placement.strategy import (
     Spot,
     first_with,
     has_room,
-    is_plain,
     need_of,
     regions,
 )
@@ -70,7 +69,7 @@ class _Split:
             if position >= 0:
                 self.seats[number] = position
                 return True
-        if is_plain(self.demand):
+        if need.is_plain:
             return False  # who fits in a smaller choice of servers has chosen before
         for position, other in taken.items():
             if position not in tried and self._fits(position, need):
