@@ -4,8 +4,10 @@ A GPU that several jobs share is decided (or held) from its first tenant on unti
 leaves, so the bitmaps count it once; CPUs and memory are each job's own.
 """
 
-from shunter.core.state import Job, State
+from shunter.core.cluster import Gpu, gpus_of
+from shunter.core.state import GRANTED, Job, State
 from shunter.events.values.allocation import Allocation, Sharing
+from shunter.events.values.reasons import Reason, Wait
 
 _PACKED = Sharing.packed  # members are slow to look up
 
@@ -67,6 +69,28 @@ def may_launch(state: State, job: Job) -> bool:
     if what.sharing is _PACKED:
         return state.cluster.is_joinable(what.shares)
     return state.cluster.is_released(what.shares)
+
+
+def release_wait(state: State, job: Job) -> Wait | None:
+    """Return who has yet to leave the GPUs granted to a job; None: none granted.
+
+    `needed` are the GPUs it was granted, `free` those of them that nobody has to leave any more.
+    """
+    if job.phase is not GRANTED:
+        return None
+    granted = _gpus_of(job.allocation)
+    leaving = {
+        other.job_id: granted & _gpus_of(other.held) - _gpus_of(other.allocation)
+        for other in state.jobs.values()
+        if other.held.shares
+    }
+    blockers = tuple(job_id for job_id, gpus in leaving.items() if gpus)
+    free = granted.difference(*leaving.values())
+    return Wait(Reason.waiting_for_release, len(granted), len(free), blockers)
+
+
+def _gpus_of(what: Allocation) -> set[Gpu]:
+    return {gpu for share in what.shares for gpu in gpus_of(share)}
 
 
 def _count_surplus(state: State, at_us: int) -> None:

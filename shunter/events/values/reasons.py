@@ -32,6 +32,7 @@ class Reason(StrEnum):
     split_kept = "split_kept"
     array_limit = "array_limit"
     node_drained = "node_drained"
+    waiting_for_release = "waiting_for_release"
 
 
 @fact

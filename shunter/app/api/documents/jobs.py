@@ -11,6 +11,7 @@ from typing import Any
 
 from shunter.app.replaying.classing import classed
 from shunter.app.replaying.wording import allocation_in_words, down_in_words, told_apart
+from shunter.core.fold.occupancy import release_wait
 from shunter.core.intake.arrays import has_no_turn, turn_of
 from shunter.core.intake.checkpoints import checkpoint_wait, waits_for_checkpoint
 from shunter.core.placement import Classing
@@ -29,6 +30,8 @@ _FIRST = Wait(Reason.waiting_for_round)
 _HELD = Wait(Reason.held)
 _BACKING_OFF = Wait(Reason.backing_off)
 BLOCKERS_MOST = 8
+_OF_ALL = (Reason.dependency, Reason.waiting_for_release)
+"""Reasons of which jobs that were given no GPUs are blockers too."""
 NO_RANKS: Mapping[JobId, int] = MappingProxyType({})
 
 
@@ -47,7 +50,7 @@ def job_state(job: Job) -> str:
 def wait_of(job: Job, state: State, classing: Classing | None = None) -> Wait | None:
     """Return what holds a job back, itself or its class; None if nothing does."""
     if job.phase is not WAITING:
-        return None
+        return release_wait(state, job)
     if has_no_turn(job):
         return turn_of(job.spec)
     if waits_for_checkpoint(job):
@@ -122,8 +125,9 @@ class Evidence:
 
     def _part(self, job: Job, wait: Wait) -> dict[str, Any]:
         jobs, detail = self._state.jobs, wait.detail
+        is_told = wait.reason is Reason.waiting_for_release  # of this state, with its evidence
         open_ones = [job_id for job_id in wait.blockers if job_id in jobs]
-        if wait.reason is not Reason.dependency:
+        if wait.reason not in _OF_ALL:
             open_ones = [job_id for job_id in open_ones if jobs[job_id].allocation.shares]
         cluster = self._state.cluster
         reason = told_apart(wait, job.demand.gpu_types, cluster)
@@ -132,7 +136,7 @@ class Evidence:
         return {
             "name": reason.value,
             "needed": wait.needed,
-            "free": self._free(job, wait) if wait.needed else wait.free,
+            "free": self._free(job, wait) if wait.needed and not is_told else wait.free,
             "blockers": open_ones[:BLOCKERS_MOST],
             "detail": detail,
         }

@@ -17,6 +17,7 @@ CLAUSES = {
     "guard_min_runtime": "who holds the GPUs may not be preempted yet",
     "guard_preemption_limit": "who holds the GPUs may never be preempted, or not again so soon",
     "waiting_for_round": "the next round decides",
+    "waiting_for_release": "it was granted GPUs that others have yet to leave",
     "dependency": "it waits for other jobs to end",
     "held": "held: `shunter resume` lets it start",
     "array_limit": "it is not its turn in its array",

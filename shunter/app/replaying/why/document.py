@@ -70,13 +70,14 @@ def _blocker(job_id: JobId, state: State) -> dict[str, Any]:
     job: Job | None = state.jobs.get(job_id)
     if job is None:
         return {"id": job_id, "phase": str(state.ended.get(job_id, "unknown")), "gpus": 0}
+    has = job.allocation if job.allocation.shares else job.held  # it may be leaving
     return {
         "id": job_id,
         "phase": str(job.phase),
         "user": job.spec.user,
-        "gpus": job.allocation.gpus,
+        "gpus": has.gpus,
         "wants_gpus": job.spec.gpus if job.phase is JobPhase.waiting else 0,
-        "where": allocation_in_words(job.allocation),
+        "where": allocation_in_words(has),
         "since_us": job.since_us if job.since_us is not None else job.waiting_since_us,
         "attained_gpu_s": job.service_us(state.now_us) / 1e6,
     }
@@ -160,19 +161,19 @@ def _became(found: Explanation) -> dict[str, Any] | None:
 
 def _decision(found: Explanation) -> dict[str, Any] | None:
     """Return the decision that set the reason, or gave the GPUs."""
-    if found.waits_now is not None:
+    if found.waits_now is not None and found.phase != JobPhase.granted:
         after = found.waits[-1].after
         if isinstance(after.event, AllocationChanged) and found.told in (None, after.round):
             return _allocation(found, after)
         return _of_class(found)
-    run = found.last_run
-    if run is None or run.decision is None:
+    grant = found.grant
+    if grant is None:
         return None
-    document = _allocation(found, run.decision)
+    document = _allocation(found, grant)
     document["made_room"] = [
         each.event.job_id  # type: ignore[union-attr]  # victims are events about jobs
         for each in found.story.victims
-        if each.round == run.decision.round
+        if each.round == grant.round
     ]
     return document
 

@@ -19,8 +19,10 @@ from shunter.app.replaying.why.outset import Round
 from shunter.app.replaying.why.present import Present
 from shunter.app.replaying.why.service import told_apart
 from shunter.app.replaying.why.story import (
+    Own,
     Story,
     known_jobs,
+    last_grant,
     later_submission,
     launches_of,
     read_story,
@@ -34,6 +36,7 @@ from shunter.app.replaying.why.stretches import (
     stretches_of,
 )
 from shunter.core.cluster import Cluster
+from shunter.core.fold.occupancy import release_wait
 from shunter.core.intake.arrays import under_way
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking import Measure
@@ -121,7 +124,7 @@ class Explanation:
     @property
     def waits_now(self) -> Segment | None:
         """The reason it waits for at this point; None: it does not wait."""
-        if self.phase != JobPhase.waiting or not self.reasons:
+        if self.phase not in (JobPhase.waiting, JobPhase.granted) or not self.reasons:
             return None
         return self.reasons[-1]
 
@@ -138,6 +141,10 @@ class Explanation:
         nothing any more.
         """
         now, present = self.waits_now, self.present
+        if now is not None and self.state is not None and self.job is not None:
+            for_release = release_wait(self.state, self.job)
+            if for_release is not None:
+                return for_release
         if now is None or present is None:
             return None if now is None else now.wait
         wait = now.wait
@@ -193,6 +200,13 @@ class Explanation:
         if isinstance(after.event, AllocationChanged) and now.told == after.round:
             return self.planned.leaves
         return self.planned.waits
+
+    @property
+    def grant(self) -> Own | None:
+        """What gave the job the GPUs that it has, or waits for others to leave."""
+        if self.phase == JobPhase.granted:
+            return last_grant(self.story.own)
+        return None if self.last_run is None else self.last_run.decision
 
     @property
     def last_run(self) -> Run | None:
@@ -277,7 +291,7 @@ async def explain(
     if folded is not None and not ended:
         explanation.state, explanation.job = folded.state, job
         explanation.planned, explanation.present = folded.planned, folded.present
-        if explanation.waits_now is not None:
+        if explanation.phase == JobPhase.waiting:
             explanation.later = await later_of(reader, story, _named(explanation))
     return explanation
 

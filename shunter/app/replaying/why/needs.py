@@ -119,6 +119,9 @@ _NEEDS: dict[Reason, Callable[[Explanation, Wait], list[str]]] = {
     Reason.guard_min_runtime: _guard_ends,
     Reason.guard_preemption_limit: _guard_ends,
     Reason.waiting_for_round: _next_round,
+    Reason.waiting_for_release: lambda _found, evidence: [
+        f"the GPUs that it was granted are left by {', '.join(evidence.blockers) or 'others'}"
+    ],
     Reason.dependency: _others_end,
     Reason.array_limit: lambda found, _: [
         f"a task of array {found.story.spec.array} that has its turn ends, or gives it up"

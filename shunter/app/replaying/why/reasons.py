@@ -140,6 +140,10 @@ _WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
     Reason.guard_min_runtime: _pinned,
     Reason.guard_preemption_limit: _pinned,
     Reason.waiting_for_round: lambda _found, _: "no round has looked at it yet",
+    Reason.waiting_for_release: lambda _found, evidence: (
+        f"it was granted {gpus_in_words(evidence.needed)}, of which others have yet to leave "
+        f"{evidence.needed - evidence.free}"
+    ),
     Reason.dependency: _dependency,
     Reason.array_limit: _array,
     Reason.held: _held,

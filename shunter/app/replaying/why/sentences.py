@@ -24,6 +24,7 @@ from shunter.events.values.allocation import Allocation
 from shunter.events.values.reasons import Reason
 
 SERVERS_NAMED = 4
+OTHERS_NAMED = 4
 SEEN_LATE_US = 1_000_000
 
 
@@ -31,16 +32,15 @@ def headline(found: Explanation) -> str:
     """Return the answer in one sentence."""
     story, phase = found.story, found.phase
     now = found.waits_now
+    if phase == JobPhase.granted and found.job is not None:
+        named, where = _others(found), _where(found.job.allocation)
+        return f"{story.job_id} was granted {where}, and waits until {named} left it"
     if now is not None:
         waits_us = story.at_us - found.waits[-1].from_us
         return f"{story.job_id} has waited for {span(waits_us)}: {now.wait.reason}"
     run = found.last_run
     if found.outcome is not None:
         return f"{story.job_id} {_ended(found)}"
-    if phase == JobPhase.granted:
-        job = found.job
-        where = "" if job is None else f" {_where(job.allocation)}"
-        return f"{story.job_id} was granted{where}, and waits for others to leave it"
     if run is None:
         return f"{story.job_id} is {phase}"
     held_us = story.at_us - run.from_us
@@ -51,7 +51,7 @@ def headline(found: Explanation) -> str:
 def details(found: Explanation) -> list[str]:
     """Return the evidence in sentences, the most important first."""
     now = found.waits_now
-    if now is None:
+    if now is None or found.phase == JobPhase.granted:
         return _placed(found) + discarded(found)
     story_id = found.story.job_id
     lines = [*_because(found, now), *discarded(found)]
@@ -101,6 +101,18 @@ def how_ended(found: Explanation, run: Run) -> str:
     return "left its GPUs"
 
 
+def _others(found: Explanation) -> str:
+    """Return who has yet to leave the GPUs that a job was granted."""
+    evidence, state = found.evidence, found.state
+    blockers = () if evidence is None else evidence.blockers
+    if state is None or not blockers:
+        return "others have"
+    names = [f"{job_id} ({state.jobs[job_id].phase})" for job_id in blockers[:OTHERS_NAMED]]
+    hidden = len(blockers) - OTHERS_NAMED
+    more = f" and {hidden} more" if hidden > 0 else ""
+    return f"{', '.join(names)}{more} {'has' if len(blockers) == 1 else 'have'}"
+
+
 def _where(allocation: Allocation) -> str:
     """Return where an allocation is, with as many servers as a sentence can bear."""
     return allocation_in_words(allocation, SERVERS_NAMED)
@@ -136,24 +148,25 @@ def _ended(found: Explanation) -> str:
 
 def _placed(found: Explanation) -> list[str]:
     """Return why a job runs where it does, or last ran there."""
-    run = found.last_run
-    if run is None or run.decision is None or found.outcome is not None:
+    grant = found.grant
+    if grant is None or found.outcome is not None:
         return []
-    event, planned = run.decision.event, run.decision.round
+    event, planned = grant.event, grant.round
     assert isinstance(event, AllocationChanged), "a grant is an allocation"
     number = "" if planned is None else f" of round {planned.number}"
     lines = [
         (
-            f"placed by e{run.decision.seq}{number} at {clock(event.at_us)}: "
-            f"{decision_in_words(found, run.decision)}"
+            f"placed by e{grant.seq}{number} at {clock(event.at_us)}: "
+            f"{decision_in_words(found, grant)}"
         )
     ]
     made_room = [own for own in found.story.victims if own.round == planned]
     if made_room:
         names = ", ".join(str(getattr(own.event, "job_id", "")) for own in made_room)
         lines.append(f"{names} had to leave for it")
-    if len(found.runs) > 1:
-        before = found.runs[-2]
+    earlier = found.runs if found.phase == JobPhase.granted else found.runs[:-1]
+    if earlier:
+        before = earlier[-1]
         where = _where(before.allocation)
         lines.append(f"attempt {before.attempt} on {where} was {how_ended(found, before)}")
     return lines

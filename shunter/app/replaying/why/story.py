@@ -342,5 +342,10 @@ def launches_of(own: Sequence[Own]) -> list[tuple[int, int]] | None:
     return [(each.seq, each.event.at_us) for each in granted]
 
 
+def last_grant(own: Sequence[Own]) -> Own | None:
+    """Return the last event that gave a job GPUs, of its own events."""
+    return next((each for each in reversed(own) if _grants(each.event)), None)
+
+
 def _grants(event: Event) -> bool:
     return isinstance(event, AllocationChanged) and bool(event.allocation.shares)

@@ -33,6 +33,7 @@ from shunter.events.values.allocation import NOTHING, Allocation
 from shunter.events.values.reasons import Reason, Wait
 
 _FIRST_ROUND = Wait(Reason.waiting_for_round)
+_FIRST_RELEASE = Wait(Reason.waiting_for_release)
 _HOLDERS = {
     BACKING_OFF: Reason.backing_off,
     ARRAY: Reason.array_limit,
@@ -241,6 +242,10 @@ class _Reasons:
                 break
             if isinstance(event, JobHeld | JobReleased):
                 held = _reason_of_hold(event)
+            elif isinstance(event, AllocationChanged):
+                # A grant on which the job is launched at once ends the wait.
+                is_later = own.seq > self._waiting.from_seq and event.at_us != self._waiting.to_us
+                found = (_FIRST_RELEASE, None) if is_later and _is_grant(own) else None
             elif isinstance(event, WaitReasonChanged) and own.seq > self._waiting.from_seq:
                 found = event.wait, own.round
         if held is Reason.array_limit:

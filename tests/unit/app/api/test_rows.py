@@ -9,6 +9,7 @@ from shunter.app.cli.live.reasons import clause
 from shunter.app.replaying.folding import fold_events
 from shunter.app.replaying.standing import standing
 from shunter.app.replaying.wording import told_apart
+from shunter.backends.simulated import Costs
 from shunter.core.intake.arrays import ARRAY
 from shunter.core.intake.inputs import Command, DrainNode
 from shunter.core.state import State
@@ -61,6 +62,22 @@ def test_a_blocker_that_has_ended_is_not_named() -> None:
 
     assert reason["blockers"] == ["j1"]
     assert (reason["needed"], reason["free"]) == (4, 1)
+
+
+def test_a_granted_job_names_who_has_yet_to_leave_its_gpus() -> None:
+    world = World(
+        servers=servers(4),
+        jobs=(trace_job(0, 4, lasts=100), trace_job(1, 4, at=30, lasts=4)),
+        costs=Costs(start_us=2, suspend_us=3, resume_us=4),
+    )
+
+    row = rows(state_at(world, 31, name="las"))["j1"]
+
+    assert (row["state"], row["reason"]["name"]) == ("granted", "waiting_for_release")
+    assert clause(row["reason"]) == (
+        "it was granted GPUs that others have yet to leave; needs 4, 0 free; held back by j0"
+    )
+    assert row["since_at"] == "30"
 
 
 def test_the_waiting_job_that_must_not_be_overtaken_is_named_to_those_behind_it() -> None:

@@ -102,6 +102,30 @@ def test_reasons_over_time_add_up_to_the_wait(world: World) -> None:
     assert sum(spent for _, spent in found.shares()) == found.waited_us
 
 
+def test_a_job_granted_gpus_that_another_has_yet_to_leave_names_gpus_and_job() -> None:
+    """j0 is told to leave at 30 and has left at 33; j1 is launched there then."""
+    recorded = record(COSTLY, "las")
+
+    said = document(why(recorded, "j1", 31))
+
+    assert said["headline"] == "j1 was granted n0[0-3], and waits until j0 (suspending) has left it"
+    assert said["reason"]["name"] == "waiting_for_release"
+    assert (said["evidence"]["needed"], said["evidence"]["free"]) == (4, 0)
+    blocker = said["evidence"]["blockers"][0]
+    assert (blocker["id"], blocker["phase"], blocker["where"]) == ("j0", "suspending", "n0[0-3]")
+    assert (said["decision"]["seq"], said["decision"]["made_room"]) == (10, ["j0"])
+    assert said["needs_at_least"] == ["the GPUs that it was granted are left by j0"]
+    assert [part["reason"] for part in said["reasons_over_time"]] == ["waiting_for_release"]
+
+
+def test_a_wait_for_release_is_told_of_jobs_that_ended_as_well() -> None:
+    said = document(why(record(COSTLY, "las"), "j1"))
+
+    assert said["reasons_over_time"] == [
+        {"reason": "waiting_for_release", "s": 3e-06, "share": 1.0}
+    ]
+
+
 def test_a_cancelled_job_says_who_cancelled_it() -> None:
     world = World(servers=servers(4), jobs=(trace_job(0, 4, lasts=100),))
 
