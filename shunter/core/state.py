@@ -4,7 +4,7 @@ Only the rules in `core/fold` write to it. Fields marked derived are rebuilt fro
 a snapshot is read, so they need no place in it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any
@@ -97,7 +97,8 @@ class Job:
 
     `counts_from_us` is the instant from which guards and turns count what its attempt has run,
     where that is not `since_us`: its first mini-batch, at the latest the end of its start-up time.
-    `tells_training` says that an attempt has told its first mini-batch.
+    `tells_training` says that an attempt has told its first mini-batch. `must_consolidate` says
+    that its placement makes it wait for the fewest servers that could hold it.
     """
 
     job_id: JobId
@@ -139,6 +140,7 @@ class Job:
     counts_from_us: int | None = None
     tells_training: bool = False
     failures: int = 0
+    must_consolidate: bool = False
 
     def service_us(self, now_us: int) -> int:
         """Return attained service in GPU-microseconds (Tiresias, NSDI 2019: GPUs x time)."""
@@ -155,6 +157,11 @@ class Job:
         if self.working_since_us is None:
             return self.work_us
         return self.work_us + worked_us(now_us - self.working_since_us, self.speed)
+
+    @property
+    def waits_as(self) -> Demand:
+        """The class of equal jobs in which it waits."""
+        return replace(self.demand, tight=True) if self.must_consolidate else self.demand
 
     def stays_for(self, target: Allocation) -> bool:
         """Say whether it works on these GPUs already, and is only to share them."""

@@ -6,15 +6,19 @@ from typing import Any
 
 from hypothesis import given
 
-from shunter.app.replaying.classing import classing_at
+from shunter.app.api.documents.jobs import wait_of
+from shunter.app.replaying.classing import classes_at
 from shunter.app.replaying.folding import fold_log
 from shunter.app.replaying.standing import standing
 from shunter.app.replaying.verification import Verdict, verify_log
 from shunter.app.replaying.why.needs import needs
 from shunter.app.replaying.why.sentences import details
+from shunter.core.fold import apply
 from shunter.core.placement import Skew
 from shunter.core.ranking import Misfit, RankedPolicy
-from shunter.events import SchedulerStarted
+from shunter.core.state import State
+from shunter.events import AllocationChanged, Event, RoundPlanned, SchedulerStarted
+from shunter.events.values.ids import JobId
 from shunter.policies.fifo import SubmissionOrder
 from tests.factories import World, run, servers, trace_job
 from tests.property.test_skew_placement import PAIRS, Measured, measured
@@ -67,7 +71,7 @@ def queue_of(log: Recorded, at: int) -> Any:
         seq = max(seq for seq, event in enumerate(log.events, 1) if event.at_us <= at)
         async with reading(log.events) as reader:
             state = (await fold_log(reader, seq)).state
-            return standing(state, await classing_at(reader, state, log.rebuild))["queue"]
+            return standing(state, await classes_at(reader, state, log.rebuild))["queue"]
 
     return asyncio.run(summed())
 
@@ -109,6 +113,47 @@ def test_a_gang_that_a_sample_binds_waits_as_one_that_must_be_close() -> None:
     assert [share.node for share in found.last_run.allocation.shares] == ["n0"]
 
 
+def state_of(log: Recorded, at: int) -> State:
+    """Return what is true at an instant."""
+    state = State()
+    for event in log.events:
+        if event.at_us <= at:
+            apply(state, event)
+    return state
+
+
+def test_lists_and_metrics_show_the_reason_that_why_gives() -> None:
+    log = recorded(WORLD, BACKFILL)
+    state = state_of(log, 50)
+    shown = {job_id: wait_of(state.jobs[JobId(job_id)], state) for job_id in ("j2", "j3")}
+    reasons = {job_id: str(wait.reason) for job_id, wait in shown.items() if wait is not None}
+    assert reasons == {"j2": "locality_not_met", "j3": "no_capacity"}
+    assert reasons == {job_id: why(log, job_id, 50)[0] for job_id in reasons}
+
+
+def test_a_gang_that_comes_behind_one_of_its_class_is_told_that_reason_at_once() -> None:
+    world = replace(WORLD, jobs=(*WORLD.jobs, trace_job(4, 2, at=20, lasts=50, model="new")))
+    state = state_of(recorded(world, BACKFILL), 20)
+    wait = wait_of(state.jobs[JobId("j4")], state)
+    assert wait is not None
+    assert str(wait.reason) == "locality_not_met"
+
+
+def test_a_log_that_does_not_record_the_classes_is_told_as_before() -> None:
+    log = recorded(WORLD, BACKFILL, Seen(40, 1, 10))
+    older = Recorded([unrecorded(event) for event in log.events], log.rebuild)
+    assert any(event != old for event, old in zip(log.events, older.events, strict=True))
+    for at in (30, 39):
+        assert queue_of(older, at) == queue_of(log, at)
+        assert asyncio.run(asked(older, "j2", at)).waits_now == (
+            asyncio.run(asked(log, "j2", at)).waits_now
+        )
+
+
+def unrecorded(event: Event) -> Event:
+    return replace(event, consolidated=(), spread=()) if isinstance(event, RoundPlanned) else event
+
+
 def test_a_log_with_samples_is_decided_again_to_the_same_end() -> None:
     verdict = verdict_of(recorded(WORLD, BACKFILL, Seen(40, 1, 10), Seen(60, 9, 10)))
     assert verdict.divergence is None
@@ -124,3 +169,21 @@ def test_any_run_is_decided_again_to_the_same_end(case: Measured) -> None:
         rebuilt(chosen, case.scene.world.rules(instant=case.scene.world.backend().instant)),
     )
     assert verdict_of(log).divergence is None
+    assert_recorded(log, case.placement)
+
+
+def assert_recorded(log: Recorded, placement: Skew) -> None:
+    """Each round records of all that wait on whether they wait for the fewest servers."""
+    state = State()
+    for seq, event in enumerate(log.events, 1):
+        apply(state, event)
+        if not isinstance(event, RoundPlanned):
+            continue
+        now = {
+            later.job_id
+            for later in log.events[seq:]
+            if isinstance(later, AllocationChanged) and later.at_us == event.at_us
+        }
+        for job in state.jobs.values():
+            if job.is_eligible and job.job_id not in now:
+                assert job.must_consolidate is placement.is_tight(job.spec, state.messages)

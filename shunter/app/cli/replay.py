@@ -51,7 +51,7 @@ def replay(
 async def _replay(
     address: str, upto: str | None, *, verify: bool, resolve: bool
 ) -> tuple[dict[str, Any], "Verdict | None"]:
-    from shunter.app.replaying.classing import classing_at
+    from shunter.app.replaying.classing import classes_at
     from shunter.app.replaying.folding import fold_log
     from shunter.app.replaying.lookup import seq_of
     from shunter.app.replaying.standing import standing
@@ -72,8 +72,8 @@ async def _replay(
                 state, snapshots = folded.state, folded.snapshots
         elapsed = {"wall_s": time.perf_counter() - wall_s, "cpu_s": time.process_time() - cpu_s}
         log = {"url": reader.url, "events": head.seq, "digest": head.chain.hex()}
-        classing = await classing_at(reader, state, rebuild)
-    document = {**standing(state, classing), "log": log, "snapshots_checked": snapshots}
+        rebuilt = await classes_at(reader, state, rebuild)
+    document = {**standing(state, rebuilt), "log": log, "snapshots_checked": snapshots}
     document["verification"] = None if verdict is None else _verification(verdict, resolve=resolve)
     document["elapsed"] = {**elapsed, "events_per_s": _rate(state, elapsed["cpu_s"])}
     return document, verdict

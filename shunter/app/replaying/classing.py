@@ -1,20 +1,21 @@
-"""Under which demand a job waits: its own, or the tight one of a placement that tells gangs apart.
+"""Which gangs had to be on the fewest servers, in logs that do not record it.
 
-Which of the two it is depends on the configuration that decided and on what samples had measured by
-then, so neither the job nor the state knows it.
+Rounds record it of jobs that wait (`consolidated`, `spread`). Where they did not yet, it follows
+from the configuration that decided and from what samples had measured by then.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from shunter.app.replaying.terms import Rebuild, after_change
-from shunter.core.placement import Classing, Messages
+from shunter.core.placement import Classing
 from shunter.core.ranking import RankedPolicy
 from shunter.core.state import State
 from shunter.errors import ConfigError, NotFoundError, UsageError
 from shunter.events.facts.run import ConfigChanged, SchedulerStarted
 from shunter.events.log import LogReader
-from shunter.events.values.job_spec import Demand, JobSpec
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import Demand
 
 Began = SchedulerStarted | ConfigChanged
 
@@ -44,21 +45,24 @@ def classing_of(started: SchedulerStarted | None, rebuild: Rebuild) -> Classing 
     return policy.placement.classing if isinstance(policy, RankedPolicy) else None
 
 
-async def classing_at(reader: LogReader, state: State, rebuild: Rebuild) -> Classing | None:
-    """Return what tells gangs apart at a point of a log.
+async def classes_at(reader: LogReader, state: State, rebuild: Rebuild) -> Mapping[JobId, Demand]:
+    """Return the tight classes of jobs of which the log does not say it.
+
+    Empty if each tight class that waits has a job in it: then the log says it.
 
     Raises:
         LogDamagedError: the bytes of the log are not what was written.
     """
-    if not any(demand.tight for demand in state.class_waits):
-        return None
+    recorded = {job.waits_as for job in state.jobs.values() if job.must_consolidate}
+    if not any(demand.tight and demand not in recorded for demand in state.class_waits):
+        return {}
     found = await reader.events_of(TERMS, state.seq)
     terms = [event for _, event in found if isinstance(event, SchedulerStarted | ConfigChanged)]
-    return classing_of(last_start(terms), rebuild)
-
-
-def classed(demand: Demand, spec: JobSpec, classing: Classing | None, messages: Messages) -> Demand:
-    """Return the demand of the class in which a job waits."""
-    if classing is None or not classing.is_tight(spec, messages):
-        return demand
-    return replace(demand, tight=True)
+    classing = classing_of(last_start(terms), rebuild)
+    if classing is None:
+        return {}
+    return {
+        job.job_id: replace(job.demand, tight=True)
+        for job in state.jobs.values()
+        if classing.is_tight(job.spec, state.messages)
+    }

@@ -1,29 +1,31 @@
 """What is true at a point of a log, as one document: jobs, queue, cluster, and the digest."""
 
 from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
-from shunter.app.replaying.classing import classed
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.wording import told_apart
 from shunter.core.cluster import Cluster
 from shunter.core.digest import state_digest
 from shunter.core.intake.arrays import has_no_turn
 from shunter.core.intake.checkpoints import waits_for_checkpoint
-from shunter.core.placement import Classing
 from shunter.core.state import JobPhase, Outcome, State
+from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason, Wait
 
 SCHEMA = 1
+NONE_REBUILT: Mapping[JobId, Demand] = MappingProxyType({})
 
 
-def standing(state: State, classing: Classing | None = None) -> dict[str, Any]:
+def standing(state: State, rebuilt: Mapping[JobId, Demand] = NONE_REBUILT) -> dict[str, Any]:
     """Return the facts of a state as JSON-able data.
 
     Args:
         state: what is true.
-        classing: what tells apart gangs that wait for different things, if anything does.
+        rebuilt: the classes of waiting jobs that the log does not say (`classes_at`).
     """
     return {
         "schema": SCHEMA,
@@ -37,7 +39,7 @@ def standing(state: State, classing: Classing | None = None) -> dict[str, Any]:
             "last": None if state.round_number < 0 else state.round_number,
         },
         "jobs": job_counts(state),
-        "queue": _queue(state, classing),
+        "queue": _queue(state, rebuilt),
         "cluster": _cluster(state.cluster),
         "state_digest": state_digest(state),
     }
@@ -54,13 +56,12 @@ def job_counts(state: State) -> dict[str, int]:
     }
 
 
-def _queue(state: State, classing: Classing | None) -> dict[str, Any]:
+def _queue(state: State, rebuilt: Mapping[JobId, Demand]) -> dict[str, Any]:
     """Return what waits, and for what: the recorded reason of each class."""
     waiting = [job for job in state.jobs.values() if job.phase is JobPhase.waiting]
     reasons: Counter[str] = Counter()
     for job in waiting:
-        demand = classed(job.demand, job.spec, classing, state.messages)
-        wait = job.wait or state.class_waits.get(demand)
+        wait = job.wait or state.class_waits.get(rebuilt.get(job.job_id) or job.waits_as)
         if job.back_at_us is not None:
             reasons["backing_off"] += 1
         elif waits_for_checkpoint(job):
@@ -72,7 +73,7 @@ def _queue(state: State, classing: Classing | None) -> dict[str, Any]:
         elif job.blocked_by:
             reasons["dependency"] += 1
         else:
-            reasons[_told(wait, demand, state)] += 1
+            reasons[_told(wait, job.demand, state)] += 1
     since = [job.waiting_since_us for job in waiting if job.waiting_since_us is not None]
     return {
         "jobs": len(waiting),

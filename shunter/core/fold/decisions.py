@@ -49,6 +49,10 @@ def round_planned(state: State, event: RoundPlanned) -> None:
             state.class_waits.pop(entry.demand, None)
         else:
             state.class_waits[entry.demand] = entry.wait
+    for job_id in event.consolidated:
+        job_of(state, job_id, "RoundPlanned").must_consolidate = True
+    for job_id in event.spread:
+        job_of(state, job_id, "RoundPlanned").must_consolidate = False
 
 
 def policy_set_aside(state: State, event: PolicySetAside) -> None:

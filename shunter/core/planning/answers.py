@@ -166,7 +166,7 @@ def _parts(whole: object) -> Iterable[object]:
 
 def _checked(plan: Plan) -> Plan:
     """Return a plan whose every field has the type that it declares."""
-    for name in ("changes", "waits", "job_waits", "reservations"):
+    for name in ("changes", "waits", "job_waits", "reservations", "consolidated", "spread"):
         if type(getattr(plan, name)) is not tuple:
             raise PlanError(f"{name}: {_expected('a tuple', getattr(plan, name))}")
     if plan.fault != "":
@@ -180,6 +180,8 @@ def _checked(plan: Plan) -> Plan:
         tuple(_each("waits", plan.waits, ClassWait)),
         tuple((entry.job_id, entry.wait) for entry in _each("job_waits", job_waits, JobWait)),
         tuple(_each("reservations", plan.reservations, Reservation)),
+        consolidated=tuple(_ids("consolidated", plan.consolidated)),
+        spread=tuple(_ids("spread", plan.spread)),
     )
     for change in checked.changes:
         if not all(isfinite(score) for score in change.because.scores):
@@ -195,6 +197,14 @@ def _each(where: str, answers: Iterable[Any], *kinds: type[T]) -> Iterable[T]:
             names = " or ".join(one.__name__ for one in kinds)
             raise PlanError(f"{where}[{number}]: {_expected(names, answer)}")
         yield _typed(f"{where}[{number}]", answer, kind)
+
+
+def _ids(where: str, answers: Iterable[Any]) -> Iterable[JobId]:
+    """Yield ids of jobs."""
+    for number, answer in enumerate(answers):
+        if type(answer) is not str:
+            raise PlanError(f"{where}[{number}]: {_expected('the id of a job', answer)}")
+        yield JobId(answer)
 
 
 def _typed(where: str, answer: Any, kind: type[T]) -> T:

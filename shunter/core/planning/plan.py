@@ -60,7 +60,9 @@ class Plan:
     Suspensions come before the starts that need their GPUs, and the first of those who share GPUs
     is told so (started there packed, or `Pack`) before the others come. `waits` names the classes
     of equal waiting jobs whose reason is new (None: the class waits no more), `job_waits` single
-    jobs, of policies that have no classes. `fault` is never a policy's own to say (barrier.py).
+    jobs, of policies that have no classes. `consolidated` are waiting jobs that are in the class
+    of those that need the fewest servers and were not when a round was recorded last, `spread`
+    those that have left it. `fault` is never a policy's own to say (barrier.py).
     """
 
     changes: tuple[Change, ...] = ()
@@ -68,6 +70,8 @@ class Plan:
     job_waits: tuple[tuple[JobId, Wait], ...] = ()
     reservations: tuple[Reservation, ...] = ()
     fault: str = ""
+    consolidated: tuple[JobId, ...] = ()
+    spread: tuple[JobId, ...] = ()
 
 
 EMPTY_PLAN = Plan()

@@ -26,6 +26,7 @@ from shunter.events.facts.decisions import (
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import NOTHING
 from shunter.events.values.fact import fact
+from shunter.events.values.ids import JobId
 
 
 @fact
@@ -90,7 +91,17 @@ class Planner:
         number, plan = self.plan(now_us)
         skipped = number - state.round_number - 1
         facts: list[Event] = [
-            RoundPlanned(now_us, number, skipped, state.seq, trigger, plan.waits, plan.fault)
+            RoundPlanned(
+                now_us,
+                number,
+                skipped,
+                state.seq,
+                trigger,
+                plan.waits,
+                plan.fault,
+                self._known(plan.consolidated),
+                self._known(plan.spread),
+            )
         ]
         if plan.changes:
             approval = approve(plan, state, rules.guards, now_us)
@@ -100,11 +111,21 @@ class Planner:
                     AllocationChanged(now_us, change.job_id, target, change.because, rules.instant)
                 )
             facts.extend(approval.refused)
+        if plan.consolidated or plan.spread:
+            facts.extend(
+                no_such_job(job_id, "class", now_us)
+                for job_id in (*plan.consolidated, *plan.spread)
+                if job_id not in state.jobs
+            )
         if plan.job_waits:
             facts.extend(self._waits(plan, now_us))
         if plan.reservations or state.reservations:
             facts.extend(self._promises(plan, now_us))
         return facts
+
+    def _known(self, jobs: tuple[JobId, ...]) -> tuple[JobId, ...]:
+        """Return the jobs that there are."""
+        return tuple(job_id for job_id in jobs if job_id in self.state.jobs) if jobs else jobs
 
     def _waits(self, plan: Plan, now_us: int) -> list[Event]:
         """Return why single jobs wait; a job that does not exist waits for nothing."""

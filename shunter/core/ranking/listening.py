@@ -84,6 +84,8 @@ def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
         memory.dirty = memory.again = False
         if event.waits:
             memory.told(event.waits)
+        for job_id in (*event.consolidated, *event.spread):
+            memory.reclassed.pop(job_id, None)
 
     told.update(dict.fromkeys(JOB_ENDS, ended))
     told.update(dict.fromkeys((*CLUSTER_CHANGES, PlanRejected), changed))
@@ -114,7 +116,8 @@ def _of_jobs(memory: Ranking, index: Index, ranks: Any) -> Observers:
     def submitted(event: JobSubmitted, view: View) -> None:
         memory.sync(view.jobs[event.job_id], ranks, view)
         if not memory.dirty:
-            memory.dirty = looks_at_limits or not memory.is_behind(event.job_id)
+            is_told = event.job_id not in memory.reclassed and memory.is_behind(event.job_id)
+            memory.dirty = looks_at_limits or not is_told
 
     def left(event: Any, view: View) -> None:
         touched(event, view)

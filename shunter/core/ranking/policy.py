@@ -17,6 +17,7 @@ from shunter.core.ranking.placing import Placed, place_starts
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.ranking.selection import Bars, Selection, Walk
 from shunter.core.ranking.waits import class_waits
+from shunter.core.state import WAITING
 from shunter.core.view import View
 from shunter.events.facts.decisions import Target
 from shunter.events.facts.profiles import ProfileSampled
@@ -61,6 +62,8 @@ class RankedPolicy:
         ranking.remember(view.class_waits)
         for job in view.jobs.values():
             ranking.sync(job, ranks, view)
+            if ranking.classed is None and job.must_consolidate and job.phase is WAITING:
+                ranking.reclassed[job.job_id] = None
         return ranking
 
     def observers(self, memory: Ranking) -> Observers:
@@ -126,11 +129,17 @@ class RankedPolicy:
             entry, pool, reason = placed
             excluded[entry.number, pool] = (entry.key, reason)
         waits = class_waits(walk, view)
-        if not picked.starts and not picked.victims and not waits and promise is None:
+        moved = memory.reclassed
+        if not (picked.starts or picked.victims or waits or moved or promise):
             return EMPTY_PLAN
         changes = self._changes(picked, placed, view.now_us)
         reservations: tuple[Reservation, ...] = () if promise is None else (promise,)
-        return Plan(changes, waits, (), reservations)
+        if not moved:
+            return Plan(changes, waits, (), reservations)
+        stay = [job_id for job_id in moved if job_id not in placed]
+        spread = tuple(job_id for job_id in stay if view.jobs[job_id].must_consolidate)
+        consolidated = tuple(job_id for job_id in stay if job_id not in spread)
+        return Plan(changes, waits, (), reservations, consolidated=consolidated, spread=spread)
 
     @cached_property
     def numbers(self) -> Callable[[int], tuple[int, ...]]:

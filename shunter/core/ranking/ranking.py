@@ -58,7 +58,8 @@ class Ranking:
     """All jobs that run or could, in rank order; `bounded` queues have a quota.
 
     `ranks` is what the policy asks where jobs stand; it may keep `notes`. `classed` says under
-    which demand a job waits; None: under its own.
+    which demand a job waits; None: under its own. `reclassed` are waiting jobs whose class is
+    another one than the one recorded last.
     """
 
     entries: dict[JobId, Entry] = field(default_factory=dict)
@@ -68,6 +69,7 @@ class Ranking:
     unsteady: dict[JobId, None] = field(default_factory=dict)
     bounded: list[QueueName] = field(default_factory=list)
     notes: Notes = field(default_factory=Notes)
+    reclassed: dict[JobId, None] = field(default_factory=dict)
     by_ordinal: dict[int, Entry] = field(default_factory=dict, metadata=DERIVED)
     classes: list[WaitingClass] = field(default_factory=list, metadata=DERIVED)
     numbers: dict[Demand, int] = field(default_factory=dict, metadata=DERIVED)
@@ -126,6 +128,10 @@ class Ranking:
             key = pack(_NORMAL, job.priority, rank, ordinal)
         if self.classed is not None:
             demand = self.classed.demand_of(job, view.messages)
+            if demand.tight is not job.must_consolidate and pool is NO_POOL:
+                self.reclassed[job.job_id] = None
+            else:
+                self.reclassed.pop(job.job_id, None)
         if entry is None:
             number = self._class_of(demand).number
             entry = Entry(job.job_id, ordinal, number, key, gpus, pool, changes_at)
@@ -284,6 +290,8 @@ class Ranking:
 
     def _forget(self, entry: Entry) -> None:
         self.unsteady.pop(entry.job_id, None)
+        if self.reclassed:
+            self.reclassed.pop(entry.job_id, None)
         del self.entries[entry.job_id]
         del self.by_ordinal[entry.ordinal]
 

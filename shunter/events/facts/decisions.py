@@ -25,7 +25,8 @@ class RoundPlanned:
 
     `skipped` rounds before it could not have decided anything; `seen` is the sequence number
     of the last event the policy saw; `waits` are the classes whose reason changed. `fault` says
-    where and how the policy itself failed, if it did.
+    where and how the policy itself failed, if it did. `consolidated` are waiting jobs that from
+    now on wait for the fewest servers that could hold them, `spread` those that no longer do.
     """
 
     at_us: int
@@ -35,6 +36,8 @@ class RoundPlanned:
     trigger: Trigger = Trigger.round
     waits: tuple[ClassWait, ...] = ()
     fault: str = ""
+    consolidated: tuple[JobId, ...] = ()
+    spread: tuple[JobId, ...] = ()
 
 
 @fact

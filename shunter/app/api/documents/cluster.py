@@ -6,7 +6,6 @@ from typing import Any
 
 from shunter.app.api.documents.jobs import Dated, in_order, job_row
 from shunter.core.cluster import Health, Server
-from shunter.core.placement import Classing
 from shunter.core.state import State
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
@@ -44,7 +43,7 @@ def queues_of(state: State) -> list[dict[str, Any]]:
     ]
 
 
-def state_document(state: State, dated: Dated, classing: Classing | None = None) -> dict[str, Any]:
+def state_document(state: State, dated: Dated) -> dict[str, Any]:
     """Return what is true after the last event of a state, whatever time it is."""
     ended = Counter(state.ended.values())
     return {
@@ -58,10 +57,7 @@ def state_document(state: State, dated: Dated, classing: Classing | None = None)
         "ended": {outcome.value: count for outcome, count in sorted(ended.items())},
         "queues": queues_of(state),
         "nodes": nodes_of(state),
-        "jobs": [
-            job_row(job, state, dated, classing=classing)
-            for job in in_order(state.jobs.values(), {})
-        ],
+        "jobs": [job_row(job, state, dated) for job in in_order(state.jobs.values(), {})],
     }
 
 

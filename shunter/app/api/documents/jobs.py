@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from shunter.app.replaying.classing import classed
 from shunter.app.replaying.wording import allocation_in_words, down_in_words, told_apart
 from shunter.core.fold.occupancy import release_wait
 from shunter.core.intake.arrays import has_no_turn, turn_of
 from shunter.core.intake.checkpoints import checkpoint_wait, waits_for_checkpoint
-from shunter.core.placement import Classing
 from shunter.core.state import RUNNING, WAITING, Job, State
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
@@ -47,7 +45,7 @@ def job_state(job: Job) -> str:
     return SUSPENDED if job.first_start_us is not None else WAITING.value
 
 
-def wait_of(job: Job, state: State, classing: Classing | None = None) -> Wait | None:
+def wait_of(job: Job, state: State) -> Wait | None:
     """Return what holds a job back, itself or its class; None if nothing does."""
     if job.phase is not WAITING:
         return release_wait(state, job)
@@ -62,8 +60,7 @@ def wait_of(job: Job, state: State, classing: Classing | None = None) -> Wait | 
         return Wait(Reason.dependency, blockers=tuple(open_ones))
     if job.wait is not None:
         return job.wait
-    demand = classed(job.demand, job.spec, classing, state.messages)
-    return state.class_waits.get(demand) or _FIRST
+    return state.class_waits.get(job.waits_as) or _FIRST
 
 
 def job_row(
@@ -72,12 +69,11 @@ def job_row(
     dated: Dated,
     *,
     rank: int | None = None,
-    classing: Classing | None = None,
     evidence: "Evidence | None" = None,
 ) -> dict[str, Any]:
     """Return the row of a job; `evidence` is what rows of the same state share."""
     spec = job.spec
-    wait = wait_of(job, state, classing)
+    wait = wait_of(job, state)
     since_us = job.since_us if wait is None else job.waiting_since_us
     submitted_at = dated(job.submitted_us)
     return {

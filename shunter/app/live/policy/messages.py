@@ -89,6 +89,8 @@ class WirePlan(msgspec.Struct):
     job_waits: tuple[tuple[JobId, Wait], ...]
     reservations: tuple[Reservation, ...]
     fault: str
+    consolidated: tuple[JobId, ...]
+    spread: tuple[JobId, ...]
 
 
 class Decided(msgspec.Struct, tag=True):
@@ -124,7 +126,15 @@ Reply = Standing | Decided | Ordered | Remembered | Failed
 def wire_plan(plan: Plan) -> WirePlan:
     """Return a plan as it is sent."""
     changes = tuple((type(one).__name__, msgspec.to_builtins(one)) for one in plan.changes)
-    return WirePlan(changes, plan.waits, plan.job_waits, plan.reservations, plan.fault)
+    return WirePlan(
+        changes,
+        plan.waits,
+        plan.job_waits,
+        plan.reservations,
+        plan.fault,
+        plan.consolidated,
+        plan.spread,
+    )
 
 
 def plan_of(wire: WirePlan) -> Plan:
@@ -139,7 +149,15 @@ def plan_of(wire: WirePlan) -> Plan:
             changes.append(msgspec.convert(fields, _CHANGES[name]))
         except (LookupError, msgspec.ValidationError) as error:
             raise PlanError(f"plan: a change {name}: {error}") from error
-    return Plan(tuple(changes), wire.waits, wire.job_waits, wire.reservations, wire.fault)
+    return Plan(
+        tuple(changes),
+        wire.waits,
+        wire.job_waits,
+        wire.reservations,
+        wire.fault,
+        wire.consolidated,
+        wire.spread,
+    )
 
 
 def targets_of(data: bytes) -> TargetsSet | None:

@@ -47,7 +47,8 @@ class Outset:
 
     `terms` is who decided when, `models` those of jobs, `bounded` the queues with a quota,
     `messages` the measured sizes by model. `round` is the last one, `told` what rounds last said of
-    the classes to which the job may come to belong, as rows.
+    the classes to which the job may come to belong, as rows. `records_classes` says that rounds
+    record which jobs wait for the fewest servers; False: perhaps not.
     """
 
     seq: int = 0
@@ -57,6 +58,7 @@ class Outset:
     bounded: frozenset[str] = frozenset()
     round: Round | None = None
     told: dict[bytes, tuple[Round, list[Any] | None]] = field(default_factory=dict)
+    records_classes: bool = False
 
 
 async def outset_of(reader: LogReader, job_id: JobId) -> Outset:
@@ -88,6 +90,7 @@ async def _at(reader: LogReader, state: State, spec: JobSpec) -> Outset:
         {job.job_id: job.spec.model for job in state.jobs.values()},
         state.messages,
         frozenset(name for name, queue in state.queues.items() if queue.quota_gpus is not None),
+        records_classes=any(job.must_consolidate for job in state.jobs.values()),
     )
     wanted = {orjson.dumps(row_encoder(Demand)(demand)) for demand in _waiting(state, spec)}
     if state.rounds_planned:

@@ -7,7 +7,6 @@ it is not what the last plan saw. Nothing is emitted, so nothing changes.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from shunter.app.replaying.classing import classed
 from shunter.app.replaying.terms import Term
 from shunter.app.replaying.why.story import Story
 from shunter.core.planning.guards import NO_GUARDS
@@ -136,9 +135,9 @@ def present_of(story: Story, state: State, term: Term | None, problem: str) -> P
 
 def demand_of(job: Job, term: Term) -> Demand:
     """Return the demand of the class in which a job waits."""
-    placement = term.policy.placement if isinstance(term.policy, RankedPolicy) else None
-    classing = None if placement is None else placement.classing
-    return classed(job.demand, job.spec, classing, term.view.messages)
+    ranking = term.memory
+    entry = ranking.entries.get(job.job_id) if isinstance(ranking, Ranking) else None
+    return job.waits_as if entry is None else ranking.classes[entry.number].demand
 
 
 def _ask(present: Present, job: Job, term: Term) -> None:

@@ -5,12 +5,12 @@ ends of the jobs it depends on, and the jobs that were preempted for it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 
-from shunter.app.replaying.classing import classed, classing_of, last_start
+from shunter.app.replaying.classing import classing_of, last_start
 from shunter.app.replaying.terms import Rebuild
 from shunter.app.replaying.why.outset import Outset, Round, outset_of
 from shunter.app.replaying.wording import names_partners
@@ -50,6 +50,8 @@ _SPEC = row_fields(JobSubmitted).index("spec")
 _MODEL = [each.name for each in stored_fields(JobSpec)].index("model")
 _NUMBER = row_fields(RoundPlanned).index("number")
 _WAITS = row_fields(RoundPlanned).index("waits")
+_CONSOLIDATED = row_fields(RoundPlanned).index("consolidated")
+_SPREAD = row_fields(RoundPlanned).index("spread")
 
 Row = list[Any]
 
@@ -179,6 +181,8 @@ class _Scan:
         self._round = outset.round
         self._latest: dict[bytes, tuple[Round, Row | None]] = dict(outset.told)
         self._class = b""
+        self._is_recorded = outset.records_classes
+        self._must_consolidate = False
         self._bounded = set(outset.bounded)
         self._dependencies: frozenset[str] = frozenset()
         self._words = _TELLING
@@ -299,7 +303,10 @@ class _Scan:
         demand = spec.demand(spec.queue) if spec.queue in self._bounded else spec.demand()
         if self._split:
             demand = in_split(demand, self._split)
-        demand = classed(demand, spec, self._classing, self._messages)
+        is_tight = self._must_consolidate
+        if not self._is_recorded and self._classing is not None:
+            is_tight = self._classing.is_tight(spec, self._messages)
+        demand = replace(demand, tight=True) if is_tight else demand
         key = orjson.dumps(row_encoder(Demand)(demand))
         if key != self._class:
             self._class = key
@@ -310,11 +317,24 @@ class _Scan:
         self._round = Round(seq, row[_NUMBER], row[1])
         if self._class:
             self._story.rounds.append(self._round)
+        if len(row) > _CONSOLIDATED:
+            self._regroup(row)
         for demand, wait in row[_WAITS] if len(row) > _WAITS else ():
             key = orjson.dumps(demand)
             self._latest[key] = (self._round, wait)
             if key == self._class:
                 self._tell(self._round, wait)
+
+    def _regroup(self, row: Row) -> None:
+        """Follow which jobs wait for the fewest servers, as a round records it."""
+        self._is_recorded = True
+        job_id = self._story.job_id
+        if job_id in row[_CONSOLIDATED]:
+            self._must_consolidate = True
+        elif len(row) > _SPREAD and job_id in row[_SPREAD]:
+            self._must_consolidate = False
+        if self._class:
+            self._join_class()
 
     def _tell(self, planned: Round, row: Row | None) -> None:
         wait = None if row is None else _DECODE_WAIT([*row])
