@@ -67,7 +67,8 @@ def export(
                 await _export_lines(reader, to, sys.stdout.buffer)
             else:
                 with _opened(target) as file:
-                    await _export_lines(reader, to, file)
+                    count = await _export_lines(reader, to, file)
+                output.note(f"wrote {count:,} events, one a line, to {target}")
 
     if as_trace and to is not None:
         raise UsageError("--to cuts events, not jobs: leave it out with --as-trace")
@@ -128,7 +129,8 @@ def schema(
     output.print_json(json_schema())
 
 
-async def _export_lines(reader: "LogReader", to: str | None, file: BinaryIO) -> None:
+async def _export_lines(reader: "LogReader", to: str | None, file: BinaryIO) -> int:
+    """Write the events up to one of them, and return how many they are."""
     from shunter.app.replaying.lookup import seq_of
     from shunter.events.log import export_jsonl
 
@@ -141,6 +143,7 @@ async def _export_lines(reader: "LogReader", to: str | None, file: BinaryIO) -> 
             if advance is not None:
                 advance(upto, last)
     file.flush()
+    return last
 
 
 async def _export_trace(reader: "LogReader", target: Path | None) -> None:
@@ -152,6 +155,8 @@ async def _export_trace(reader: "LogReader", target: Path | None) -> None:
     is_jsonl = target is not None and target.suffix == ".jsonl"
     name = "canonical-jsonl" if is_jsonl else "canonical-csv"
     write_trace(trace, sys.stdout if target is None else target, name)
+    if target is not None:
+        output.note(f"wrote {len(trace.jobs):,} jobs to {target}")
     if others:
         output.note(f"{others} jobs that never ran, or have not ended, are left out")
 

@@ -137,6 +137,7 @@ def fit(
         config_text,
         fit_costs,
         fit_document,
+        left_out,
         observe_log,
         rates_document,
     )
@@ -152,7 +153,9 @@ def fit(
     if not any(fitted.launches.values()):
         raise TraceError(f"no attempt in {log} was seen to start: there is nothing to measure")
     if rates is not None:
-        _write_text(rates, json.dumps(rates_document(fitted), indent=1) + "\n")
+        table = rates_document(fitted)
+        _write_text(rates, json.dumps(table, indent=1) + "\n")
+        output.note(f"wrote rates of {len(table['kinds']):,} kinds of jobs to {rates}")
     if as_json:
         output.print_json(fit_document(observed, fitted))
         return
@@ -164,6 +167,12 @@ def fit(
         sys.stdout.write(text)
     else:
         _write_text(out, text)
+        attempts = sum(fitted.launches.values())
+        output.note(
+            f"wrote costs measured on {attempts:,} attempts of {len(observed.jobs):,} jobs to {out}"
+        )
+    for sentence in left_out(fitted):
+        output.note(sentence)
 
 
 def _write_text(path: Path, text: str) -> None:

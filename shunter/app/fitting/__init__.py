@@ -3,7 +3,7 @@
 from shunter.app.fitting.attempts import Attempt, Observed, ObservedJob, observe_log
 from shunter.app.fitting.costs import Fitted, Kind, Launch, fit_costs
 from shunter.app.fitting.work import checkpoint_interval_us, work_us
-from shunter.app.fitting.writing import config_text, fit_document, rates_document
+from shunter.app.fitting.writing import config_text, fit_document, left_out, rates_document
 
 __all__ = [
     "Attempt",
@@ -16,6 +16,7 @@ __all__ = [
     "config_text",
     "fit_costs",
     "fit_document",
+    "left_out",
     "observe_log",
     "rates_document",
     "work_us",

@@ -7,8 +7,8 @@ a piece of an attempt up to a known step (a checkpoint, or the end) took
 
     time since AttemptStarted = preparation + steps x mini-batch
 
-with one preparation for first attempts, one for later ones, and one mini-batch for each kind of
-job. Those are found by least squares with the variance of a piece as its steps; where all was told
+with one preparation for each launch (first attempts, later ones on the same GPUs, later ones on
+others), and one mini-batch for each kind of job. Those are found by least squares with the variance of a piece as its steps; where all was told
 that is the time of all mini-batches over their number. A mini-batch that was sampled is asked only
 where no other tells. Work of a job that tells no steps begins with `AttemptStarted`.
 
@@ -91,10 +91,10 @@ class Fitted:
 class _Piece(NamedTuple):
     """A part of an attempt up to a known step, in microseconds.
 
-    With the preparation of a first attempt or of a later one; None: without, from a known step on.
+    With the preparation of its launch; None: without one, from a known step on.
     """
 
-    is_first: bool | None
+    launch: Launch | None
     kind: Kind
     took_us: int
     steps: int
@@ -112,7 +112,7 @@ def fit_costs(observed: Observed) -> Fitted:
                 batch = batch_us.get(kind_of(job, attempt), 0.0)
                 spent_us = max(spent_us, attempt.trained_us - batch - attempt.launched_us)
             elif job.tells_steps:
-                spent_us += prepares_us.get(attempt.number == 1, 0)
+                spent_us += prepares_us.get(launch_of(attempt), 0)
             starts_us[launch_of(attempt)].append(spent_us)
     leaves_us = [us for job in observed.jobs for us in _suspensions_us(job)]
     return Fitted(
@@ -145,51 +145,51 @@ def _pieces(job: ObservedJob) -> Iterator[_Piece]:
     if not job.tells_steps:
         return
     for attempt in job.attempts:
-        is_first, since_us, before = attempt.number == 1, attempt.started_us, attempt.first_step
+        launch, since_us, before = launch_of(attempt), attempt.started_us, attempt.first_step
         kind = kind_of(job, attempt)
-        group: bool | None = is_first
+        prepares: Launch | None = launch
         if attempt.trained_us is not None:
-            yield _Piece(is_first, kind, attempt.trained_us - since_us, 1)
-            group, since_us, before = None, attempt.trained_us, before + 1
+            yield _Piece(launch, kind, attempt.trained_us - since_us, 1)
+            prepares, since_us, before = None, attempt.trained_us, before + 1
         found = _known_step(job, attempt)
         if found is None or attempt.stopped_us or attempt.stopped_since_us is not None:
             continue
         at_us, step = found
         if step > before and at_us > since_us:
-            yield _Piece(group, kind, at_us - since_us, step - before)
+            yield _Piece(prepares, kind, at_us - since_us, step - before)
 
 
 def _solved(
     pieces: Sequence[_Piece], sampled_us: Mapping[Kind, Sequence[float]]
-) -> tuple[dict[bool, int], dict[Kind, float]]:
+) -> tuple[dict[Launch, int], dict[Kind, float]]:
     """Return what explains the pieces best: preparations and mini-batches."""
     others = {kind: fmean(us) for kind, us in sorted(sampled_us.items())}
     if not pieces:
         return {}, others
     import numpy as np
 
-    firsts = sorted({piece.is_first for piece in pieces if piece.is_first is not None})
+    launches = sorted({piece.launch for piece in pieces if piece.launch is not None})
     # Where one mini-batch is all that was told, nobody knows its part; it counts as none then.
     kinds = sorted({piece.kind for piece in pieces if piece.steps > 1} | others.keys())
-    known = {piece.kind for piece in pieces if piece.is_first is None}
+    known = {piece.kind for piece in pieces if piece.launch is None}
     sampled = [kind for kind in kinds if kind in others and kind not in known]
-    rows = np.zeros((len(pieces) + len(sampled), len(firsts) + len(kinds)))
+    rows = np.zeros((len(pieces) + len(sampled), len(launches) + len(kinds)))
     took_us, steps = np.zeros(len(rows)), np.ones(len(rows))
     for number, piece in enumerate(pieces):
-        if piece.is_first is not None:
-            rows[number, firsts.index(piece.is_first)] = 1.0
+        if piece.launch is not None:
+            rows[number, launches.index(piece.launch)] = 1.0
         if piece.kind in kinds:
-            rows[number, len(firsts) + kinds.index(piece.kind)] = piece.steps
+            rows[number, len(launches) + kinds.index(piece.kind)] = piece.steps
         took_us[number], steps[number] = piece.took_us, piece.steps
     for number, kind in enumerate(sampled, start=len(pieces)):
         steps[number] = max((each.steps for each in pieces if each.kind == kind), default=1)
-        rows[number, len(firsts) + kinds.index(kind)] = steps[number]
+        rows[number, len(launches) + kinds.index(kind)] = steps[number]
         took_us[number] = steps[number] * others[kind]
     scale = 1.0 / np.sqrt(steps)
     solved = np.linalg.lstsq(rows * scale[:, None], took_us * scale, rcond=None)[0]
     found = [float(us) for us in solved]
-    prepares_us = {first: max(0, round(us)) for first, us in zip(firsts, found, strict=False)}
-    batch_us = {kind: max(1.0, us) for kind, us in zip(kinds, found[len(firsts) :], strict=True)}
+    prepares_us = {launch: max(0, round(us)) for launch, us in zip(launches, found, strict=False)}
+    batch_us = {kind: max(1.0, us) for kind, us in zip(kinds, found[len(launches) :], strict=True)}
     return prepares_us, batch_us
 
 

@@ -9,10 +9,16 @@ from shunter.app.fitting.attempts import Observed
 from shunter.app.fitting.costs import Fitted, Kind, Launch
 from shunter.errors import TraceError
 
-__all__ = ["SCHEMA", "config_text", "fit_document", "rates_document"]
+__all__ = ["SCHEMA", "config_text", "fit_document", "left_out", "rates_document"]
 
 SCHEMA: Final = 1
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+_NO_TIME: Final = "a simulation takes 0 s for it"
+_LEFT_OUT: Final = {
+    Launch.start: _NO_TIME,
+    Launch.resume: _NO_TIME,
+    Launch.migrate: "a simulation takes resume for it",
+}
 _WORDS: Final = {
     Launch.start: "first launches",
     Launch.resume: "launches on the GPUs that a job had before",
@@ -95,19 +101,26 @@ def fit_document(observed: Observed, fitted: Fitted) -> dict[str, Any]:
     }
 
 
+def left_out(fitted: Fitted) -> list[str]:
+    """Return a sentence about each cost that nothing in the log showed."""
+    found = [
+        f"{launch} is left out, because the log has no {words}: {_LEFT_OUT[launch]}"
+        for launch, words in _WORDS.items()
+        if launch not in fitted.launch_us
+    ]
+    if fitted.suspend_us is None:
+        found.append(f"suspend is left out, because no job saved and left: {_NO_TIME}")
+    return found
+
+
 def _rate(fitted: Fitted, kind: Kind) -> float | None:
     batch_us = fitted.batch_us.get(kind)
     return None if batch_us is None else round(1e6 / batch_us, 6)
 
 
 def _costs(fitted: Fitted) -> dict[str, float]:
-    """Return the costs by their keys, in seconds; what nothing showed is left out.
-
-    Without a launch on the same GPUs, coming back there is taken to cost what it does elsewhere.
-    """
+    """Return the costs by their keys, in seconds; what nothing showed is left out."""
     found = {str(launch): us for launch, us in fitted.launch_us.items()}
-    if "migrate" in found:
-        found.setdefault("resume", found["migrate"])
     if fitted.suspend_us is not None:
         found["suspend"] = fitted.suspend_us
     order = ("start", "suspend", "resume", "migrate")
@@ -119,6 +132,7 @@ def _head(observed: Observed, fitted: Fitted) -> Iterator[str]:
     for launch, words in _WORDS.items():
         yield f"# {launch}: {fitted.launches.get(launch, 0)} {words}"
     yield f"# suspend: {fitted.suspensions} times that a job saved and left"
+    yield from (f"# {sentence}" for sentence in left_out(fitted))
 
 
 def _toml(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:

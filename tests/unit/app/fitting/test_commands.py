@@ -62,6 +62,20 @@ def test_config_goes_to_stdout_and_numbers_as_json(log: Path) -> None:
     assert document["rates"] == []
 
 
+def test_what_was_written_is_said_on_stderr(log: Path, tmp_path: Path) -> None:
+    out, jobs, lines = tmp_path / "fitted.toml", tmp_path / "jobs.csv", tmp_path / "log.jsonl"
+    exported = command("log", "export", log, "--as-trace", "-o", jobs)
+    assert exported.stderr.splitlines() == [f"wrote 60 jobs to {jobs}"]
+    fitted = command("trace", "fit", log, "-o", out)
+    document = json.loads(command("trace", "fit", log, "--json").stdout)
+    attempts = sum(document["costs"][each]["attempts"] for each in ("start", "resume", "migrate"))
+    said = f"wrote costs measured on {attempts:,} attempts of 60 jobs to {out}"
+    assert fitted.stderr.splitlines() == [said]
+    exported = command("log", "export", log, "-o", lines)
+    count = len(lines.read_bytes().splitlines())
+    assert exported.stderr.splitlines() == [f"wrote {count:,} events, one a line, to {lines}"]
+
+
 def test_rates_need_jobs_that_tell_their_steps(log: Path, tmp_path: Path) -> None:
     refused = command("trace", "fit", log, "--rates", tmp_path / "rates.json")
     assert refused.exit_code == 2

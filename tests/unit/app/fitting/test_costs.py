@@ -1,6 +1,8 @@
 """What a log shows of costs: measured from made attempts, and from runs that paid them."""
 
 import asyncio
+import json
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,9 @@ from shunter.app.fitting import (
     Observed,
     ObservedJob,
     checkpoint_interval_us,
+    config_text,
     fit_costs,
+    left_out,
     observe_log,
     work_us,
 )
@@ -108,6 +112,38 @@ def test_start_ups_and_mini_batches_come_out_of_what_attempts_took() -> None:
     )
     assert fitted.launches == {Launch.start: 3, Launch.resume: 0, Launch.migrate: 1}
     assert (fitted.suspend_us, fitted.suspensions) == (S, 1)
+
+
+def test_resuming_and_migrating_are_measured_from_their_own_launches() -> None:
+    """Coming back to the same GPUs takes 2 s and to others 5 s, also where nothing was told."""
+    resumed = job(
+        3,
+        suspended(0, 8, 40),
+        attempt(2, 20, 40, left_us=28 * S),
+        model="small",
+    )
+
+    fitted = fit_costs(observed(ALONE, MOVED, BIG, resumed))
+
+    assert {k: us / S for k, us in fitted.launch_us.items()} == pytest.approx(
+        {Launch.start: 3, Launch.resume: 2, Launch.migrate: 5}, abs=0.1
+    )
+
+
+def test_a_cost_without_a_sample_is_left_out_and_said() -> None:
+    found = observed(ALONE, MOVED, BIG)
+    found.config = json.dumps(dict.fromkeys(("schema", "seed", "cluster", "policy", "queues")))
+    fitted = fit_costs(found)
+
+    text = config_text(found, fitted, "jobs.csv")
+
+    assert sorted(tomllib.loads(text)["simulation"]["costs"]) == ["migrate", "start", "suspend"]
+    said = (
+        "resume is left out, because the log has no launches on the GPUs that a job had before: "
+        "a simulation takes 0 s for it"
+    )
+    assert left_out(fitted) == [said]
+    assert f"# {said}" in text.splitlines()
 
 
 def test_first_mini_batch_that_was_told_says_when_the_start_up_was_over() -> None:
