@@ -8,9 +8,10 @@ a piece of an attempt up to a known step (a checkpoint, or the end) took
     time since AttemptStarted = preparation + steps x mini-batch
 
 with one preparation for each launch (first attempts, later ones on the same GPUs, later ones on
-others), and one mini-batch for each kind of job. Those are found by least squares with the variance of a piece as its steps; where all was told
-that is the time of all mini-batches over their number. A mini-batch that was sampled is asked only
-where no other tells. Work of a job that tells no steps begins with `AttemptStarted`.
+others), and one mini-batch for each kind of job. Those are found by least squares with the variance
+of a piece as its steps; where all was told that is the time of all mini-batches over their number.
+A mini-batch that was sampled is asked only where no other tells. Work of a job that tells no steps
+begins with `AttemptStarted`.
 
 All are means, not medians: what they are to predict, completion times, is made of their sums, and
 most of what takes time on a machine now and then takes much longer, so medians promise too little.
