@@ -18,7 +18,7 @@ from shunter.app.replaying.why.explanation import explain
 from shunter.app.snapshots import snapshot_of_state
 from shunter.core.digest import state_digest
 from shunter.core.state import State
-from shunter.errors import LogError, ShunterError
+from shunter.errors import LogDamagedError, LogError, ShunterError
 from shunter.events.log import LogReader, export_jsonl, open_log, read_log, seal
 from tests.contracts.event_logs import query
 from tests.factories import World, policy, run, scheduler_started, servers, trace_job
@@ -171,6 +171,52 @@ async def is_sound(path: Path) -> bool:
     except LogError:
         return False
     return True
+
+
+@pytest.mark.parametrize(
+    ("sql", "what"),
+    [
+        ("DROP VIEW events; CREATE VIEW events AS SELECT 1 AS seq", "its view events was changed"),
+        ("DROP VIEW events", "its view events is missing"),
+        ("CREATE VIEW jobs AS SELECT 1 AS job", "its view jobs is none that Shunter made"),
+        ("CREATE INDEX by_time ON frames (at_us)", "its index by_time is none that Shunter"),
+        ("ALTER TABLE frames ADD COLUMN note TEXT", "its table frames was changed"),
+        ("INSERT INTO event_fields VALUES ('JobLost', 3, 'x')", "event_fields"),
+        (
+            "CREATE TRIGGER t AFTER INSERT ON frames BEGIN DELETE FROM frames; END",
+            "its trigger t is none",
+        ),
+    ],
+)
+async def test_what_shunter_did_not_make_in_the_file_is_told(
+    sound: Path, tmp_path: Path, sql: str, what: str
+) -> None:
+    copy = tmp_path / sound.name
+    shutil.copy(sound, copy)
+    connection = sqlite3.connect(copy)
+    connection.executescript(sql)
+    connection.close()
+
+    async with read_log(str(copy)) as reader:
+        with pytest.raises(LogDamagedError, match=what):
+            await reader.verify()
+
+
+async def test_nothing_is_written_where_a_trigger_would_change_it(
+    sound: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / sound.name
+    shutil.copy(sound, copy)
+    connection = sqlite3.connect(copy)
+    connection.execute("CREATE TRIGGER t AFTER INSERT ON frames BEGIN DELETE FROM frames; END")
+    connection.close()
+    before = copy.read_bytes()
+
+    with pytest.raises(LogDamagedError, match="has a trigger t, which Shunter did not make"):
+        async with open_log(str(copy), resume=True):
+            pass
+
+    assert copy.read_bytes() == before
 
 
 @pytest.mark.parametrize("table", TABLES)

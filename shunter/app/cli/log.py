@@ -83,7 +83,7 @@ def verify(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Prove that a log is whole: every table, and its end by its anchor."""
+    """Prove that a log is whole: every table, the view, and its end by its anchor."""
     import asyncio
     from dataclasses import asdict
 

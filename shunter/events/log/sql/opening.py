@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from shunter.errors import LogError, LogExistsError
+from shunter.errors import LogDamagedError, LogError, LogExistsError
 from shunter.events.log.frames import GENESIS, Head
 from shunter.events.log.reader import LogReader
 from shunter.events.log.sql.anchor import Anchor, anchor_path, refuse_lost_whole
@@ -21,6 +21,7 @@ from shunter.events.log.sql.meta import (
     create_tables,
     write_meta,
 )
+from shunter.events.log.sql.objects import trigger_in
 from shunter.events.log.sql.source import open_source, refuse_foreign
 from shunter.events.log.sql.sqlite import SIDE_FILES, connected, failures_named, is_empty
 from shunter.events.log.sql.store import SqlStore
@@ -133,6 +134,12 @@ async def _bring_up_to_date(path: Path, *, is_anchored: bool) -> None:
     anchor, may be an old one, and must be known for it.
     """
     async with connected(path, "rw", durable=True) as connection, connection.begin():
+        trigger = await trigger_in(connection)
+        if trigger:
+            raise LogDamagedError(
+                f"the log {path} has a trigger {trigger}, which Shunter did not make: it would "
+                "change what is written; drop it, and see what `shunter log verify` says"
+            )
         if not (await check_version(connection, path)).is_current:
             from shunter.events.log.sql.upgrading import upgrade_tables
 

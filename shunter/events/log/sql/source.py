@@ -24,6 +24,7 @@ from shunter.events.log.frames import GENESIS, Frame, Head, Outcomes, Snapshot
 from shunter.events.log.job_index import Span
 from shunter.events.log.sql.anchor import anchor_path, read_anchor, refuse_lost_whole
 from shunter.events.log.sql.meta import BESIDE, Meta, check_version, fields_digest
+from shunter.events.log.sql.objects import strange_object
 from shunter.events.log.sql.packing import pack_bytes, unpack_bytes
 from shunter.events.log.sql.segments import unpack
 from shunter.events.log.sql.sqlite import connected, failures_named, is_empty
@@ -212,11 +213,14 @@ class SqlSource:
         return [_segment_of(row) for row in rows]
 
     async def refuse_changed(self) -> None:
-        """Raise LogDamagedError if the names of fields, for the view, were changed."""
+        """Raise LogDamagedError if tables, the view, or what it reads were changed."""
         with failures_named(self._path):
             async with self._connection.begin():
                 meta = await check_version(self._connection, self._path)
-                digest = await fields_digest(self._connection)
+                strange = await strange_object(self._connection, meta.revision)
+                digest = "" if strange else await fields_digest(self._connection)
+        if strange:
+            raise LogDamagedError(f"the log {self._path} was changed: {strange}")
         if meta.fields is not None and meta.fields != digest:
             raise LogDamagedError(f"the table event_fields of the log {self._path} was changed")
 
