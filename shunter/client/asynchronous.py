@@ -245,8 +245,12 @@ class AsyncClient:
         since: str | None = None,
         follow: bool = False,
         skip: int | None = None,
+        tail: int | None = None,
     ) -> AsyncIterator[bytes]:
-        """Yield what a rank of a job printed; with `follow` until the job has ended."""
+        """Yield what a rank of a job printed; with `follow` until the job has ended.
+
+        `tail` asks for the last so many bytes of one stream of an attempt only.
+        """
         ask = asks.read(
             "/jobs/{}/logs",
             job_id,
@@ -256,6 +260,7 @@ class AsyncClient:
             since=since,
             follow=follow,
             skip=skip,
+            tail=tail,
         )
         response = await self.open_stream(ask)
         async with aclosing(response):

@@ -251,8 +251,12 @@ class Client:
         since: str | None = None,
         follow: bool = False,
         skip: int | None = None,
+        tail: int | None = None,
     ) -> Iterator[bytes]:
-        """Yield what a rank of a job printed; with `follow` until the job has ended."""
+        """Yield what a rank of a job printed; with `follow` until the job has ended.
+
+        `tail` asks for the last so many bytes of one stream of an attempt only.
+        """
         ask = asks.read(
             "/jobs/{}/logs",
             job_id,
@@ -262,6 +266,7 @@ class Client:
             since=since,
             follow=follow,
             skip=skip,
+            tail=tail,
         )
         with closing(self.open_stream(ask)) as response, named(self.address):
             yield from response.iter_raw()

@@ -213,6 +213,23 @@ def test_jobs_are_steered_by_command(served: Served) -> None:
     assert (row["id"], row["state"], row["attempts"]) == (job_id, "cancelled", 2)
 
 
+def test_show_of_an_ended_job_has_the_last_line_it_printed(served: Served) -> None:
+    failed = submitted(served, "--", "sh", "-c", "echo fine; echo; echo 'no such file' >&2; exit 3")
+    finished = submitted(served, "--", "sh", "-c", "echo warning >&2; echo fine; echo loss 0.25")
+    quiet = submitted(served, "--", "true")
+    awaited(lambda: all(served.handle(each).done() for each in (failed, finished, quiet)))
+
+    shown = [served.run("show", each).stdout for each in (failed, finished, quiet)]
+
+    assert re.search(r"^last line +no such file$", shown[0], re.MULTILINE)
+    assert re.search(r"^last line +loss 0.25$", shown[1], re.MULTILINE)
+    assert "last line" not in shown[2]
+    with served.client() as client:
+        assert b"".join(client.logs(finished, tail=5)) == b"0.25\n"
+        with pytest.raises(UsageError, match="tail counts bytes of one stream"):
+            [*client.logs(finished, stream="both", tail=5)]
+
+
 def test_logs_are_followed_over_attempts_to_the_end(served: Served) -> None:
     program = "echo attempt $SHUNTER_ATTEMPT; if [ $SHUNTER_ATTEMPT = 1 ]; then sleep 60; fi"
     job_id = submitted(served, "--suspend-mode", "restart", "--", "sh", "-c", program)

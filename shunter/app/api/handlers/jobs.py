@@ -216,4 +216,5 @@ def _job_document(
         "ended_at": None if life.ended_us is None else dated(life.ended_us),
         "attempts": [attempt.document(dated) for attempt in attempts],
         "profile": None if life.sample is None else to_object(life.sample),
+        "profile_at": None if life.sample is None else dated(life.sample.at_us),
     }

@@ -56,6 +56,8 @@ async def logs(call: Call[LogsQuery, NoBody]) -> Response:
     if first and not query.follow:
         await _check_kept(stream, life, first)
     is_fixed = query.attempt is not None
+    if query.tail is not None:
+        offset = await _tail(stream, first, query)
     if query.follow:
         pieces = output.follow(first, offset, is_fixed=is_fixed)
     else:
@@ -85,6 +87,18 @@ async def _after(stream: Printed, attempts: Sequence[int], skip: int) -> tuple[l
         skip -= size or 0
         del left[0]
     return left, max(0, skip)
+
+
+async def _tail(stream: Printed, attempt: int, query: LogsQuery) -> int:
+    """Return where the last bytes of one stream of an attempt begin."""
+    if query.stream == BOTH or query.skip is not None or query.since is not None:
+        raise UsageError(
+            "tail counts bytes of one stream from its end: expected stdout or stderr, and neither "
+            "skip nor since"
+        )
+    await stream.enter(attempt, 0)
+    _, size = await stream.read(0, 1)
+    return max(0, (size or 0) - (query.tail or 0))
 
 
 def _check_owner(life: Life, by: Caller) -> None:

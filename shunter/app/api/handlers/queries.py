@@ -87,3 +87,6 @@ class LogsQuery(Model):
         default=None,
         description="from the first attempt on, and without the first bytes: so many are known",
     )
+    tail: Annotated[int, Field(ge=1, le=1 << 20)] | None = Field(
+        default=None, description="only the last so many bytes of an attempt"
+    )

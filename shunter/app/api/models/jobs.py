@@ -143,6 +143,7 @@ class JobDocument(Document):
     ended_at: Instant | None
     attempts: tuple[AttemptPart, ...]
     profile: dict[str, Any] | None = Field(description="the newest sample, as in ProfileSampled")
+    profile_at: Instant | None = Field(description="when that was; `attempt` in it says of which")
 
 
 class SubmittedDocument(Document):

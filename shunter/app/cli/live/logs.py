@@ -22,6 +22,9 @@ from shunter.errors import ShunterError
 if TYPE_CHECKING:
     from shunter.client import Client
 
+END_BYTES = 4096
+"""How much of the end of a stream is kept for its last line."""
+
 _NODE = re.compile(r"^[^\[]+")
 
 
@@ -80,6 +83,13 @@ def logs(
                 write(piece)
             return
     _print_ranks(job, nodes, said, url)
+
+
+def last_line(end: bytes) -> str:
+    """Return the last line with anything in it, of the end of a stream."""
+    lines = [line.strip() for line in end.replace(b"\r", b"\n").split(b"\n")]
+    found = next((line for line in reversed(lines) if line), b"")
+    return found.decode("utf-8", "backslashreplace")
 
 
 def _stream(*, stdout: bool, stderr: bool) -> str:

@@ -7,12 +7,15 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.live.connecting import JobArgument, Url, connect
+from shunter.app.cli.live.logs import END_BYTES, last_line
 from shunter.app.cli.live.reasons import clause
 from shunter.app.cli.live.tables import age, ended_by, local_time, print_rows, printable
 from shunter.app.cli.options import Json
 from shunter.app.cli.units import duration
+from shunter.errors import ShunterError
 
 if TYPE_CHECKING:
+    from shunter.client import Client
     from shunter.client.asks import Answer
 
 ATTEMPTS = ("ATTEMPT", "WHERE", "STARTED", "ENDED", "HOW", "CODE", "STEP", "SUSPENDED IN")
@@ -36,10 +39,11 @@ def show(job: JobArgument, as_json: Json = False, url: Url = None) -> None:
     """Show one job: what it asked for, where it is, and every attempt."""
     with connect(url) as client:
         found = client.job(job)
+        last = "" if as_json else _last_line(client, found)
     if as_json:
         output.print_json(found)
         return
-    output.print_pairs(_pairs(found))
+    output.print_pairs(_pairs(found, last))
     if found["attempts"]:
         output.print_line()
         print_rows(ATTEMPTS, [_attempt(one) for one in found["attempts"]])
@@ -68,7 +72,25 @@ def history(
     output.note(f"{len(found['jobs']):,} of {found['total']:,} jobs that have ended")
 
 
-def _pairs(found: "Answer") -> list[tuple[str, str]]:
+def _last_line(client: "Client", found: "Answer") -> str:
+    """Return what an ended job printed last, of its errors if it failed.
+
+    Empty if it printed nothing, or that is not ours to read, not kept, or out of reach.
+    """
+    if not found["is_over"] or not found["attempts"]:
+        return ""
+    order = ("stdout", "stderr") if found["state"] == "finished" else ("stderr", "stdout")
+    for stream in order:
+        try:
+            end = b"".join(client.logs(found["id"], stream=stream, tail=END_BYTES))
+        except ShunterError:
+            return ""
+        if line := last_line(end):
+            return line
+    return ""
+
+
+def _pairs(found: "Answer", last: str = "") -> list[tuple[str, str]]:
     spec, row, now = found["spec"], found["row"], datetime.fromisoformat(found["now"])
     pairs = [
         ("job", found["id"]),
@@ -88,6 +110,7 @@ def _pairs(found: "Answer") -> list[tuple[str, str]]:
     else:
         said = ended_by(found["cause"], found["exit_code"])
         pairs.append(("ended", " ".join((local_time(found["ended_at"]), ", ".join(said)))))
+        pairs.append(("last line", last))
     pairs += [
         ("asks for", _demand(spec)),
         ("command", " ".join(spec.get("command", ()))),
@@ -106,7 +129,7 @@ def _pairs(found: "Answer") -> list[tuple[str, str]]:
     ]
     sample = found["profile"]
     if sample is not None:
-        pairs.append(("profile", _sample(sample)))
+        pairs.append(("profile", _sample(sample, found["profile_at"], now)))
     # A command may be long, and is shown whole; what would move the cursor is not.
     return [
         (name, "".join(letter if letter.isprintable() else "?" for letter in text.strip()))
@@ -153,7 +176,8 @@ def _variables(environment: dict[str, str]) -> str:
     return ", ".join(names[:NAMED_MOST]) + more
 
 
-def _sample(sample: dict[str, Any]) -> str:
+def _sample(sample: dict[str, Any], at: str, now: datetime) -> str:
+    """Return what was measured last, of which attempt and when: it may be long ago."""
     parts = []
     if sample.get("step") is not None:
         parts.append(f"step {sample['step']:,}")
@@ -165,7 +189,8 @@ def _sample(sample: dict[str, Any]) -> str:
         parts.append(f"{sample['cpus']:.1f} CPUs")
     if sample.get("memory_mb") is not None:
         parts.append(f"{sample['memory_mb']:,} MB")
-    return ", ".join(parts)
+    when = f"(attempt {sample['attempt']}, at {local_time(at)}, {age(at, now)} ago)"
+    return f"{', '.join(parts)} {when}"
 
 
 def _attempt(one: dict[str, Any]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from shunter.app.cli import output
 from shunter.app.cli.live.connecting import PAUSE_S, connect
-from shunter.app.cli.live.logs import writer_to
+from shunter.app.cli.live.logs import END_BYTES, last_line, writer_to
 from shunter.app.cli.live.tables import ended_by
 from shunter.errors import ShunterError, UnavailableError
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["exit_code_of", "wait_for"]
 
 SIGNALLED = 128
-END_BYTES = 4096
 LAST_WORDS_S = 30.0
 """How long what a job printed last may take to come once it has ended."""
 
@@ -86,7 +85,7 @@ class _Copied:
         for thread in self._threads:
             thread.join(max(0.0, end_s - time.monotonic()))
         order = ("stdout", "stderr") if has_finished else ("stderr", "stdout")
-        return next((line for name in order if (line := _last_line(self._ends[name]))), "")
+        return next((line for name in order if (line := last_line(self._ends[name]))), "")
 
     def _copy(self, name: str, write: Callable[[bytes], None]) -> None:
         known = 0
@@ -106,9 +105,3 @@ class _Copied:
                 output.note(f"the {name} of {self._job_id} cannot be shown: {error}")
                 return
             time.sleep(PAUSE_S)
-
-
-def _last_line(end: bytes) -> str:
-    lines = [line.strip() for line in end.replace(b"\r", b"\n").split(b"\n")]
-    found = next((line for line in reversed(lines) if line), b"")
-    return found.decode("utf-8", "backslashreplace")

@@ -1,5 +1,6 @@
 """What people are told of ends, of empty queues, and of scripts that are wrong."""
 
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,9 @@ from typer.testing import CliRunner, Result
 
 from shunter.app.cli.application import app
 from shunter.app.cli.live.queue import _print
+from shunter.app.cli.live.show import _sample
 from shunter.app.cli.live.submitting.script import read_script
-from shunter.app.cli.live.tables import ended_by
+from shunter.app.cli.live.tables import ended_by, local_time
 
 
 @pytest.mark.parametrize(
@@ -22,6 +24,16 @@ from shunter.app.cli.live.tables import ended_by
 )
 def test_end_says_cause_and_code_once(cause: str, code: int | None, told: list[str]) -> None:
     assert ended_by(cause, code) == told
+
+
+def test_profile_says_of_which_attempt_it_is_and_when_it_was_measured() -> None:
+    sample = {"attempt": 1, "step": 40, "cpus": 1.5}
+    now = datetime.fromisoformat("2026-11-22T12:30:00+00:00")
+
+    said = _sample(sample, "2026-11-22T10:00:00+00:00", now)
+
+    when = local_time("2026-11-22T10:00:00+00:00")
+    assert said == f"step 40, 1.5 CPUs (attempt 1, at {when}, 02:30:00 ago)"
 
 
 def test_empty_queue_names_where_ended_jobs_are(capsys: pytest.CaptureFixture[str]) -> None:
