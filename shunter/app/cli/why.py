@@ -106,10 +106,12 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         rows.extend(("blocker", _blocker(blocker)) for blocker in evidence["blockers"])
     if decision is not None:
         rule = f", rule {decision['rule']}" if "rule" in decision else ""
-        number = f"round {decision['round']} " if "round" in decision else ""
-        text = (
-            f"e{decision['seq']}, {number}at {decision['time']}, policy {document['policy']}{rule}"
-        )
+        text = f"e{decision['seq']}, at {decision['time']}, {decision.get('words', '')}"
+        if "round" in decision:
+            text = (
+                f"e{decision['seq']}, round {decision['round']} at {decision['time']}, "
+                f"policy {document['policy']}{rule}"
+            )
         if decision["of"] == "class" and decision["is_older"]:
             # Nobody decided anything about this job then.
             rows.append(("class reason", text))

@@ -7,7 +7,12 @@ from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.needs import needs, suffices
 from shunter.app.replaying.why.outset import Round
 from shunter.app.replaying.why.present import Group
-from shunter.app.replaying.why.ranking import became, rank_in_words, scores_in_words
+from shunter.app.replaying.why.ranking import (
+    became,
+    decision_in_words,
+    rank_in_words,
+    scores_in_words,
+)
 from shunter.app.replaying.why.sentences import details, headline, how_ended, is_preempted
 from shunter.app.replaying.why.story import Own
 from shunter.app.replaying.why.stretches import Run
@@ -94,6 +99,7 @@ def _reason(found: Explanation) -> dict[str, Any] | None:
         "since": clock(now.from_us),
         "for_s": (found.story.at_us - now.from_us) / 1e6,
         "manual": f"{MANUAL}#{now.wait.reason}",
+        "as_of": _instant(found.reason_us),
     }
 
 
@@ -109,7 +115,12 @@ def _evidence(found: Explanation) -> dict[str, Any] | None:
         "missing": 0 if present is None else present.missing(evidence.reason),
         "blockers": blockers_of(found),
         "seq": found.story.seq,
+        "as_of": _instant(found.story.at_us),
     }
+
+
+def _instant(at_us: int) -> dict[str, Any]:
+    return {"us": at_us, "time": clock(at_us)}
 
 
 def _rank(found: Explanation) -> dict[str, Any] | None:
@@ -208,6 +219,7 @@ def _allocation(found: Explanation, own: Own) -> dict[str, Any]:
         "scores": list(because.scores),
         "scores_in_words": scores_in_words(found, own),
         "beneficiaries": list(because.beneficiaries),
+        "words": decision_in_words(found, own),
     }
 
 

@@ -134,6 +134,11 @@ class Explanation:
         return None if self.waits_now is None else self.waits_now.told
 
     @property
+    def reason_us(self) -> int:
+        """When its reason was told: by a round, or else at the instant asked for."""
+        return self.story.at_us if self.told is None else self.told.at_us
+
+    @property
     def evidence(self) -> Wait | None:
         """The numbers of the instant asked for; blockers are still there.
 

@@ -7,7 +7,9 @@ from shunter.app.replaying.why.present import Group
 from shunter.app.replaying.why.story import Own
 from shunter.app.replaying.why.stretches import outcome_of
 from shunter.app.replaying.wording import because_in_words, gpus_in_words
+from shunter.core.intake.answers import HELD
 from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.jobs import JobHeld
 
 __all__ = ["became", "decision_in_words", "rank_in_words", "scores_in_words", "standing"]
 
@@ -17,11 +19,20 @@ def decision_in_words(found: Explanation, own: Own) -> str:
     event = own.event
     assert isinstance(event, AllocationChanged), "an allocation is decided by one kind only"
     because = event.because
+    if because == HELD:
+        return f"held{by_in_words(found, own)}"
     score = scores_in_words(found, own)
     if not score:
         return because_in_words(because)
     gain = f", for {', '.join(because.beneficiaries)}" if because.beneficiaries else ""
     return f"{because.rule}, because it {score}{gain}"
+
+
+def by_in_words(found: Explanation, own: Own) -> str:
+    """Return by whom a job was put on hold that left its GPUs for that."""
+    holds = [each.event for each in found.story.own if each.seq < own.seq]
+    by = next((event.by for event in reversed(holds) if isinstance(event, JobHeld)), "")
+    return f" by {by}" if by else ""
 
 
 def scores_in_words(found: Explanation, own: Own) -> str:

@@ -9,6 +9,7 @@ from shunter.app.replaying.why.ranking import decision_in_words, standing
 from shunter.app.replaying.why.reasons import reason_in_words
 from shunter.app.replaying.why.stretches import Run, Segment
 from shunter.app.replaying.wording import allocation_in_words
+from shunter.core.intake.answers import HELD
 from shunter.core.state import JobPhase
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptLost, LaunchFailed
@@ -57,6 +58,7 @@ def details(found: Explanation) -> list[str]:
     lines = [*_because(found, now), *discarded(found)]
     if found.is_of_class and now.told is not None:
         lines.append(_of_class(found, now.told))
+    lines += _dated(found, now)
     if found.state is not None and found.state.targets_status:
         lines.append(f"shares are the last that could be computed: {found.state.targets_status}")
     if found.state is not None and found.state.policy_fault:
@@ -86,6 +88,8 @@ def how_ended(found: Explanation, run: Run) -> str:
     if isinstance(event, AllocationChanged):
         if event.allocation.shares:
             return f"moved to {_where(event.allocation)}"
+        if event.because == HELD:
+            return f"suspended: {decision_in_words(found, run.ended_by)}"
         return f"preempted: {decision_in_words(found, run.ended_by)}"
     if isinstance(event, AttemptLost | LaunchFailed):
         return f"lost: {event.cause}"
@@ -181,8 +185,26 @@ def _because(found: Explanation, now: Segment) -> list[str]:
     is_later = now.wait.reason in _LATER or now.told not in (None, after.round)
     if isinstance(after.event, AllocationChanged) and not is_later:
         why = decision_in_words(found, after)
+        if after.event.because == HELD:
+            return [f"it was suspended at {clock(after.event.at_us)}: {why}", finds]
         return [f"it was preempted at {clock(after.event.at_us)}: {why}", finds]
     return [finds]
+
+
+def _dated(found: Explanation, now: Segment) -> list[str]:
+    """Return of which instants reason and numbers are, and what a plan finds now."""
+    present, told = found.present, now.told
+    if told is None or found.reason_us == found.story.at_us:
+        return []
+    words = (
+        f"{now.wait.reason} is what round {told.number} found at {clock(told.at_us)}; "
+        f"the numbers are of {clock(found.story.at_us)}"
+    )
+    if present is not None and present.wait is not None:
+        again = present.wait.reason
+        same = "the same" if again is now.wait.reason else str(again)
+        words += f", and a plan on these would find {same}"
+    return [words]
 
 
 _LATER = (Reason.checkpoint_unreachable,)

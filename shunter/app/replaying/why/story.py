@@ -16,6 +16,7 @@ from shunter.app.replaying.why.outset import Outset, Round, outset_of
 from shunter.app.replaying.wording import names_partners
 from shunter.core.fold.checkpoints import in_split, split_of
 from shunter.core.fold.profiles import note_messages
+from shunter.core.intake.answers import HELD, NODE_LOST
 from shunter.core.placement import Classing
 from shunter.events.codec import decode_event, row_fields
 from shunter.events.facts.cluster import QuotaChanged
@@ -66,7 +67,10 @@ class Told:
 
 @dataclass(frozen=True)
 class Own:
-    """An event about the job itself, and the last round before it."""
+    """An event about the job itself, and the last round before it.
+
+    None also of an allocation that no round changed, but a person, or the loss of a server.
+    """
 
     seq: int
     event: Event
@@ -235,7 +239,7 @@ class _Scan:
         story = self._story
         event = decode_event(row)
         if event.job_id == story.job_id:  # type: ignore[union-attr]  # a row with a job's id
-            story.own.append(Own(seq, event, self._round))
+            story.own.append(Own(seq, event, None if _is_ordered(event) else self._round))
             if isinstance(event, JobSubmitted):
                 self._begin(event)
             self._keep_split(event)
@@ -365,6 +369,11 @@ def launches_of(own: Sequence[Own]) -> list[tuple[int, int]] | None:
 def last_grant(own: Sequence[Own]) -> Own | None:
     """Return the last event that gave a job GPUs, of its own events."""
     return next((each for each in reversed(own) if _grants(each.event)), None)
+
+
+def _is_ordered(event: Event) -> bool:
+    """Say whether an allocation was changed by no round."""
+    return isinstance(event, AllocationChanged) and event.because in (HELD, NODE_LOST)
 
 
 def _grants(event: Event) -> bool:

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from shunter.app.replaying.why.outset import Round
 from shunter.app.replaying.why.story import Own, Story, Told
+from shunter.core.intake.answers import HELD
 from shunter.core.intake.arrays import ARRAY, turn_of
 from shunter.core.intake.checkpoints import CHECKPOINT
 from shunter.core.planning.planner import RoundRules
@@ -287,6 +288,8 @@ def _initial(waiting: Waiting) -> tuple[Wait, Round | None]:
     event = waiting.after.event
     if isinstance(event, AllocationChanged):
         rule = event.because.rule
+        if event.because == HELD:  # and released since: while it is held, that is its reason
+            return _FIRST_ROUND, None
         reason = Reason(rule) if rule in Reason.__members__ else Reason.outranked
         return Wait(reason, blockers=event.because.beneficiaries), waiting.after.round
     if isinstance(event, AttemptLost):

@@ -6,6 +6,7 @@ from typing import Any
 from shunter.app.replaying.scores import gpu_time_in_words, ordinal_in_words, score_in_words
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import explain
+from shunter.core.intake.inputs import ReleaseJob, SuspendJob
 from shunter.core.placement import PLACEMENTS
 from shunter.core.ranking import Aged, Measure, RankedPolicy
 from shunter.events import AllocationChanged, Event, JobId, JobSubmitted, RoundPlanned
@@ -185,6 +186,40 @@ def test_rank_and_blockers_are_of_the_instant_not_of_the_last_plan() -> None:
     assert found["would_start_if"] == [
         "nothing changes until the plan at T+00:00:00.00001, which starts it"
     ]
+
+
+def test_reason_and_numbers_say_of_which_instant_each_is() -> None:
+    """The reason is that of the only round so far, the numbers are those of 20."""
+    found = document_at(record(CROWDED), "j6", 20)
+
+    assert (found["reason"]["as_of"]["us"], found["evidence"]["as_of"]["us"]) == (1, 20)
+    assert found["details"][2] == (
+        "no_capacity is what round 1 found at T+00:00:00.000001; the numbers are of "
+        "T+00:00:00.00002, and a plan on these would find the same"
+    )
+
+
+def test_reason_and_numbers_of_one_instant_need_no_words() -> None:
+    found = document_at(record(CROWDED), "j1", 1)
+
+    assert found["reason"]["as_of"] == found["evidence"]["as_of"]
+    assert not any("the numbers are of" in line for line in found["details"])
+
+
+def test_a_suspension_by_a_person_is_the_decision_of_no_round() -> None:
+    world = World(servers=servers(4), jobs=(trace_job(0, 4, lasts=100),), round_us=10)
+    orders = SuspendJob(25, JobId("j0"), "ana"), ReleaseJob(32, JobId("j0"), "bo")
+    recorded = record(world, "fifo", *orders)
+    left = recorded.seqs(AllocationChanged)[1]
+
+    found = document_at(recorded, "j0", 28)
+
+    assert found["reason"]["name"] == "held"
+    assert (found["decision"]["seq"], found["decision"]["words"]) == (left, "held by ana")
+    assert "round" not in found["decision"]
+    assert found["details"][0] == "it was suspended at T+00:00:00.000025: held by ana"
+    # Released, and no round has been since.
+    assert document_at(recorded, "j0", 34)["reason"]["name"] == "waiting_for_round"
 
 
 def test_a_start_that_only_a_rank_decides_is_named_with_its_instant() -> None:
