@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Self
 
+from shunter.backends.node.processes.marks import alive_below
 from tests.chaos.history import Freeze
 from tests.chaos.scenario import HOSTS, Cluster, Fault
 from tests.live.ssh.farm import descendants, name_of, parent_of
@@ -140,14 +141,10 @@ class Hosts:
                     os.kill(pid, signal.SIGKILL)
 
     def _supervisors(self, name: str) -> list[int]:
-        """Return the processes that look after attempts: adopted by the host's first one."""
-        process = self.farm[name].process
-        assert process is not None, f"{name} does not run"
-        below = descendants(process.pid)
-        first = next((pid for pid in below if name_of(pid) == "bash"), 0)
-        return sorted(
-            pid for pid in below if parent_of(pid) == first and name_of(pid).startswith("python")
-        )
+        """Return the processes that look after attempts, known by the locks they hold."""
+        roots = sorted(self.farm[name].root.glob("clusters/*"))
+        alive = [each for root in roots for each in alive_below(str(root)).values()]
+        return sorted(pid for each in alive for pid in each.supervisors)
 
     def _delete(self, name: str, chance: Random) -> None:
         """Remove the folder of an attempt, as one who tidies a scratch disk does."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from shunter.backends.node import attempts
 from shunter.backends.node.verbs import command
+from tests.live.ssh.farm import parent_of
 
 PATIENCE_S = 60.0
 
@@ -77,6 +78,16 @@ class Machine:
 
     def sends(self, what: str, attempt: int = 1, **fields: Any) -> None:
         assert attempts.send(str(self.folder(attempt)), {"do": what, "term": 1, **fields})
+
+    def supervisor(self, attempt: int = 1) -> int:
+        """Return the process that supervises an attempt."""
+        return int(attempts.probe(str(self.folder(attempt)))["started"]["pid"])
+
+    def kill_supervisor(self, attempt: int = 1, *, with_reaper: bool = False) -> None:
+        """Kill the supervisor of an attempt; with its reaper, what it leaves lives on."""
+        pid = self.supervisor(attempt)
+        for each in [parent_of(pid)] * with_reaper + [pid]:
+            os.kill(each, signal.SIGKILL)
 
     def said(self, text: str, attempt: int = 1, rank: int = 0) -> str:
         """Wait for the first rank to print something; return all it printed."""

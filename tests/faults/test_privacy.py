@@ -94,7 +94,7 @@ def test_process_that_unlocks_what_it_inherited_is_still_known_to_run(machine: M
     hidden = int(machine.said("unlocked ").split()[1])
     folder = str(machine.folder())
     try:
-        os.kill(attempts.probe(folder)["started"]["pid"], signal.SIGKILL)
+        machine.kill_supervisor(with_reaper=True)
         wait_for(lambda: machine.state() == "lost", "a lost attempt")
         wait_for(lambda: attempts.sweep(folder) <= 1, "the end of the rank")
         assert Path(f"/proc/{hidden}").exists()

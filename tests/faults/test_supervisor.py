@@ -99,12 +99,13 @@ def test_job_that_prints_a_lot_is_not_held_up(machine: Machine) -> None:
     assert (machine.folder() / "stdout.0").stat().st_size == 20_000 * 1024
 
 
-def test_attempt_dies_with_its_supervisor_and_its_strays_are_swept(machine: Machine) -> None:
+def test_strays_of_an_attempt_without_supervisor_and_reaper_are_swept(machine: Machine) -> None:
     machine.starts(machine.order(FORKS_AWAY + "\ntime.sleep(60)"))
     stray = int(machine.said("up").split()[0])
     folder = str(machine.folder())
-    os.kill(attempts.probe(folder)["started"]["pid"], signal.SIGKILL)
+    machine.kill_supervisor(with_reaper=True)
     wait_for(lambda: machine.state() == "lost", "a lost attempt")
+    assert is_alive(stray)
     wait_for(lambda: not attempts.sweep(folder), "an empty machine")
     assert not is_alive(stray)
     assert machine.starts(machine.order(SLEEPS)) == {"answer": "known"}
@@ -157,7 +158,7 @@ def test_job_that_was_stopped_past_its_deadline_ends_when_it_wakes(machine: Mach
     heartbeat = {"path": beat, "deadline_s": deadline_s, "is_far": True}
     machine.starts(machine.order(program, heartbeat=heartbeat))
     machine.said("up")
-    supervisor = attempts.probe(str(machine.folder()))["started"]["pid"]
+    supervisor = machine.supervisor()
     stopped = [*descendants(supervisor), supervisor]
     sent_ns = uptime_ns()
     write_beat(beat)
@@ -264,7 +265,7 @@ def test_job_runs_as_its_user_and_dies_with_its_supervisor(machine: Machine) -> 
     order["ranks"][0]["directory"] = "/"
     machine.starts(order)
     assert machine.said("\n") == "65534\n"
-    os.kill(attempts.probe(str(machine.folder()))["started"]["pid"], signal.SIGKILL)
+    machine.kill_supervisor(with_reaper=True)
     wait_for(lambda: machine.state() == "lost", "a lost attempt")
     wait_for(lambda: not attempts.holders(str(machine.folder())), "its end")
 

@@ -28,6 +28,7 @@ MODULES = (
     "printed/writes",
     "usage",
     "ranks",
+    "processes/reaper",
     "attempts",
     "heartbeat",
     "sampling",

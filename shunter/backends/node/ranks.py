@@ -28,6 +28,17 @@ def adopt_orphans() -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
+def close_all_but(*kept: int) -> None:
+    """Close all files but the first three and some more.
+
+    Who stops this process would hold with it what others wait for: locks, the fences among them.
+    """
+    for name in sorted(os.listdir("/proc/self/fd")):
+        if int(name) > 2 and int(name) not in kept:
+            with suppress(OSError):  # the one by which they are listed
+                os.close(int(name))
+
+
 def make_outputs(folder: str, order: dict[str, Any]) -> None:
     """Make the files that ranks print to, while nothing is begun yet.
 
@@ -106,7 +117,7 @@ def _become_rank(folder: str, order: dict[str, Any], number: int, lock: int, par
         signal.signal(caught, signal.SIG_DFL)
     if rank.get("cpus"):
         os.sched_setaffinity(0, rank["cpus"])
-    _close_all_but(lock)
+    close_all_but(lock)
     if user is not None:
         os.setgroups(user["groups"])
         os.setgid(user["gid"])
@@ -120,17 +131,6 @@ def _become_rank(folder: str, order: dict[str, Any], number: int, lock: int, par
     os.environ.update(SHUNTER_SUSPEND=f"{folder}/suspend")
     os.environ.update(SHUNTER_CHANNEL=f"{folder}/channel")
     os.chdir(rank["directory"])
-
-
-def _close_all_but(lock: int) -> None:
-    """Close what a user who stops this process before its exec would hold with it.
-
-    The fences are among it, which others wait for.
-    """
-    for name in sorted(os.listdir("/proc/self/fd")):
-        if int(name) > 2 and int(name) != lock:
-            with suppress(OSError):  # the one by which they are listed
-                os.close(int(name))
 
 
 def _opened_output(path: str, user: dict[str, Any] | None) -> int:

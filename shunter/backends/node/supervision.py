@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from shunter.backends.node.cgroups import close_group, kills, members
+from shunter.backends.node.cgroups import close_group, kills
 from shunter.backends.node.crashes import crash_point
 from shunter.backends.node.heartbeat import Heartbeat
 from shunter.backends.node.messages.channel import Channel
@@ -24,6 +24,7 @@ from shunter.backends.node.messages.shapes import a_record, a_text, a_whole, che
 from shunter.backends.node.printed.output import bound
 from shunter.backends.node.printed.times import STREAMS, Times
 from shunter.backends.node.printed.writes import Writes
+from shunter.backends.node.processes.reaper import bury, descendants, remaining
 from shunter.backends.node.processes.traces import Traces
 from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code
 from shunter.backends.node.records import (
@@ -32,7 +33,6 @@ from shunter.backends.node.records import (
     fifo,
     get,
     kill,
-    processes,
     put,
     tell,
 )
@@ -111,7 +111,7 @@ class Supervision:
                 self._escalate()
         crash_point("attempt over")
         self._receive(last=True)  # its last words, said after we listened last
-        stragglers = self._bury()
+        stragglers = bury(self.order.get("cgroup"), self._reap)
         self._bound_output(last=True)
         self._write_status(stragglers)
 
@@ -166,7 +166,7 @@ class Supervision:
         if self.stage == "signal":
             number = self.order["suspend"]["signal"]
             # A launcher that does not know the signal would die of it: who listens is asked.
-            listeners = [pid for pid in _descendants() if catches(pid, number)]
+            listeners = [pid for pid in descendants() if catches(pid, number)]
             for pid in listeners or self.living:
                 kill(pid, number)
         elif self.stage in ("restart", "terminate"):
@@ -295,20 +295,9 @@ class Supervision:
         if self.heartbeat.is_over():
             self.terminate("heartbeat", None)
 
-    def _bury(self) -> int:
-        """Kill what the ranks left behind, and wait until it is gone; return how many."""
-        count = len(self._left())
-        while left := self._left():
-            for pid in left:
-                kill(pid, signal.SIGKILL)
-            time.sleep(0.002)
-            self._reap()
-        return count
-
     def _left(self) -> list[int]:
         """Return all processes of the attempt, wherever they forked to."""
-        group = self.order.get("cgroup")
-        return sorted({*_descendants(), *(members(group) if group else ())})
+        return remaining(self.order.get("cgroup"))
 
     def _write_status(self, stragglers: int) -> None:
         code = self.failed or gang_code([code or 0 for code in self.codes])
@@ -370,15 +359,3 @@ def _waited() -> tuple[int, int]:
         return os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
         return (0, 0)
-
-
-def _descendants() -> list[int]:
-    """Return all living processes below this one, adopted orphans included."""
-    children: dict[int, list[int]] = {}
-    for pid, parent in processes().items():
-        children.setdefault(parent, []).append(pid)
-    found, todo = [], children.get(os.getpid(), [])
-    while todo:
-        found += todo
-        todo = [child for pid in todo for child in children.get(pid, [])]
-    return found

@@ -19,10 +19,11 @@ known of an attempt:
 Records are written, synced and renamed. Starting and fencing an attempt exclude each other by a
 lock, so that a fenced attempt has either been seen or will never start. Every rank has a session of
 its own. A process that forks away is still found: the supervisor adopts orphans (a subreaper), and
-after its own death the kernel kills the ranks, and `sweep` what carries the attempt's mark in its
+after its own death the kernel kills the ranks, and its reaper all that was left (processes/reaper.py).
+If that was killed too, `sweep` does so later with what carries the attempt's mark in its
 environment (processes/marks.py) or is in its control group. Only what clears its environment, where
-there are no groups, outlives a killed supervisor; `ranks.lock` tells of it as long as it keeps its
-files open. A folder that is removed meanwhile its supervisor makes anew (processes/traces.py).
+there are no groups, outlives both; `ranks.lock` tells of it as long as it keeps its files open. A
+folder that is removed meanwhile its supervisor makes anew (processes/traces.py).
 Times are nanoseconds of the monotonic clock of this boot.
 """
 
@@ -42,6 +43,7 @@ from typing import Any
 from shunter.backends.node.cgroups import open_group
 from shunter.backends.node.crashes import crash_point
 from shunter.backends.node.processes.marks import alive_below, seal
+from shunter.backends.node.processes.reaper import go_on_below_reaper
 from shunter.backends.node.processes.traces import Traces
 from shunter.backends.node.ranks import adopt_orphans, make_outputs, spawn
 from shunter.backends.node.records import (
@@ -107,8 +109,9 @@ def _become_supervisor(
         os.dup2(null, number)
     for ignored in (signal.SIGHUP, signal.SIGINT):
         signal.signal(ignored, signal.SIG_IGN)
-    adopt_orphans()
     try:
+        go_on_below_reaper(order.get("cgroup"))
+        adopt_orphans()
         fences = [hold(f"{root}/term.lock", fcntl.LOCK_SH)]
         fences.append(hold(f"{root}/jobs/{order['job']}/fence.lock", fcntl.LOCK_EX))
         cause = _refusal(root, order)

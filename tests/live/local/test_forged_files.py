@@ -23,6 +23,7 @@ from shunter.backends.node.processes.marks import alive_below
 from shunter.backends.node.verbs import command
 from tests.faults.supervised import Machine, is_alive, machine_at, wait_for
 from tests.faults.test_supervisor import SLEEPS
+from tests.live.ssh.farm import parent_of
 
 pytestmark = [
     pytest.mark.live,
@@ -133,7 +134,7 @@ def test_stranger_who_opens_the_file_of_ranks_holds_nothing(machine: Machine) ->
     with subprocess.Popen(argv, user=STRANGER, cwd="/", stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"up\n"
-        supervisor = attempts.probe(str(machine.folder()))["started"]["pid"]
+        supervisor = machine.supervisor()
         os.kill(supervisor, signal.SIGSTOP)
         shutil.rmtree(machine.folder())
         os.kill(supervisor, signal.SIGKILL)
@@ -150,7 +151,8 @@ def test_hidden_process_of_a_purged_attempt_still_holds_it(machine: Machine) -> 
     machine.starts(order)
     wait_for(lambda: len(machine.said("hidden").split()) == 2, "its number")
     hidden = int(machine.said("hidden").split()[1])
-    supervisor = attempts.probe(str(machine.folder()))["started"]["pid"]
+    supervisor = machine.supervisor()
+    os.kill(parent_of(supervisor), signal.SIGKILL)  # or its reaper would leave nothing
     os.kill(supervisor, signal.SIGSTOP)
     try:
         shutil.rmtree(machine.folder())
@@ -172,7 +174,7 @@ def test_supervisor_in_a_namespace_of_its_own_is_known(machine: Machine) -> None
         capture_output=True,
     )
     machine.said("up")
-    supervisor = attempts.probe(str(machine.folder()))["started"]["pid"]
+    supervisor = machine.supervisor()
     assert alive_below(str(machine.root))[("j0", 1)].supervisors == [supervisor]
 
 

@@ -14,6 +14,7 @@ from shunter.backends.node import attempts
 from shunter.backends.node.messages.journal import read_journal
 from tests.faults.supervised import Machine, is_alive, machine_at, wait_for
 from tests.faults.test_supervisor import FORKS_AWAY, LEAVES, SLEEPS
+from tests.live.ssh.farm import parent_of
 
 pytestmark = pytest.mark.live
 
@@ -35,7 +36,7 @@ def environment_of(pid: int) -> dict[str, str]:
 
 def rank_of(machine: Machine) -> int:
     """Return the process of the attempt's rank, which is its supervisor's child."""
-    supervisor = attempts.probe(str(machine.folder()))["started"]["pid"]
+    supervisor = machine.supervisor()
     (child,) = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
     return int(child)
 
@@ -105,7 +106,7 @@ def test_second_start_of_a_purged_attempt_starts_nothing(machine: Machine, how: 
     machine.starts(machine.order(SLEEPS))
     machine.said("up")
     rank = rank_of(machine)
-    supervisor = attempts.probe(str(machine.folder()))["started"]["pid"]
+    supervisor = machine.supervisor()
     os.kill(supervisor, signal.SIGSTOP)
     try:
         purge(machine, how)
@@ -132,7 +133,8 @@ def test_attempt_whose_records_are_gone_begins_once_all_the_same(machine: Machin
 def test_what_is_left_of_a_purged_attempt_is_swept_by_its_mark(machine: Machine) -> None:
     machine.starts(machine.order(FORKS_AWAY + "\ntime.sleep(60)"))
     stray = int(machine.said("up").split()[0])
-    supervisor = attempts.probe(str(machine.folder()))["started"]["pid"]
+    supervisor = machine.supervisor()
+    os.kill(parent_of(supervisor), signal.SIGKILL)  # or its reaper would leave nothing
     os.kill(supervisor, signal.SIGSTOP)
     purge(machine, "whole")
     os.kill(supervisor, signal.SIGKILL)
@@ -160,7 +162,7 @@ def test_forged_mark_neither_kills_nor_holds(machine: Machine, forger: int) -> N
         copied = environment_of(rank)
         assert copied["SHUNTER_FOLDER"] == str(folder)
         with subprocess.Popen(SLEEP, env=copied, user=STRANGER) as after:
-            supervisor = attempts.probe(str(folder))["started"]["pid"]
+            supervisor = machine.supervisor()
             os.kill(supervisor, signal.SIGKILL)
             wait_for(lambda: over(machine), "the end of the attempt")
             assert not is_alive(rank)

@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.live, pytest.mark.ssh]
 
 POINTS = {  # those the issue names, and what a rank is at then
     "attempt locked": "before its supervisor is",
+    "attempt reaper ready": "without its reaper from now on",
     "put started": "before `started` lasts",
     "attempt started": "after that, before any rank",
     "attempt spawned": "its ranks are about to be, or are",

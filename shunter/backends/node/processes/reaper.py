@@ -1,0 +1,99 @@
+"""The reaper: kills what is left of an attempt whose supervisor was killed.
+
+A supervisor is the child of a process that does nothing but wait for its end. To it the kernel
+hands all that a supervisor leaves behind, whatever session, group or environment that gave itself;
+so it is killed at once, also on a host that no scheduler reaches. A supervisor that ends by itself
+leaves nothing. A reaper that is killed takes nothing with it, and has no successor: only if both
+were killed does anything live on, until `sweep` finds it. Only the standard library of Python 3.8
+or later, as in supervisor.py.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from shunter.backends.node.cgroups import close_group, members
+from shunter.backends.node.crashes import crash_point
+from shunter.backends.node.ranks import adopt_orphans, close_all_but
+from shunter.backends.node.records import kill, processes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BURY_POLL_S, BURY_POLL_S_MAX = 0.002, 1.0
+
+
+def go_on_below_reaper(group: str | None) -> None:
+    """Go on as a child of this process, which stays as the reaper and never returns.
+
+    Args:
+        group: the control group of the attempt, if it has one.
+
+    Raises:
+        OSError: there is no room for another process.
+    """
+    adopt_orphans()
+    supervisor = os.fork()
+    if not supervisor:
+        os.setsid()  # a signal to the session of one is none to the other
+        return
+    try:
+        _reap_after(supervisor, group)
+    finally:
+        os._exit(0)
+
+
+def bury(group: str | None, reap: Callable[[], None] | None = None) -> int:
+    """Kill all processes below this one or in a group, until none is left.
+
+    Args:
+        group: a control group, if there is one.
+        reap: called again and again meanwhile.
+
+    Returns:
+        how many there were.
+    """
+    left = remaining(group)
+    count, before, pause_s = len(left), left, BURY_POLL_S
+    while left:
+        for pid in left:
+            kill(pid, signal.SIGKILL)
+        time.sleep(pause_s)
+        if reap is not None:
+            reap()
+        before, left = left, remaining(group)
+        # Some take long to die, in a driver, and some cannot be killed by us.
+        pause_s = min(2 * pause_s, BURY_POLL_S_MAX) if left == before else BURY_POLL_S
+    return count
+
+
+def remaining(group: str | None) -> list[int]:
+    """Return all processes below this one or in a group, wherever they forked to."""
+    return sorted({*descendants(), *(members(group) if group else ())})
+
+
+def descendants() -> list[int]:
+    """Return all living processes below this one, adopted orphans included."""
+    children: dict[int, list[int]] = {}
+    for pid, parent in processes().items():
+        children.setdefault(parent, []).append(pid)
+    found, todo = [], children.get(os.getpid(), [])
+    while todo:
+        found += todo
+        todo = [child for pid in todo for child in children.get(pid, [])]
+    return found
+
+
+def _reap_after(supervisor: int, group: str | None) -> None:
+    """Wait for the end of a child, and bury what it has left."""
+    for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(ignored, signal.SIG_IGN)
+    close_all_but()  # who holds the lock of an attempt is taken for its supervisor
+    crash_point("attempt reaper ready")
+    os.waitpid(supervisor, 0)
+    bury(group)
+    if group:
+        close_group(group)
