@@ -1,4 +1,4 @@
-"""What a killed supervisor leaves: its reaper kills all of it, and no scheduler is needed for that."""
+"""What a killed supervisor leaves: its reaper kills all of it, and needs no scheduler for that."""
 
 import os
 import signal
