@@ -43,8 +43,8 @@ async def keeping(bench: Bench, keep_s: float = KEEP_S) -> AsyncIterator[Site]:
 
 
 def folder_of(bench: Bench, job: str) -> Path:
-    """Return a job's folder on whichever host it ran."""
-    found = sorted(bench.folder.glob(f"n?/clusters/*/jobs/{job}"))
+    """Return a job's folder on whichever host it ran, of the cluster under test."""
+    found = sorted(bench.folder.glob(f"n?/clusters/[0-9a-f]*/jobs/{job}"))
     return found[0] if found else bench.folder / "nowhere"
 
 
@@ -71,6 +71,10 @@ async def test_output_goes_once_it_is_old_and_checkpoints_stay(bench: Bench) -> 
         await until(lambda: has(bench, running, "1/stdout.0"))
         stranger = folder_of(bench, running).parent / "somebody/1"
         stranger.mkdir(parents=True)
+        numbers = [f"j{number}/1" for number in range(1, 4)]
+        others = [folder_of(bench, running).parents[2] / "other/jobs" / name for name in numbers]
+        for other in others:  # jobs of another cluster, by the same names
+            other.mkdir(parents=True)
         plain, saved = await ended(site, "print('x')", KEEPS)
         await until(lambda: not folder_of(bench, plain).exists())
         await until(lambda: not has(bench, saved, "1"))
@@ -79,6 +83,7 @@ async def test_output_goes_once_it_is_old_and_checkpoints_stay(bench: Bench) -> 
         await anyio.sleep(3 * KEEP_S)
         assert (folder_of(bench, running) / "1/stdout.0").read_text() == "up\n"
         assert stranger.is_dir()
+        assert all(other.is_dir() for other in others)
         await site.cancel(running, NOBODY)
         assert await outcome(site, running) == "cancelled"
 

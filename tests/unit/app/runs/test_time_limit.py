@@ -1,6 +1,7 @@
 """A simulated policy has a limit on the wall clock only if one is asked for."""
 
 import asyncio
+import signal
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -28,12 +29,12 @@ def _plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policies, "entry_points", lambda group: found)
 
 
-def config(folder: Path, policy: str, more: str) -> Path:
+def config(folder: Path, policy: str, more: str, limit: str = 'time_limit = "200ms"') -> Path:
     (folder / "jobs.csv").write_text(JOBS)
     path = folder / "run.toml"
     path.write_text(
         f'[[cluster.nodes]]\nname = "n0"\ngpus = 4\n[workload]\ntrace = "jobs.csv"\n'
-        f'[policy]\nname = "{policy}"\ntime_limit = "200ms"\n{more}\n[log]\nurl = "run.db"\n'
+        f'[policy]\nname = "{policy}"\n{limit}\n{more}\n[log]\nurl = "run.db"\n'
     )
     return path
 
@@ -65,3 +66,16 @@ def test_policy_that_is_set_aside_is_recorded_and_verified(tmp_path: Path, hook:
     assert [event.job_id for event in events if isinstance(event, JobFinished)] == ["first"]
     assert verdict.divergence is None
     assert verdict.state.policy_fault == f"set aside: {aside.cause}"
+
+
+@pytest.mark.parametrize("limit", ["", 'time_limit = "60s"'])
+def test_simulation_sets_a_timer_only_if_a_limit_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    path = config(tmp_path, "hangs_in_plan", "", limit)
+    (tmp_path / "jobs.csv").write_text(JOBS.replace("hang,", "harmless,"))
+    timers: list[tuple[float, ...]] = []
+    monkeypatch.setattr(signal, "setitimer", lambda *timer: timers.append(timer))
+    done = run(app, ["simulate", str(path)])
+    assert done.exit_code == 0, done.stderr
+    assert bool(timers) == bool(limit)
