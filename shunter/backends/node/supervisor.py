@@ -18,7 +18,7 @@ known of an attempt:
 
 Records are written, synced and renamed. Starting and fencing an attempt exclude each other by a
 lock, so that a fenced attempt has either been seen or will never start. Every rank has a session of
-own. A process that forks away is still found: the supervisor adopts orphans (a subreaper), and
+its own. A process that forks away is still found: the supervisor adopts orphans (a subreaper), and
 after its own death the kernel kills the ranks, and its reaper the rest (processes/reaper.py). If
 that was killed too, `sweep` does so later with what carries the attempt's mark in its environment
 (processes/marks.py) or is in its control group. Only what clears its environment, where there are
