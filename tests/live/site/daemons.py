@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 import anyio
@@ -22,6 +22,7 @@ from tests.live.site.sites import at_work
 Deed = Callable[[Site], Awaitable[None]]
 
 PATIENCE_S = 180.0
+STRIKES = 4  # in one cluster
 
 
 class Daemon:
@@ -78,6 +79,12 @@ def together(cases: Iterable[Iterator[Daemon]], at_once: int) -> None:
                 if following is not None:
                     busy.append((steps, following))
         time.sleep(0.005)
+
+
+def far_apart(points: Sequence[str], strikes: int) -> list[tuple[str, ...]]:
+    """Return groups of points that a run comes to in their order, with many others between."""
+    count = -(-len(points) // strikes)
+    return [tuple(points[first::count]) for first in range(count)]
 
 
 def _serve(loaded: LoadedConfig, deed: Deed) -> int:

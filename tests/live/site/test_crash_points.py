@@ -29,14 +29,13 @@ from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import SuspendMode
 from tests.contracts.local_backends import empty
-from tests.live.site.daemons import Daemon, together
+from tests.live.site.daemons import STRIKES, Daemon, far_apart, together
 from tests.live.site.sites import NOBODY, config, verified
 from tests.live.site.witnesses import witness, wrongs
 
 pytestmark = pytest.mark.live
 
 POINTS_LEAST = 40
-STRIKES = 4
 SUPERVISORS = ("attempt ", "put started", "put status")
 TOGETHER = 6
 JOB = """
@@ -235,12 +234,6 @@ def in_groups(points: Sequence[str]) -> list[tuple[str, ...]]:
         *far_apart([point for point in points if point not in alone], STRIKES),
         *((point,) for point in alone),
     ]
-
-
-def far_apart(points: Sequence[str], strikes: int) -> list[tuple[str, ...]]:
-    """Return groups of points that a run comes to in their order, with many others between."""
-    count = -(-len(points) // strikes)
-    return [tuple(points[first::count]) for first in range(count)]
 
 
 def test_every_crash_point_is_survived(tmp_path: Path) -> None:

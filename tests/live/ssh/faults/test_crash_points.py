@@ -2,7 +2,8 @@
 
 Goal: wherever it dies, the next start brings every job to the end it would have had; nothing is
 lost, runs twice or shares a GPU. Method: as for this machine alone (tests/live/site): one run
-writes down the points, then each is tried in a cluster of its own, on the same three hosts.
+writes down the points, then each is tried, some that lie far apart in one cluster, on the same
+three hosts.
 """
 
 import os
@@ -22,7 +23,7 @@ from shunter.backends.node.crashes import arm_crash
 from shunter.core.state import JobPhase, Outcome
 from shunter.events.values.ids import JobId
 from tests.contracts.local_backends import empty
-from tests.live.site.daemons import Daemon, together
+from tests.live.site.daemons import STRIKES, Daemon, far_apart, together
 from tests.live.site.sites import NOBODY, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.conftest import HOSTS
@@ -59,22 +60,27 @@ async def drive(site: Site, root: Path) -> None:
 
 @dataclass
 class Case:
-    """One cluster on the hosts of a farm, and the point at which its scheduler is struck."""
+    """One cluster on the hosts of a farm, and the points at which its scheduler is struck."""
 
     farm: Farm
     root: Path
-    point: str
+    points: Sequence[str]
     codes: list[int | None] = field(default_factory=list)
 
+    def marker(self, point: str) -> Path:
+        """Return the file that is made when a point is struck."""
+        return self.root / f"struck.{self.points.index(point)}"
+
     @property
-    def marker(self) -> Path:
-        return self.root / "struck"
+    def struck(self) -> list[str]:
+        """The points that were struck."""
+        return [point for point in self.points if self.marker(point).exists()]
 
     def run(self) -> Iterator[Daemon]:
         """Yield one scheduler process after the other, each to be waited for."""
         self.root.mkdir()
         (self.root / "daemon").mkdir()
-        for setting in [f"{self.point}:{self.marker}"] * bool(self.point) + [""]:
+        for setting in (*(f"{point}:{self.marker(point)}" for point in self.points), ""):
             daemon = self.start(setting)
             yield daemon
             self.codes.append(daemon.code)
@@ -123,7 +129,7 @@ def wrongs(cases: Sequence[Case]) -> dict[str, list[str]]:
             for name in HOSTS:
                 for place in sorted((case.root / name).glob("clusters/*")):
                     empty(str(place))
-    faults = {case.point: case.faults() for case in cases}
+    faults = {", ".join(case.points): case.faults() for case in cases}
     return {point: found for point, found in faults.items() if found}
 
 
@@ -134,7 +140,7 @@ def runs_of(cases: Sequence[Case]) -> int:
 
 def all_points(farm: Farm, root: Path) -> list[str]:
     """Return the points that a run comes to which nobody disturbs."""
-    case = Case(farm, root / "undisturbed", "")
+    case = Case(farm, root / "undisturbed", ())
     case.root.mkdir()
     (case.root / "daemon").mkdir()
     daemon = case.start(f":{root / 'points'}")
@@ -148,12 +154,17 @@ def test_scheduler_killed_anywhere_leaves_three_hosts_in_order() -> None:
     root = Path(tempfile.mkdtemp(prefix="ssh"))
     with farm_at(root / "farm", *HOSTS) as farm:
         points = all_points(farm, root)
-        cases = [Case(farm, root / f"case{number}", point) for number, point in enumerate(points)]
-        wrong, runs = wrongs(cases), runs_of(cases)
-    # Which job goes where depends on what is quicker, so some runs do not come to their point.
-    struck = sum(case.marker.exists() for case in cases)
-    passed = len(points) - len(wrong)
-    print(f"crash points: {len(points)}, struck: {struck}, passed: {passed}; runs of ranks: {runs}")
+        groups = far_apart(points, STRIKES)
+        cases = [Case(farm, root / f"case{number}", each) for number, each in enumerate(groups)]
+        wrong = wrongs(cases)
+        # Which job goes where depends on what is quicker, and on an earlier strike.
+        missed = [point for case in cases for point in case.points if point not in case.struck]
+        again = [Case(farm, root / f"again{number}", (name,)) for number, name in enumerate(missed)]
+        wrong |= wrongs(again)
+        runs = runs_of([*cases, *again])
+    struck = sum(len(case.struck) for case in (*cases, *again))
+    print(f"crash points: {len(points)}, struck: {struck}, clusters: {len(cases)} + {len(again)}")
+    print(f"wrong: {len(wrong)}; runs of ranks: {runs}")
     assert wrong == {}
     assert struck >= POINTS_LEAST
     shutil.rmtree(root)

@@ -76,7 +76,8 @@ class FarCase(Case):
 
     def run(self) -> Iterator[Daemon]:
         """Yield the one scheduler process, to be waited for."""
-        self.prepare(f"{self.point}:{self.marker}")
+        (point,) = self.points
+        self.prepare(f"{point}:{self.marker(point)}")
         daemon = self.start("")
         yield daemon
         self.codes.append(daemon.code)
@@ -105,7 +106,7 @@ class FarCase(Case):
 
 def all_points(farm: Farm, root: Path) -> list[str]:
     """Return the points that hosts come to in a run which nobody disturbs."""
-    case = FarCase(farm, root / "undisturbed", "")
+    case = FarCase(farm, root / "undisturbed", ())
     case.prepare(f":{root / 'points'}")
     assert case.start("").wait() == 0, (case.root / "stderr").read_text()
     assert case.faults() == []
@@ -117,9 +118,11 @@ def test_helpers_killed_anywhere_leave_three_hosts_in_order() -> None:
     root = Path(tempfile.mkdtemp(prefix="ssh"))
     with farm_at(root / "farm", *HOSTS) as farm:
         points = all_points(farm, root)
-        cases = [FarCase(farm, root / f"case{number}", name) for number, name in enumerate(points)]
+        cases = [
+            FarCase(farm, root / f"case{number}", (name,)) for number, name in enumerate(points)
+        ]
         wrong, runs = wrongs(cases), runs_of(cases)
-    struck = [case.point for case in cases if case.marker.exists()]
+    struck = [point for case in cases for point in case.struck]
     print(f"points of helpers: {len(points)}, struck: {len(struck)}, wrong: {len(wrong)}")
     print(f"runs of ranks: {runs}; {', '.join(points)}")
     assert wrong == {}
