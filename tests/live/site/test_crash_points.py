@@ -239,7 +239,7 @@ def in_groups(points: Sequence[str]) -> list[tuple[str, ...]]:
 def test_every_crash_point_is_survived(tmp_path: Path) -> None:
     points = all_points(tmp_path)
     assert set(marked_points()) <= set(points)
-    pairs = [(before, start) for before in BEFORE for start in STARTS]
+    pairs: list[Sequence[str]] = [(before, start) for before in BEFORE for start in STARTS]
     groups = [*in_groups(points), *pairs]
     cases = [Case(tmp_path / f"case{number}", each) for number, each in enumerate(groups)]
     begun_s = time.monotonic()
