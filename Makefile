@@ -54,6 +54,7 @@ types: setup-dev
 
 imports: setup-dev
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/lint-imports --no-logo --config peers/pyproject.toml
 
 docs: setup-dev ## build the docs into build/docs; a warning is an error
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky docs build/docs
@@ -75,7 +76,7 @@ chaos: setup-dev ## ill-use a cluster over SSH, by seeds: make chaos SEEDS=1-10
 
 setup: $(VENV)/.run $(VENV)/.package ## create .venv and install what a run needs
 
-setup-dev: $(VENV)/.dev $(VENV)/.package ## create .venv and install the tools as well
+setup-dev: $(VENV)/.dev $(VENV)/.package $(VENV)/.peers ## create .venv and install the tools as well
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer found (looked for $(PYTHON_CANDIDATES));" \
@@ -118,6 +119,12 @@ $(VENV)/.package: pyproject.toml shunter/__init__.py | $(BIN)/python
 	@test -e $(VENV)/.run -o -e $(VENV)/.dev
 	@echo "installing Shunter itself from this folder"
 	@$(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable .
+	@touch $@
+
+# Only comparisons and tests play other simulators: `make setup` installs none of it.
+$(VENV)/.peers: peers/pyproject.toml $(VENV)/.package
+	@echo "installing the plug-in that plays other simulators, from peers/"
+	@$(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable peers
 	@touch $@
 
 # Resolved for all supported Pythons and platforms at once, from the ordinary public index, whatever

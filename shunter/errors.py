@@ -167,6 +167,11 @@ class ReplayDivergenceError(ShunterError):
         self.seq = seq
 
 
-def extra_hint(extra: str) -> str:
-    """Return how an extra is installed: Shunter is in no package index."""
-    return f"install the extra, in a checkout of Shunter: pip install '.[{extra}]'"
+def extra_hint(extra: str, folder: str = ".") -> str:
+    """Return how an extra is installed: Shunter is in no package index.
+
+    Args:
+        extra: its name.
+        folder: of the distribution it belongs to, in a checkout.
+    """
+    return f"install the extra, in a checkout of Shunter: pip install '{folder}[{extra}]'"

@@ -83,14 +83,16 @@ class PolicyParams(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """A package that a policy computes with, and that is an extra of Shunter.
+    """A package that a policy computes with, and that not everybody has installed.
 
     Args:
-        name: of the package and of the extra.
+        name: of the package.
         module: what is imported of it.
+        hint: how it is installed.
         otherwise: what can be done without.
     """
 
     name: str
     module: str
+    hint: str
     otherwise: str

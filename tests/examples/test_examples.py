@@ -2,7 +2,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from shunter.policies.gavel.peer.repertoire import REPERTOIRE
+from shunter_peers.gavel.repertoire import REPERTOIRE
 from tests.examples.commands import Example, examples, without_digests
 
 

@@ -13,8 +13,8 @@ import pytest
 from shunter.core.throughputs import ThroughputTable
 from shunter.policies.gavel.mechanism import Fractions, Wanted
 from shunter.policies.gavel.objectives import FinishTimes
-from shunter.policies.gavel.peer import PeerRounds
-from shunter.policies.gavel.peer.repertoire import REPERTOIRE, Play
+from shunter_peers.gavel import PeerRounds
+from shunter_peers.gavel.repertoire import REPERTOIRE, Play
 from tests.fidelity.test_gavel_literal import NONE, REPLAYS
 from tests.fidelity.test_gavel_mechanism import Played, fractions_of
 
@@ -37,7 +37,7 @@ CASES = [
 
 @pytest.mark.parametrize("path", CASES or NONE)
 def test_fractions_are_the_recorded_ones(path: Path) -> None:
-    from shunter.policies.gavel.peer.conic.answers import answer
+    from shunter_peers.gavel.conic.answers import answer
 
     play = play_of(path)
     form = play.form

@@ -13,15 +13,12 @@ import pytest
 
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
-from shunter.policies.gavel.mechanism import Fractions, Gang, Targets, Twister
-from shunter.policies.gavel.objectives import (
-    Allox,
-    FastestFirst,
-    Isolated,
-    StaleFifo,
-)
-from shunter.policies.gavel.objectives.pairing import PackedFifo, RandomPairs
-from shunter.policies.gavel.peer import PeerJob, PeerRounds
+from shunter.policies.gavel.mechanism import Fractions, Gang, Targets
+from shunter.policies.gavel.objectives import FastestFirst, Isolated
+from shunter_peers.gavel import PeerJob, PeerRounds
+from shunter_peers.gavel.objectives import Allox, StaleFifo
+from shunter_peers.gavel.objectives.pairing import PackedFifo, RandomPairs
+from shunter_peers.gavel.twister import Twister
 from tests.fidelity.test_gavel_literal import (
     ALONE_CASES,
     INPUTS,

@@ -14,11 +14,11 @@ import pytest
 from shunter.core.throughputs import ThroughputTable
 from shunter.policies.gavel.mechanism import Fractions, Wanted
 from shunter.policies.gavel.objectives.arrays import Arrays, arrays_of
-from shunter.policies.gavel.peer import PeerRounds
-from shunter.policies.gavel.peer.repertoire import REPERTOIRE
 from shunter.policies.gavel.solving.groups import Groups, proportional_rates
 from shunter.policies.gavel.solving.highs import highs_level, highs_sum
 from shunter.policies.gavel.solving.interior import Floats
+from shunter_peers.gavel import PeerRounds
+from shunter_peers.gavel.repertoire import REPERTOIRE
 from tests.fidelity.test_gavel_literal import NONE, RESULTS
 from tests.fidelity.test_gavel_mechanism import Played, fractions_of
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from shunter.policies.gavel.peer.repertoire import REPERTOIRE
+from shunter_peers.gavel.repertoire import REPERTOIRE
 from tests.fidelity.test_gavel_literal import NONE, RUNS, times_s
 from tests.fidelity.test_gavel_peer import run_example
 

@@ -7,8 +7,8 @@ from shunter.backends.simulated import SimulatedBackend
 from shunter.backends.simulated.lease import Credit, EndSeen, Lease
 from shunter.core.placement import PLACEMENTS
 from shunter.policies.fifo import Fifo, FifoBackfill
-from shunter.policies.peers import BloxPeer, TiresiasPeer
 from shunter.workloads.trace import TraceJob
+from shunter_peers.queueing import BloxPeer, TiresiasPeer
 from tests.factories import Outcome, World, node_added, run, trace_job
 from tests.peers.blox_literal import ROUND_S, BloxJob
 from tests.peers.tiresias_literal import PeerJob

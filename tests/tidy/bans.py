@@ -14,7 +14,7 @@ __all__ = [
     "unsorted_listing",
 ]
 
-PURE_FOLDERS = ("shunter/core", "shunter/policies")
+PURE_FOLDERS = ("shunter/core", "shunter/policies", "peers/shunter_peers")
 
 # The round loop waits, and the ports name what is awaited; nothing else in core is async.
 ASYNC_FILES = frozenset({"shunter/core/rounds.py", "shunter/core/ports.py"})
@@ -153,7 +153,7 @@ def unsorted_listing(source: Source) -> Iterator[Finding]:
 
 def blind_except(source: Source) -> Iterator[Finding]:
     """`except Exception` and a bare `except` stand only where a policy is asked."""
-    if not source.is_under("shunter") or source.path in BLIND_EXCEPT_FILES:
+    if not source.is_under("shunter", "peers/shunter_peers") or source.path in BLIND_EXCEPT_FILES:
         return
     for node in ast.walk(source.tree):
         if isinstance(node, ast.ExceptHandler) and _catches_everything(node.type):

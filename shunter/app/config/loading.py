@@ -23,7 +23,7 @@ from shunter.app.config.layers import (
     read_layers,
 )
 from shunter.app.config.model import Config
-from shunter.app.config.policies import did_you_mean, find_policy, policy_names
+from shunter.app.config.policies import did_you_mean, find_policy, no_policy, policy_names
 from shunter.app.config.policy import SkewSection
 from shunter.app.config.workload import ONE_OF
 from shunter.core.throughputs import ThroughputTable
@@ -273,14 +273,14 @@ def _checked_params(tree: Mapping[str, Any], faults: list[Fault]) -> dict[str, P
     name = section.get("name", "fifo")
     known = policy_names()
     if isinstance(name, str) and name not in known:
-        faults.append(Fault(("policy", "name"), f"no policy {name!r}{did_you_mean(name, known)}"))
+        faults.append(Fault(("policy", "name"), no_policy(name)))
     params: dict[str, PolicyParams] = {}
     for policy in dict.fromkeys([*tables, *([name] if isinstance(name, str) else [])]):
         table = tables.get(policy, {})
         path = ("policy", "params", policy)
         if policy not in known:
-            if policy in tables:
-                faults.append(Fault(path, f"no policy {policy!r}{did_you_mean(policy, known)}"))
+            if policy in tables and policy != name:
+                faults.append(Fault(path, no_policy(policy)))
             continue
         model = find_policy(policy).Params
         try:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from pydantic import ValidationError
 
@@ -15,7 +15,7 @@ from shunter.core.planning.barrier import told_of
 from shunter.core.ports import Policy
 from shunter.core.ranking import RankedPolicy
 from shunter.core.throughputs import ThroughputTable
-from shunter.errors import ConfigError, NotFoundError, ShunterError, extra_hint
+from shunter.errors import ConfigError, NotFoundError, ShunterError
 from shunter.events.values.ids import GpuType
 from shunter.policies.params import Extra, PolicyParams
 
@@ -32,10 +32,14 @@ __all__ = [
     "fitted",
     "informed",
     "module_of_policy",
+    "no_policy",
     "policy_names",
 ]
 
 GROUP = "shunter.policies"
+PEERS: Final = frozenset({"blox_peer", "gavel_peer", "tiresias_peer"})
+"""The policies of the distribution shunter-peers, which is beside this one in a checkout."""
+
 HOOKS = ("start", "observers", "advance", "target", "plan", "wake_at", "settled")
 
 
@@ -90,14 +94,14 @@ def equipped(policy: Policy[Any]) -> Policy[Any]:
     """Return the policy, if what it computes with is installed.
 
     Raises:
-        ConfigError: it is not; the message names the extra.
+        ConfigError: it is not; the message says how to install it.
     """
     extra = policy.extra if isinstance(policy, NeedsExtra) else None
     if extra is None or find_spec(extra.module) is not None:
         return policy
     raise ConfigError(
         f"policy {policy.name} needs the package {extra.name}, which is not installed; "
-        f"{extra_hint(extra.name)}; {extra.otherwise}"
+        f"{extra.hint}; {extra.otherwise}"
     )
 
 
@@ -205,7 +209,7 @@ def find_policy(name: str) -> PolicyPlugin:
     """
     point = _entry_points().get(name)
     if point is None:
-        raise NotFoundError(f"there is no policy {name!r}{did_you_mean(name, policy_names())}")
+        raise NotFoundError(f"there is {no_policy(name)}")
     try:
         found = point.load()
     except KeyboardInterrupt:
@@ -216,6 +220,14 @@ def find_policy(name: str) -> PolicyPlugin:
             f"{told_of(type(error).__name__, error).partition(': ')[2]}"
         ) from error
     return _plugin(name, point, found)
+
+
+def no_policy(name: str) -> str:
+    """Return what to say of a policy that is not installed: who brings it, or who is."""
+    if name in PEERS:
+        brings = "shunter-peers brings it: in a checkout of Shunter, pip install ./peers"
+        return f"no policy {name!r}; {brings}"
+    return f"no policy {name!r}{did_you_mean(name, policy_names())}"
 
 
 def _plugin(name: str, point: EntryPoint, found: Any) -> PolicyPlugin:

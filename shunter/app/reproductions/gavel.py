@@ -135,7 +135,7 @@ def reproduce(asked: Asked, *, workers: int = 1, report: Report | None = None) -
         workers: how many processes.
         report: told how many runs are done.
     Raises:
-        ConfigError: the solver is not installed.
+        ConfigError: what plays the public code, or its solver, is not installed.
     """
     runs = [*_continuous(asked), *_static(asked)]
     played = run_all(_play, runs, workers, report)

@@ -5,17 +5,10 @@ import random
 import pytest
 
 from shunter.events.values.ids import GpuType, JobId
-from shunter.policies.gavel.mechanism import (
-    CORRECTED,
-    PEER,
-    Gang,
-    Ledger,
-    Rules,
-    Seat,
-    Twister,
-    seat,
-    select,
-)
+from shunter.policies.gavel.mechanism import CORRECTED, PEER, Gang, Ledger, Rules
+from shunter_peers.gavel.seating import Seat, seat
+from shunter_peers.gavel.selection import select
+from shunter_peers.gavel.twister import Twister
 
 V100, K80 = GpuType("v100"), GpuType("k80")
 

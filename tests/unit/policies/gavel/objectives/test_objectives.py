@@ -9,14 +9,9 @@ from hypothesis import strategies as st
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism import Claim, Gang, Wanted
-from shunter.policies.gavel.objectives import (
-    Allox,
-    FastestFirst,
-    Isolated,
-    Proportional,
-    StaleFifo,
-)
-from shunter.policies.gavel.objectives.allox import least_cost
+from shunter.policies.gavel.objectives import FastestFirst, Isolated, Proportional
+from shunter_peers.gavel.objectives import Allox, StaleFifo
+from shunter_peers.gavel.objectives.allox import least_cost
 
 K80, P100, V100 = (GpuType(name) for name in ("k80", "p100", "v100"))
 

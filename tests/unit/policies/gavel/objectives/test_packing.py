@@ -12,8 +12,8 @@ from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism import Claim, Fractions, Wanted
 from shunter.policies.gavel.objectives import MaxMinFairness
 from shunter.policies.gavel.objectives.packing import every_pair, few_pairs, pairs_among
-from shunter.policies.gavel.objectives.pairing import PackedFifo, RandomPairs
 from shunter.policies.gavel.solving import Groups, Shares, Status
+from shunter_peers.gavel.objectives.pairing import PackedFifo, RandomPairs
 
 FAST, SLOW = GpuType("fast"), GpuType("slow")
 TYPES = (FAST, SLOW)
