@@ -148,18 +148,25 @@ def test_policy_that_never_answers_is_set_aside_and_jobs_run_on(
 def test_api_answers_while_a_policy_thinks_and_says_so(tmp_path: Path) -> None:
     with serving(tmp_path, "60s") as served, served.client() as client:
         runs = client.submit(["sleep", "1000"])
-        awaited(lambda: runs.state() == "running")
+        go, gone = tmp_path / "go", tmp_path / "gone"
+        waits = f"until [ -e {go} ]; do sleep 0.1; done; touch {gone}"
+        brief = client.submit(["sh", "-c", waits])
+        awaited(lambda: (runs.state(), brief.state()) == ("running", "running"))
         stuck = client.submit(["true"], name="plan-spin")
         planning = awaited(lambda: client.daemon()["planning"])
         assert planning["hook"] == "plan"
         assert planning["limit_s"] == 60
+        before = client.daemon()["seq"]
         for _ in range(5):
             begun_s = time.monotonic()
-            assert {job["id"] for job in client.queue()["jobs"]} == {runs.id, stuck.id}
+            assert {job["id"] for job in client.queue()["jobs"]} == {runs.id, brief.id, stuck.id}
             assert time.monotonic() - begun_s < 10
         awaited(lambda: "commands wait for it" in served.said())
-        before = client.daemon()["seq"]
-        assert client.daemon()["seq"] == before
+        go.touch()
+        awaited(gone.exists)
+        time.sleep(1)  # one job has ended, and nothing is folded of that
+        assert (client.daemon()["seq"], brief.state()) == (before, "running")
+        assert client.daemon()["planning"]
 
 
 def test_plan_that_comes_late_but_in_time_counts(tmp_path: Path) -> None:
