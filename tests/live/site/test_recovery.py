@@ -173,7 +173,7 @@ async def test_folder_of_another_cluster_is_refused(tmp_path: Path) -> None:
 async def test_attempt_whose_supervisor_died_with_the_scheduler_runs_anew(tmp_path: Path) -> None:
     loaded = config(tmp_path)
     async with at_work(loaded) as site:
-        await site.submit(marking(tmp_path, 0.5), NOBODY)
+        await site.submit(marking(tmp_path, 5.0), NOBODY)  # longer than it takes to stop a site
         await events_until(site, lambda seen: bool(of(seen, AttemptStarted)))
     empty(str(tmp_path / "attempts"))
     async with machine(tmp_path) as site:
