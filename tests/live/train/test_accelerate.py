@@ -6,8 +6,9 @@ import pytest
 
 from tests.live.train.attempts import attempts, undisturbed
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.xdist_group("accelerate")]
 
+LIBRARY = "accelerate"
 SCRIPT = """
 import json, os, sys
 import torch
@@ -60,7 +61,7 @@ for epoch in run.epochs(3):
 def test_losses_and_order_are_those_of_an_undisturbed_run(
     tmp_path: Path, options: str, stops: tuple[int, ...]
 ) -> None:
-    expected = undisturbed(tmp_path / "whole", SCRIPT, options)
-    found = attempts(tmp_path / "cut", SCRIPT, options, stops=stops)
+    expected = undisturbed(tmp_path / "whole", LIBRARY, SCRIPT, options)
+    found = attempts(tmp_path / "cut", LIBRARY, SCRIPT, options, stops=stops)
     assert len(expected) == 18
     assert found == expected

@@ -6,8 +6,9 @@ import pytest
 
 from tests.live.train.attempts import attempts, undisturbed
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.xdist_group("huggingface")]
 
+LIBRARY = "transformers.trainer"
 SCRIPT = """
 import json, os, sys
 import torch
@@ -71,7 +72,7 @@ trainer.train(resume_from_checkpoint=resume)
 def test_losses_order_and_evaluations_are_those_of_an_undisturbed_run(
     tmp_path: Path, options: str, stops: tuple[int, ...]
 ) -> None:
-    expected = undisturbed(tmp_path / "whole", SCRIPT, options)
-    found = attempts(tmp_path / "cut", SCRIPT, options, stops=stops)
+    expected = undisturbed(tmp_path / "whole", LIBRARY, SCRIPT, options)
+    found = attempts(tmp_path / "cut", LIBRARY, SCRIPT, options, stops=stops)
     assert len(expected) > 9
     assert found == expected

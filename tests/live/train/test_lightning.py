@@ -6,7 +6,7 @@ import pytest
 
 from tests.live.train.attempts import attempts, undisturbed
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.xdist_group("lightning")]
 
 SCRIPT = """
 import json, os, random, sys
@@ -91,7 +91,8 @@ trainer.fit(Model(), loader(True), loader(False), ckpt_path=resume_path)
 def test_losses_order_and_evaluations_are_those_of_an_undisturbed_run(
     tmp_path: Path, options: str, stops: tuple[int, ...]
 ) -> None:
-    expected = undisturbed(tmp_path / "whole", SCRIPT, options)
-    found = attempts(tmp_path / "cut", SCRIPT, options, stops=stops)
+    library = "pytorch_lightning" if "pytorch_lightning" in options else "lightning.pytorch"
+    expected = undisturbed(tmp_path / "whole", library, SCRIPT, options)
+    found = attempts(tmp_path / "cut", library, SCRIPT, options, stops=stops)
     assert len([line for line in expected if line.split()[1].isdigit()]) == 18
     assert found == expected
