@@ -1,5 +1,6 @@
 """What a connection that fails is told as: "no daemon answers" only where none does."""
 
+import gc
 import socket
 import threading
 from collections.abc import Iterator
@@ -14,10 +15,17 @@ from shunter.client import Client
 from shunter.client.transport import named
 from shunter.errors import ShunterError, UnavailableError, UnreachableError
 
-# httpcore leaves a socket that could not connect to be closed by the interpreter.
+# httpcore leaves a socket that could not connect to be closed by the interpreter: here, and not
+# during whatever test comes later.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 NONE = "no daemon answers"
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    yield
+    gc.collect()
 
 
 @contextmanager
