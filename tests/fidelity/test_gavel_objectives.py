@@ -18,6 +18,8 @@ from shunter.policies.gavel.solving.groups import Groups, proportional_rates
 from shunter.policies.gavel.solving.highs import highs_level, highs_sum
 from shunter.policies.gavel.solving.interior import Floats
 from shunter_peers.gavel import PeerRounds
+from shunter_peers.gavel.arrays import rated
+from shunter_peers.gavel.conic import Form, Kind
 from shunter_peers.gavel.repertoire import REPERTOIRE
 from tests.fidelity.test_gavel_literal import NONE, RESULTS
 from tests.fidelity.test_gavel_mechanism import Played, fractions_of
@@ -76,7 +78,7 @@ def same_or_as_good(ours: Floats, theirs: Floats, value: Any) -> bool:
 def test_least_normalised_throughput_is_that_of_highs(path: Path) -> None:
     agnostic = "perf" not in path.name
     for wanted, recorded in inputs(path):
-        found = arrays_of(wanted, agnostic=agnostic, literal=True)
+        found = rated(Form(Kind.level, ones=agnostic), wanted)
         groups = one_by_one(found)
         demand = found.weights * proportional_rates(groups) / found.sizes
         ours = matrix(wanted, objective_of(path).fractions(wanted))

@@ -21,7 +21,7 @@ from shunter.policies.gavel.corrected.catalogue import OBJECTIVES, Chosen
 from shunter.policies.gavel.corrected.choosing import Candidate, Room, choose
 from shunter.policies.gavel.corrected.policy import Timing
 from shunter.policies.gavel.corrected.two_level import TwoLevelPolicy
-from shunter.policies.gavel.mechanism import Claim, Fractions, Ledger, Wanted, carried
+from shunter.policies.gavel.mechanism import Claim, Fractions, Ledger, Wanted
 from tests.commanded import Commanded
 from tests.factories import Outcome, job_spec, run
 from tests.property.worlds import Scene, scenes
@@ -197,7 +197,7 @@ ROUNDS, ROUNDS_OFF_MOST = 300, 4.0
 def test_time_received_stays_within_rounds_of_the_targets(wanted: Wanted) -> None:
     """However long it goes on, so shares converge: here to within 4 / 300 of all time."""
     fractions = answered(OBJECTIVES["max_min_fairness"](Chosen()), wanted)
-    ledger = Ledger(list(wanted.gpus), carried(10.0))
+    ledger = Ledger(list(wanted.gpus), 10.0)
     for claim in wanted.claims:
         ledger.add((claim.job_id,))
     ledger.reset(fractions, 0.0)

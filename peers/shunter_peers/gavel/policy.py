@@ -22,11 +22,9 @@ from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.reasons import Because
 from shunter.policies.gavel.mechanism import Fractions, Gang, Targets
-from shunter.policies.gavel.objectives import FinishTimes
 from shunter.policies.params import Extra
 from shunter_peers.gavel.jobs import PeerJob
-from shunter_peers.gavel.objectives import Allox, StaleFifo
-from shunter_peers.gavel.objectives.pairing import RandomPairs
+from shunter_peers.gavel.objectives import Allox, CentredFinishTimes, RandomPairs, StaleFifo
 from shunter_peers.gavel.repertoire import REPERTOIRE, Play
 from shunter_peers.gavel.rounds import PeerRounds, Stint
 from shunter_peers.gavel.seating import Seat
@@ -52,7 +50,7 @@ class PeerMemory:
 
     fifo: StaleFifo | None = None
     allox: Allox | None = None
-    finish_times: FinishTimes | None = None
+    finish_times: CentredFinishTimes | None = None
     pairing: RandomPairs | None = None
     rounds: PeerRounds = field(default_factory=lambda: PeerRounds.of({}))
     places: list[tuple[NodeName, int]] = field(default_factory=list)
@@ -113,7 +111,7 @@ class PeerRoundsPolicy:
             memory.fifo = objective
         elif isinstance(objective, Allox):
             memory.allox = objective
-        elif isinstance(objective, FinishTimes):
+        elif isinstance(objective, CentredFinishTimes):
             memory.finish_times = objective
         elif isinstance(objective, RandomPairs):
             memory.pairing = objective

@@ -11,19 +11,16 @@ from typing import Final
 
 from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.mechanism import Targets
-from shunter.policies.gavel.objectives import (
-    FastestFirst,
-    FinishTimes,
-    Isolated,
-    Makespan,
-    MaxMinFairness,
-    Proportional,
-    ThroughputSum,
-    WaterFilling,
-)
+from shunter.policies.gavel.objectives import FastestFirst, Isolated, Proportional
 from shunter_peers.gavel.conic import Form, Kind
-from shunter_peers.gavel.objectives import Allox, StaleFifo
-from shunter_peers.gavel.objectives.pairing import PackedFifo, RandomPairs
+from shunter_peers.gavel.objectives import (
+    Allox,
+    Centred,
+    CentredFinishTimes,
+    PackedFifo,
+    RandomPairs,
+    StaleFifo,
+)
 from shunter_peers.gavel.twister import Twister
 
 __all__ = ["REPERTOIRE", "Play"]
@@ -46,9 +43,22 @@ class Play:
     pairs_too: bool = False
 
 
-def _plain(objective: Targets) -> Callable[[int, Prices], Targets]:
-    """Return what always makes the same objective, one without a memory."""
-    return lambda _seed, _prices: objective
+def _plain(objective: Targets, **played: bool) -> Play:
+    """Return a policy whose objective is always the same, one without a memory."""
+    return Play(lambda _seed, _prices: objective, None, **played)
+
+
+def _solved(form: Form, **played: bool) -> Play:
+    """Return a policy that solves a problem."""
+    if form.kind is Kind.finish_times:
+        return Play(
+            lambda _seed, _prices: CentredFinishTimes(
+                packed=form.packed, everywhere=form.everywhere
+            ),
+            form,
+            **played,
+        )
+    return Play(lambda _seed, prices: Centred(form, prices), form, **played)
 
 
 REPERTOIRE: Final[dict[str, Play]] = {
@@ -56,71 +66,32 @@ REPERTOIRE: Final[dict[str, Play]] = {
     "fifo": Play(
         lambda seed, _prices: StaleFifo(Twister.seeded(seed)), shuffles=True, needs_claim=True
     ),
-    "fifo_packed": Play(_plain(PackedFifo()), needs_claim=True, pairs_too=True),
-    "fifo_perf": Play(_plain(FastestFirst()), needs_claim=True),
-    "finish_time_fairness": Play(
-        lambda _seed, _prices: FinishTimes(literal=True, everywhere=V100),
-        Form(Kind.finish_times, everywhere=V100),
-        shuffles=True,
-    ),
-    "finish_time_fairness_packed": Play(
-        lambda _seed, _prices: FinishTimes(literal=True, packed=True),
-        Form(Kind.finish_times, packed=True),
-        pairs_too=True,
-    ),
-    "finish_time_fairness_perf": Play(
-        lambda _seed, _prices: FinishTimes(literal=True), Form(Kind.finish_times)
-    ),
+    "fifo_packed": _plain(PackedFifo(), needs_claim=True, pairs_too=True),
+    "fifo_perf": _plain(FastestFirst(), needs_claim=True),
+    "finish_time_fairness": _solved(Form(Kind.finish_times, everywhere=V100), shuffles=True),
+    "finish_time_fairness_packed": _solved(Form(Kind.finish_times, packed=True), pairs_too=True),
+    "finish_time_fairness_perf": _solved(Form(Kind.finish_times)),
     "gandiva": Play(lambda seed, _prices: RandomPairs(Twister.seeded(seed)), pairs_too=True),
-    "isolated": Play(_plain(Isolated()), shuffles=True),
-    "max_min_fairness": Play(
-        _plain(MaxMinFairness(agnostic=True, literal=True)),
-        Form(Kind.level, ones=True),
-        shuffles=True,
+    "isolated": _plain(Isolated(), shuffles=True),
+    "max_min_fairness": _solved(Form(Kind.level, ones=True), shuffles=True),
+    "max_min_fairness_packed": _solved(Form(Kind.level, packed=True), pairs_too=True),
+    "max_min_fairness_perf": _solved(Form(Kind.level)),
+    "max_min_fairness_water_filling": _solved(Form(Kind.filling, ones=True), shuffles=True),
+    "max_min_fairness_water_filling_packed": _solved(
+        Form(Kind.filling, packed=True), pairs_too=True
     ),
-    "max_min_fairness_packed": Play(
-        _plain(MaxMinFairness(literal=True, packed=True)),
-        Form(Kind.level, packed=True),
-        pairs_too=True,
+    "max_min_fairness_water_filling_perf": _solved(Form(Kind.filling)),
+    "max_sum_throughput_perf": _solved(Form(Kind.sum)),
+    "max_sum_throughput_normalized_by_cost_perf": _solved(Form(Kind.sum, priced=True)),
+    "max_sum_throughput_normalized_by_cost_packed_SLOs": _solved(
+        Form(Kind.sum, packed=True, priced=True, deadlines=True), pairs_too=True
     ),
-    "max_min_fairness_perf": Play(_plain(MaxMinFairness(literal=True)), Form(Kind.level)),
-    "max_min_fairness_water_filling": Play(
-        _plain(WaterFilling(agnostic=True, literal=True)),
-        Form(Kind.filling, ones=True),
-        shuffles=True,
+    "max_sum_throughput_normalized_by_cost_perf_SLOs": _solved(
+        Form(Kind.sum, priced=True, deadlines=True)
     ),
-    "max_min_fairness_water_filling_packed": Play(
-        _plain(WaterFilling(literal=True, packed=True)),
-        Form(Kind.filling, packed=True),
-        pairs_too=True,
-    ),
-    "max_min_fairness_water_filling_perf": Play(
-        _plain(WaterFilling(literal=True)), Form(Kind.filling)
-    ),
-    "max_sum_throughput_perf": Play(_plain(ThroughputSum(literal=True)), Form(Kind.sum)),
-    "max_sum_throughput_normalized_by_cost_perf": Play(
-        lambda _seed, prices: ThroughputSum(prices, literal=True), Form(Kind.sum, priced=True)
-    ),
-    "max_sum_throughput_normalized_by_cost_packed_SLOs": Play(
-        lambda _seed, prices: ThroughputSum(prices, deadlines=True, literal=True, packed=True),
-        Form(Kind.sum, packed=True, priced=True, deadlines=True),
-        pairs_too=True,
-    ),
-    "max_sum_throughput_normalized_by_cost_perf_SLOs": Play(
-        lambda _seed, prices: ThroughputSum(prices, deadlines=True, literal=True),
-        Form(Kind.sum, priced=True, deadlines=True),
-    ),
-    "min_total_duration": Play(
-        _plain(Makespan(literal=True, everywhere=V100)),
-        Form(Kind.duration, everywhere=V100),
-        shuffles=True,
-    ),
-    "min_total_duration_packed": Play(
-        _plain(Makespan(literal=True, packed=True)),
-        Form(Kind.duration, packed=True),
-        pairs_too=True,
-    ),
-    "min_total_duration_perf": Play(_plain(Makespan(literal=True)), Form(Kind.duration)),
-    "proportional": Play(_plain(Proportional()), shuffles=True),
+    "min_total_duration": _solved(Form(Kind.duration, everywhere=V100), shuffles=True),
+    "min_total_duration_packed": _solved(Form(Kind.duration, packed=True), pairs_too=True),
+    "min_total_duration_perf": _solved(Form(Kind.duration)),
+    "proportional": _plain(Proportional(), shuffles=True),
 }
 """By name. Of those with a memory every run has its own."""

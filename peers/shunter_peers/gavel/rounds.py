@@ -14,8 +14,9 @@ from typing import Final
 from shunter.core.progress import steps_in
 from shunter.core.throughputs import ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
-from shunter.policies.gavel.mechanism import PEER, Claim, Gang, Ledger, Wanted
+from shunter.policies.gavel.mechanism import Claim, Gang, Wanted
 from shunter_peers.gavel.jobs import Jobs, PeerJob
+from shunter_peers.gavel.ledger import Ledger
 from shunter_peers.gavel.seating import Seat, seat
 from shunter_peers.gavel.selection import select
 from shunter_peers.gavel.twister import Twister
@@ -70,7 +71,7 @@ class PeerRounds:
     ) -> "PeerRounds":
         """Return an empty simulator of these GPUs."""
         gpus = {name: tuple(numbers[name]) for name in numbers}
-        return cls(gpus, Ledger(list(gpus), PEER), shuffler, pairs_too, needs_claim)
+        return cls(gpus, Ledger(list(gpus)), shuffler, pairs_too, needs_claim)
 
     def arrive(self, job: PeerJob, table: ThroughputTable) -> None:
         """Let a job be known from the next plan on."""

@@ -10,8 +10,8 @@ from operator import itemgetter
 from typing import Protocol
 
 from shunter.events.values.ids import GpuType, JobId
-from shunter.policies.gavel.mechanism.ledger import Ledger
 from shunter.policies.gavel.mechanism.targets import Gang
+from shunter_peers.gavel.ledger import Ledger
 
 __all__ = ["Chosen", "Gangs", "select"]
 
@@ -56,8 +56,6 @@ def select(
             if not left:
                 break
             if (needs_claim and claim <= 0) or not taken.isdisjoint(gang):
-                continue
-            if not (ledger.rules.unplanned_take_room or gang in ledger.fractions):
                 continue
             gpus = gangs.gpus(gang)
             if 0 < gpus <= left:

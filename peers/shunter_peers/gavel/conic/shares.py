@@ -11,7 +11,8 @@ import numpy as np
 
 from shunter.errors import PlanError
 from shunter.policies.gavel.mechanism import Fractions, Gang, Wanted
-from shunter.policies.gavel.objectives.arrays import Arrays, arrays_of
+from shunter.policies.gavel.objectives.arrays import Arrays
+from shunter_peers.gavel.arrays import rated
 from shunter_peers.gavel.conic.cones import Floats, Places, Program
 from shunter_peers.gavel.conic.forms import Form
 
@@ -110,7 +111,7 @@ def space_of(form: Form, wanted: Wanted) -> Space:
     Raises:
         PlanError: a job can run nowhere.
     """
-    found = arrays_of(wanted, agnostic=form.ones, literal=True, everywhere=form.everywhere)
+    found = rated(form, wanted)
     if not bool((found.rates > 0).any(axis=1).all()):
         raise PlanError("no target shares: a job has no throughput on any GPU type there is")
     alone = np.arange(len(found.sizes), dtype=np.int64)

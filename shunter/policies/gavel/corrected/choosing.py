@@ -111,10 +111,10 @@ def choose(ledger: Ledger, candidates: Sequence[Candidate], room: Room) -> Choic
         for gpu_type in row:
             if rates.get(gpu_type, 0.0) <= 0 or gpus > room.gpus[gpu_type]:
                 continue
-            priority, _, target = ledger.rank(gang, gpu_type)
+            owed_s, target = ledger.owed(gang, gpu_type)
             if target > 0:
                 stays = on != gpu_type
-                claims.append((head, -priority, stays, -target, ordinals, gpu_type, (candidate,)))
+                claims.append((head, -owed_s, stays, -target, ordinals, gpu_type, (candidate,)))
     claims += _claims_of_pairs(ledger, candidates, room)
     claims.sort()  # ordinals and type are no two claims' alike, so that candidates do not compare
     _serve(choice, claims)
@@ -173,9 +173,9 @@ def _claims_of_pairs(
                 continue
             if one.rates.get(gpu_type, 0) <= 0 or two.rates.get(gpu_type, 0) <= 0:
                 continue
-            priority, _, _ = ledger.rank(gang, gpu_type)
+            owed_s, _ = ledger.owed(gang, gpu_type)
             stays = not (one.on == two.on == gpu_type and two.job.job_id in one.beside)
-            yield head, -priority, stays, -target, ordinals, gpu_type, (one, two)
+            yield head, -owed_s, stays, -target, ordinals, gpu_type, (one, two)
 
 
 def _by_speed(candidate: Candidate) -> list[GpuType]:

@@ -13,7 +13,7 @@ from shunter.events.values.fact import fact
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Reason
 from shunter.policies.gavel.corrected.rates import Measured
-from shunter.policies.gavel.mechanism import Fractions, Gang, Ledger, carried
+from shunter.policies.gavel.mechanism import Fractions, Gang, Ledger
 from shunter.policies.gavel.objectives import FinishTimes
 
 __all__ = ["SOLVED", "GavelMemory", "Post", "fractions_of", "gang_of", "gpu_type_of", "seconds"]
@@ -48,7 +48,7 @@ class GavelMemory:
     are those last looked up.
     """
 
-    ledger: Ledger = field(default_factory=lambda: Ledger([], carried(1.0)))
+    ledger: Ledger = field(default_factory=lambda: Ledger([], 1.0))
     measured: Measured = field(default_factory=Measured)
     finish_times: FinishTimes | None = None
     posts: dict[JobId, Post] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class GavelMemory:
         """Count the time of the pairs of known jobs that have targets, and no others."""
         ledger = self.ledger
         for gang in [gang for gang in ledger.received_s if len(gang) > 1 and gang not in fractions]:
-            del ledger.received_s[gang], ledger.deficit_s[gang]
+            del ledger.received_s[gang]
         for gang in [gang for gang in fractions if len(gang) > 1]:
             known = all((job_id,) in ledger.received_s for job_id in gang)
             if known and gang not in ledger.received_s:

@@ -51,7 +51,6 @@ from shunter.policies.gavel.mechanism import (
     Ledger,
     Targets,
     Wanted,
-    carried,
 )
 from shunter.policies.gavel.objectives import FinishTimes
 
@@ -125,8 +124,8 @@ class GavelPolicy:
     def start(self, view: View) -> GavelMemory:
         """Return the memory for a cluster as it is; the last targets still hold."""
         timing = self.timing
-        rules = carried(seconds(timing.window_us), seconds(timing.least_us))
-        memory = GavelMemory(Ledger([], rules))
+        ledger = Ledger([], seconds(timing.window_us), seconds(timing.least_us))
+        memory = GavelMemory(ledger)
         if isinstance(self.objective, FinishTimes):
             memory.finish_times = replace(self.objective)
         for job in view.jobs.values():

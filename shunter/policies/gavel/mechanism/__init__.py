@@ -3,20 +3,14 @@
 Narayanan et al., OSDI 2020, section 5. Any policy that yields target fractions can use it.
 """
 
-from shunter.policies.gavel.mechanism.ledger import Ledger, priority
-from shunter.policies.gavel.mechanism.rules import CORRECTED, PEER, Rules, carried
+from shunter.policies.gavel.mechanism.ledger import Ledger
 from shunter.policies.gavel.mechanism.targets import Claim, Fractions, Gang, Targets, Wanted
 
 __all__ = [
-    "CORRECTED",
-    "PEER",
     "Claim",
     "Fractions",
     "Gang",
     "Ledger",
-    "Rules",
     "Targets",
     "Wanted",
-    "carried",
-    "priority",
 ]

@@ -11,20 +11,19 @@ import numpy as np
 from shunter.errors import PlanError
 from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.mechanism.targets import Fractions, Wanted
-from shunter.policies.gavel.objectives.packing import (
-    every_pair,
-    few_pairs,
-    kind_numbers,
-    pairs_among,
-)
+from shunter.policies.gavel.objectives.packing import few_pairs, kind_numbers, pairs_among
+from shunter.policies.gavel.solving.couples import Places
 from shunter.policies.gavel.solving.fairness import isolated_fractions
-from shunter.policies.gavel.solving.groups import Groups, Shares, Status, alike
+from shunter.policies.gavel.solving.groups import Groups, Pairs, Shares, Status, alike
 from shunter.policies.gavel.solving.interior import Floats
 
-__all__ = ["Arrays", "Problem", "arrays_of", "divided", "isolated_rates"]
+__all__ = ["Arrays", "Problem", "Spread", "arrays_of", "divided", "isolated_rates"]
 
 Problem = Callable[..., Shares]
 """Takes groups, and by group each column that tells claims apart."""
+
+Spread = Callable[[Wanted, Places, Pairs, Shares, Sequence[GpuType]], Fractions]
+"""Hands fractions of pairs of groups to pairs of jobs; `few_pairs` is one."""
 
 SOLVED = (Status.optimal, Status.stalled)
 
@@ -52,37 +51,25 @@ class Arrays:
     ages_s: Floats
 
 
-def arrays_of(
-    wanted: Wanted,
-    *,
-    agnostic: bool = False,
-    literal: bool = False,
-    everywhere: GpuType | None = None,
-) -> Arrays:
+def arrays_of(wanted: Wanted, *, agnostic: bool = False) -> Arrays:
     """Return claims in arrays.
 
     Args:
         wanted: the claims.
         agnostic: take a job for equally fast wherever it can run: as on the mean GPU it can.
-        literal: with `agnostic`, take every rate for 1, as the public code does.
-        everywhere: take the rate on this type for that on all.
     """
     types, claims = tuple(wanted.gpus), wanted.claims
     shape = (len(claims), len(types))
     gpus = np.array(list(wanted.gpus.values()), np.float64)
-    if agnostic and literal:
-        rates = np.ones(shape)
-    else:
-        names = types if everywhere is None else (everywhere,) * len(types)
-        rate = wanted.rate
-        rows = [
-            [rate(claim, name) for name in names]
-            if claim.rates is None
-            else [claim.rates.get(name, 0.0) for name in names]
-            for claim in claims
-        ]
-        rates = np.array(rows, np.float64).reshape(shape)
-    if agnostic and not literal:
+    rate = wanted.rate
+    rows = [
+        [rate(claim, name) for name in types]
+        if claim.rates is None
+        else [claim.rates.get(name, 0.0) for name in types]
+        for claim in claims
+    ]
+    rates = np.array(rows, np.float64).reshape(shape)
+    if agnostic:
         able = rates > 0
         there = np.maximum((able * gpus).sum(axis=1, keepdims=True), 1.0)
         rates = np.where(able, (rates * gpus).sum(axis=1, keepdims=True) / there, 0.0)
@@ -103,8 +90,9 @@ def divided(
     columns: Sequence[Floats],
     problem: Problem,
     *,
-    literal: bool = False,
     packed: bool = False,
+    idle: bool = False,
+    spread: Spread = few_pairs,
 ) -> Fractions:
     """Return the fractions of all claims, solving for groups of equal ones.
 
@@ -113,8 +101,9 @@ def divided(
         found: the same in arrays.
         columns: what tells claims apart beside rates and sizes, each of shape (claims,).
         problem: what to solve.
-        literal: do as the public code does (see `Groups.idle`).
         packed: let two jobs share GPUs, and return the fractions of pairs as well.
+        idle: see `Groups.idle`.
+        spread: which pairs of jobs have what their groups have together.
     Raises:
         PlanError: there is no answer; the message says why.
     """
@@ -127,7 +116,7 @@ def divided(
         counts.astype(np.float64),
         found.sizes[first],
         found.capacity,
-        idle=literal,
+        idle=idle,
     )
     pairs = None
     if packed:
@@ -142,21 +131,13 @@ def divided(
         for claim, at in zip(wanted.claims, group.tolist(), strict=True)
     }
     if pairs is not None:
-        spread = every_pair if literal else few_pairs
         fractions.update(spread(wanted, group, pairs, shares, found.types))
     return fractions
 
 
-def isolated_rates(found: Arrays, *, literal: bool = False) -> Floats:
-    """Return steps a second on an equal part of every type, of shape (claims,).
-
-    The public code divides by the jobs first, then by the gang: `literal` has its last digits.
-    """
-    if literal:
-        parts = found.capacity / max(len(found.sizes), 1) / found.sizes[:, None]
-        parts = parts / np.maximum(parts.sum(axis=1, keepdims=True), 1.0)
-    else:
-        counts = np.ones(len(found.sizes))
-        parts = isolated_fractions(Groups(found.rates, counts, found.sizes, found.capacity))
+def isolated_rates(found: Arrays) -> Floats:
+    """Return steps a second on an equal part of every type, of shape (claims,)."""
+    counts = np.ones(len(found.sizes))
+    parts = isolated_fractions(Groups(found.rates, counts, found.sizes, found.capacity))
     rates: Floats = (found.rates * parts).sum(axis=1)
     return rates

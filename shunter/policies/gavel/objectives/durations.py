@@ -6,7 +6,7 @@ Narayanan et al., OSDI 2020, section 4.2; finish-time fairness is Themis's (NSDI
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values.ids import JobId
 from shunter.policies.gavel.mechanism.targets import Fractions, Wanted
 
 if TYPE_CHECKING:
@@ -18,25 +18,18 @@ __all__ = ["FinishTimes", "Makespan"]
 
 @dataclass(frozen=True, slots=True)
 class Makespan:
-    """All jobs done as early as possible.
-
-    `literal` asks for what the public code returns: a point a few per cent off the least makespan.
-    """
+    """All jobs done as early as possible."""
 
     agnostic: bool = False
-    literal: bool = False
-    everywhere: GpuType | None = None
     packed: bool = False
 
     def fractions(self, wanted: Wanted) -> Fractions:
-        """Return the centre of all shares with the least makespan, or close to it."""
+        """Return the centre of all shares with the least makespan."""
         from shunter.policies.gavel.objectives.arrays import arrays_of, divided
-        from shunter.policies.gavel.solving import fairness
+        from shunter.policies.gavel.solving.fairness import least_total_duration
 
-        found = arrays_of(wanted, agnostic=self.agnostic, everywhere=self.everywhere)
-        literal = self.literal
-        solve = fairness.relaxed_total_duration if literal else fairness.least_total_duration
-        return divided(wanted, found, [found.left], solve, literal=literal, packed=self.packed)
+        found = arrays_of(wanted, agnostic=self.agnostic)
+        return divided(wanted, found, [found.left], least_total_duration, packed=self.packed)
 
 
 @dataclass(slots=True)
@@ -49,8 +42,6 @@ class FinishTimes:
     """
 
     agnostic: bool = False
-    literal: bool = False
-    everywhere: GpuType | None = None
     packed: bool = False
     alone_s: dict[JobId, float] = field(default_factory=dict)
     rates: dict[JobId, float] = field(default_factory=dict)
@@ -58,19 +49,22 @@ class FinishTimes:
 
     def note(self, wanted: Wanted) -> None:
         """Count the time alone on, up to now; right before fractions are asked for."""
-        from shunter.policies.gavel.objectives.arrays import arrays_of, isolated_rates
-
-        found = arrays_of(wanted, agnostic=self.agnostic, everywhere=self.everywhere)
         alone_s = {}
         for claim in wanted.claims:
             job_id = claim.job_id
             alone_s[job_id] = self.alone_s.get(job_id, 0.0)
             if job_id in self.left:
                 alone_s[job_id] += (self.left[job_id] - claim.left) / self.rates[job_id]
-        ids, rates = list(alone_s), isolated_rates(found, literal=self.literal)
+        self.rates = dict(zip(alone_s, self.rates_alone(wanted), strict=True))
         self.alone_s = alone_s
         self.left = {claim.job_id: claim.left for claim in wanted.claims}
-        self.rates = dict(zip(ids, rates.tolist(), strict=True))
+
+    def rates_alone(self, wanted: Wanted) -> list[float]:
+        """Return the steps a second of each job on its own part."""
+        from shunter.policies.gavel.objectives.arrays import arrays_of, isolated_rates
+
+        rates: list[float] = isolated_rates(arrays_of(wanted, agnostic=self.agnostic)).tolist()
+        return rates
 
     def whole_s(self, wanted: Wanted) -> "NDArray[np.float64]":
         """Return how long each job takes in all on its own part, as noted.
@@ -91,8 +85,6 @@ class FinishTimes:
         from shunter.policies.gavel.objectives.arrays import arrays_of, divided
         from shunter.policies.gavel.solving.finish_times import finish_time_fairness
 
-        found = arrays_of(wanted, agnostic=self.agnostic, everywhere=self.everywhere)
+        found = arrays_of(wanted, agnostic=self.agnostic)
         columns = [found.ages_s, found.left, self.whole_s(wanted)]
-        return divided(
-            wanted, found, columns, finish_time_fairness, literal=self.literal, packed=self.packed
-        )
+        return divided(wanted, found, columns, finish_time_fairness, packed=self.packed)

@@ -13,13 +13,9 @@ __all__ = ["MaxMinFairness", "WaterFilling"]
 
 @dataclass(frozen=True, slots=True)
 class MaxMinFairness:
-    """Least attained service as a program: weights, gangs and speeds considered.
-
-    `literal` asks for what the public code's solver returns, residues included.
-    """
+    """Least attained service as a program: weights, gangs and speeds considered."""
 
     agnostic: bool = False
-    literal: bool = False
     packed: bool = False
 
     def fractions(self, wanted: Wanted) -> Fractions:
@@ -27,15 +23,8 @@ class MaxMinFairness:
         from shunter.policies.gavel.objectives.arrays import arrays_of, divided
         from shunter.policies.gavel.solving.fairness import max_min_fairness
 
-        found = arrays_of(wanted, agnostic=self.agnostic, literal=self.literal)
-        return divided(
-            wanted,
-            found,
-            [found.weights],
-            max_min_fairness,
-            literal=self.literal,
-            packed=self.packed,
-        )
+        found = arrays_of(wanted, agnostic=self.agnostic)
+        return divided(wanted, found, [found.weights], max_min_fairness, packed=self.packed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +32,6 @@ class WaterFilling:
     """The least is the largest, then the least of all others, and so on."""
 
     agnostic: bool = False
-    literal: bool = False
     packed: bool = False
 
     def fractions(self, wanted: Wanted) -> Fractions:
@@ -51,7 +39,5 @@ class WaterFilling:
         from shunter.policies.gavel.objectives.arrays import arrays_of, divided
         from shunter.policies.gavel.solving.filling import water_filling
 
-        found = arrays_of(wanted, agnostic=self.agnostic, literal=self.literal)
-        return divided(
-            wanted, found, [found.weights], water_filling, literal=self.literal, packed=self.packed
-        )
+        found = arrays_of(wanted, agnostic=self.agnostic)
+        return divided(wanted, found, [found.weights], water_filling, packed=self.packed)

@@ -20,7 +20,7 @@ from shunter.policies.gavel.solving.couples import Places
 from shunter.policies.gavel.solving.groups import Groups, Pairs, Shares
 from shunter.policies.gavel.solving.interior import Floats
 
-__all__ = ["every_pair", "few_pairs", "kind_numbers", "pairs_among"]
+__all__ = ["few_pairs", "kind_numbers", "pairs_among"]
 
 Part = tuple[int, int, float]
 
@@ -80,27 +80,6 @@ def _kept(
         return 0.0, 0.0
     first, second = alone.get(one), alone.get(two)
     return (rates[0] / first, rates[1] / second) if first and second else (0.0, 0.0)
-
-
-def every_pair(
-    wanted: Wanted, group: Places, pairs: Pairs, shares: Shares, types: Sequence[GpuType]
-) -> Fractions:
-    """Return the fractions of every two jobs of equal gangs, as the public code does."""
-    places = {
-        (one, two): place
-        for place, (one, two) in enumerate(
-            zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)
-        )
-    }
-    rows = shares.pair_fractions.tolist()
-    found: Fractions = {}
-    for place, one in enumerate(wanted.claims):
-        for after, two in enumerate(wanted.claims[place + 1 :], place + 1):
-            groups = int(group[place]), int(group[after])
-            at = places.get((min(groups), max(groups)))
-            if at is not None:
-                found[one.job_id, two.job_id] = dict(zip(types, rows[at], strict=True))
-    return found
 
 
 def few_pairs(

@@ -24,7 +24,6 @@ class ThroughputSum:
     prices: dict[GpuType, float] = field(default_factory=dict)
     deadlines: bool = False
     agnostic: bool = False
-    literal: bool = False
     packed: bool = False
 
     def fractions(self, wanted: Wanted) -> Fractions:
@@ -40,7 +39,7 @@ class ThroughputSum:
         from shunter.policies.gavel.solving.interior import Floats
         from shunter.policies.gavel.solving.sums import max_sum_throughput, min_cost
 
-        found = arrays_of(wanted, agnostic=self.agnostic, literal=self.literal)
+        found = arrays_of(wanted, agnostic=self.agnostic)
         unknown = [name for name in found.types if name not in self.prices]
         if self.prices and unknown:
             raise PlanError(
@@ -62,7 +61,7 @@ class ThroughputSum:
             return max_sum_throughput(groups, demand)
 
         columns = [demand if self.deadlines else np.zeros(len(demand))]
-        return divided(wanted, found, columns, largest, literal=self.literal, packed=self.packed)
+        return divided(wanted, found, columns, largest, packed=self.packed)
 
 
 def _demand(left: int, deadline_s: float | None) -> float:

@@ -10,7 +10,6 @@ from shunter.policies.gavel.solving.fairness import (
     least_total_duration,
     max_min_fairness,
     proportional,
-    relaxed_total_duration,
 )
 from shunter.policies.gavel.solving.filling import hierarchical, water_filling
 from shunter.policies.gavel.solving.finish_times import finish_time_fairness
@@ -40,6 +39,5 @@ __all__ = [
     "min_cost",
     "proportional",
     "proportional_rates",
-    "relaxed_total_duration",
     "water_filling",
 ]

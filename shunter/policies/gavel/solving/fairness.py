@@ -12,8 +12,7 @@ from shunter.policies.gavel.solving.answers import (
     shares_of,
 )
 from shunter.policies.gavel.solving.groups import Groups, Shares, Status, proportional_rates
-from shunter.policies.gavel.solving.interior import Floats, follow
-from shunter.policies.gavel.solving.programs import Program
+from shunter.policies.gavel.solving.interior import Floats
 
 __all__ = [
     "isolated",
@@ -22,7 +21,6 @@ __all__ = [
     "level_shares",
     "max_min_fairness",
     "proportional",
-    "relaxed_total_duration",
 ]
 
 
@@ -54,38 +52,6 @@ def least_total_duration(groups: Groups, steps: Floats) -> Shares:
     if fault is not None:
         return Shares.none(groups, fault)
     return level_shares(groups, steps)
-
-
-def relaxed_total_duration(groups: Groups, steps: Floats) -> Shares:
-    """Return the centre of all shares with a makespan a few per cent above the least.
-
-    The public code bisects the makespan between 100 s and 1,000,000 s, ten times as far where
-    that is too little, until the bounds are within 5 %, and returns what its solver has found
-    feasible last: a point of a polytope, ECOS's analytic centre.
-
-    Objective: 1 / makespan that was asked for.
-
-    Args:
-        groups: who shares what.
-        steps: shape (groups,), n, steps left of each job.
-    """
-    fault = groups.fault() or (None if bool((steps > 0).all()) else Status.invalid)
-    if fault is not None:
-        return Shares.none(groups, fault)
-    scale = float(np.median(steps / groups.rates.max(axis=1)))
-    level = largest_level(groups, steps / scale)
-    least_s = scale / level.value
-    low_s, high_s = 100.0, 1_000_000.0
-    while high_s < least_s:
-        low_s, high_s = 10 * low_s, 10 * high_s
-    while 1.05 * low_s < high_s:
-        middle_s = 0.5 * (low_s + high_s)
-        low_s, high_s = (low_s, middle_s) if middle_s >= least_s else (middle_s, high_s)
-    program = Program.for_sum(groups, np.zeros(len(groups.capacity)), steps / high_s)
-    rough = largest_level(groups, steps / high_s, min(0.1, 0.3 * (high_s / least_s - 1.0)))
-    start = program.start(rough.point.x, 1.0)
-    shares = finished(program, follow(program.form, start, 1e-3, 1.0))
-    return concluded(shares, 1.0 / high_s, 1.0 / high_s, 2)
 
 
 def level_shares(groups: Groups, demand: Floats) -> Shares:

@@ -7,8 +7,8 @@ import pytest
 
 from shunter.errors import PlanError
 from shunter.policies.gavel.mechanism import Claim, Fractions, Targets, Wanted
-from shunter.policies.gavel.objectives import FinishTimes
 from shunter_peers.gavel.conic import Form, Kind
+from shunter_peers.gavel.objectives import CentredFinishTimes
 from shunter_peers.gavel.repertoire import REPERTOIRE
 from tests.peers.gavel.conic.claims import (
     K80,
@@ -35,7 +35,7 @@ def both(name: str, these: Wanted) -> tuple[Fractions, Fractions]:
     """Return what ECOS and what our own solver say."""
     play = REPERTOIRE[name]
     objective: Targets = play.make(0, PRICES)
-    finishing = objective if isinstance(objective, FinishTimes) else None
+    finishing = objective if isinstance(objective, CentredFinishTimes) else None
     if finishing is not None:
         finishing.note(these)
     assert play.form is not None
@@ -82,7 +82,7 @@ def worth(these: Wanted, fractions: Fractions) -> float:
 
 
 def worst_ratio(these: Wanted, fractions: Fractions) -> float:
-    alone = FinishTimes(literal=True)
+    alone = CentredFinishTimes()
     alone.note(these)
     whole_s = alone.whole_s(these).tolist()
     found: list[float] = [

@@ -11,9 +11,9 @@ from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism import Claim, Fractions, Wanted
 from shunter.policies.gavel.objectives import MaxMinFairness
-from shunter.policies.gavel.objectives.packing import every_pair, few_pairs, pairs_among
+from shunter.policies.gavel.objectives.packing import few_pairs, pairs_among
 from shunter.policies.gavel.solving import Groups, Shares, Status
-from shunter_peers.gavel.objectives.pairing import PackedFifo, RandomPairs
+from shunter_peers.gavel.arrays import every_pair
 
 FAST, SLOW = GpuType("fast"), GpuType("slow")
 TYPES = (FAST, SLOW)
@@ -166,32 +166,3 @@ def rates_of(gang: list[Claim], gpu_type: GpuType) -> tuple[float, ...]:
     rates = TABLE.pair_rates(gpu_type, gang[0].kind, gang[1].kind)
     assert rates is not None, "nobody measured this pair"
     return rates
-
-
-def test_random_pairs_stay_until_one_of_them_is_gone() -> None:
-    objective, these = RandomPairs(), wanted(*[A] * 6)
-    before = {gang for gang, row in objective.fractions(these).items() if any(row.values())}
-    assert [len(gang) for gang in before] == [2, 2, 2]
-
-    gone = min(gang for gang in before if len(gang) == 2)[0]
-    left = tuple(claim for claim in these.claims if claim.job_id != gone)
-    after = {
-        gang
-        for gang, row in objective.fractions(Wanted(left, these.gpus, TABLE)).items()
-        if any(row.values())
-    }
-    assert {gang for gang in before if len(gang) == 2 and gone not in gang} <= after
-
-
-def test_random_pairs_are_made_only_where_there_are_more_jobs_than_gpus() -> None:
-    found = RandomPairs().fractions(wanted(A, B, room=(1, 1)))
-
-    assert [gang for gang, row in found.items() if any(row.values())] == [("j0",), ("j1",)]
-
-
-def test_packed_fifo_passes_over_who_found_no_room_and_packs_the_next() -> None:
-    """Two GPUs are too few for j1, which ends the first part; j2 goes beside j0, and j3 waits."""
-    found = PackedFifo().fractions(wanted(A, WIDE, A, B))
-
-    ones = {gang: name for gang, row in found.items() for name, part in row.items() if part}
-    assert ones == {("j0", "j2"): FAST}

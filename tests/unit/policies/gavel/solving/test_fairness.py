@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from shunter.policies.gavel.solving.fairness import (
     least_total_duration,
     max_min_fairness,
-    relaxed_total_duration,
 )
 from shunter.policies.gavel.solving.groups import Groups, Status, alike, proportional_rates
 from shunter.policies.gavel.solving.highs import highs_level
@@ -115,15 +114,3 @@ def test_alike_finds_groups_in_order_of_appearance() -> None:
     assert first.tolist() == [0, 1]
     assert group.tolist() == [0, 1, 0, 1]
     assert counts.tolist() == [2, 2]
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_relaxed_makespan_is_at_most_five_per_cent_longer(seed: int) -> None:
-    groups = groups_of(seed, 12, 3)
-    steps = 10 ** np.random.default_rng(seed).uniform(4, 6, 12)
-
-    shares = relaxed_total_duration(groups, steps)
-
-    least = 1 / least_total_duration(groups, steps).objective
-    assert least * (1 - 1e-6) <= (steps / shares.throughputs).max() <= 1.06 * max(least, 100.0)
-    assert_limits_kept(groups, shares)

@@ -5,7 +5,8 @@ import random
 import pytest
 
 from shunter.events.values.ids import GpuType, JobId
-from shunter.policies.gavel.mechanism import CORRECTED, PEER, Gang, Ledger, Rules
+from shunter.policies.gavel.mechanism import Gang
+from shunter_peers.gavel.ledger import Ledger
 from shunter_peers.gavel.seating import Seat, seat
 from shunter_peers.gavel.selection import select
 from shunter_peers.gavel.twister import Twister
@@ -31,9 +32,9 @@ class Known:
         return gpu_type != K80 or gang not in self.not_on_k80
 
 
-def ledger(fractions: dict[Gang, float], *others: Gang, rules: Rules = CORRECTED) -> Ledger:
+def ledger(fractions: dict[Gang, float], *others: Gang) -> Ledger:
     """Return a ledger with the same fraction on both types for each gang."""
-    found = Ledger([V100, K80], rules)
+    found = Ledger([V100, K80])
     for one in (*fractions, *others):
         found.add(one)
     found.reset({one: {V100: part, K80: part} for one, part in fractions.items()}, 0.0)
@@ -92,12 +93,10 @@ def test_pair_of_unequal_jobs_is_never_chosen() -> None:
     assert select(ledger({pair: 0.6}), Known({pair: 0}), [V100], {V100: 3}) == {V100: []}
 
 
-def test_gang_without_fractions_takes_room_from_nobody_but_in_the_peer() -> None:
+def test_gang_without_fractions_takes_room_all_the_same() -> None:
     known, room = Known({A: 1, B: 1}), {V100: 2}
 
-    assert select(ledger({A: 1.0}, B), known, [V100], room) == {V100: [A]}
-    book = ledger({A: 1.0}, B, rules=PEER)
-    assert select(book, known, [V100], room) == {V100: [A, B]}
+    assert select(ledger({A: 1.0}, B), known, [V100], room) == {V100: [A, B]}
 
 
 def test_running_gang_keeps_its_gpus() -> None:

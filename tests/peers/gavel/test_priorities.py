@@ -3,7 +3,8 @@
 import pytest
 
 from shunter.events.values.ids import GpuType, JobId
-from shunter.policies.gavel.mechanism import CORRECTED, PEER, Fractions, Ledger, Rules, priority
+from shunter.policies.gavel.mechanism import Fractions
+from shunter_peers.gavel.ledger import Ledger, priority
 
 V100, P100, K80 = (GpuType(name) for name in ("v100", "p100", "k80"))
 TYPES = (V100, P100, K80)
@@ -16,17 +17,25 @@ def talk() -> Fractions:
     return {gang: dict(zip(TYPES, row, strict=True)) for gang, row in zip(GANGS, X, strict=True)}
 
 
-def ledger(rules: Rules = CORRECTED) -> Ledger:
-    found = Ledger(list(TYPES), rules)
+def ledger() -> Ledger:
+    found = Ledger(list(TYPES))
     for gang in GANGS:
         found.add(gang)
     found.reset(talk(), 0.0)
     return found
 
 
+def from_nothing() -> Ledger:
+    """Return one in which nobody has received anything, not even the half round of the start."""
+    found = ledger()
+    found.received_s = {gang: dict.fromkeys(TYPES, 0.0) for gang in GANGS}
+    found.whole_s = dict.fromkeys(TYPES, 0.0)
+    return found
+
+
 def test_example_of_the_talk_has_the_priorities_by_hand() -> None:
     """There they are X over rounds; ours are over the share of each type's four rounds."""
-    found = ledger()
+    found = from_nothing()
     for gang, row in zip(GANGS, RECEIVED, strict=True):
         for gpu_type, rounds in zip(TYPES, row, strict=True):
             found.credit(gang, gpu_type, float(rounds))
@@ -57,7 +66,7 @@ def test_what_was_not_received_is_carried_over_as_deficit() -> None:
     found.reset(talk(), 100.0)
 
     assert found.deficit_s[GANGS[0]][V100] == pytest.approx(0.6 * 100 - 10)
-    assert found.share(GANGS[0], V100) == 0.0
+    assert found.share(GANGS[0], V100) == pytest.approx(1 / 3)
 
 
 def test_gang_that_comes_between_two_computations_has_no_target() -> None:
@@ -78,17 +87,8 @@ def test_job_that_leaves_takes_its_pairs_along() -> None:
     assert list(found.received_s) == [GANGS[0], GANGS[2]]
 
 
-def test_corrected_rules_compute_at_once_after_a_change() -> None:
+def test_computation_waits_for_its_interval_unless_the_last_was_at_zero() -> None:
     found = ledger()
-    assert not found.is_due(1.0)
-
-    found.remove(JobId("j0"))
-
-    assert found.is_due(1.0)
-
-
-def test_peer_waits_for_its_interval_unless_it_computed_at_zero() -> None:
-    found = ledger(rules=PEER)
     found.add((JobId("j9"),))
     assert found.is_due(1.0)
     found.reset(talk(), 10.0)
@@ -98,8 +98,8 @@ def test_peer_waits_for_its_interval_unless_it_computed_at_zero() -> None:
     assert found.is_due(1930.0)
 
 
-def test_peer_counts_half_a_round_as_received_by_everybody() -> None:
-    found = ledger(rules=PEER)
+def test_half_a_round_counts_as_received_by_everybody() -> None:
+    found = ledger()
 
     assert found.share(GANGS[0], V100) == pytest.approx(1 / 3)
     assert found.rank(GANGS[0], V100)[0] == pytest.approx(0.6 * 3)

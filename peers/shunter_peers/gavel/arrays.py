@@ -1,0 +1,62 @@
+"""Claims in arrays as the public code takes them, and its pairs of jobs out of pairs of groups.
+
+This imports numpy, so it is imported when fractions are first asked for.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from shunter.events.values.ids import GpuType
+from shunter.policies.gavel.mechanism import Fractions, Wanted
+from shunter.policies.gavel.objectives.arrays import Arrays, arrays_of
+from shunter.policies.gavel.solving.couples import Places
+from shunter.policies.gavel.solving.groups import Pairs, Shares
+from shunter.policies.gavel.solving.interior import Floats
+from shunter_peers.gavel.conic.forms import Form
+
+__all__ = ["every_pair", "isolated_rates", "rated"]
+
+
+def rated(form: Form, wanted: Wanted) -> Arrays:
+    """Return claims in arrays, with the rates a form takes: of one type, or 1, or as they are."""
+    found = arrays_of(wanted)
+    if form.ones:
+        return replace(found, rates=np.ones_like(found.rates))
+    if form.everywhere is None:
+        return found
+    alone = np.array([wanted.rate(claim, form.everywhere) for claim in wanted.claims], np.float64)
+    return replace(found, rates=np.repeat(alone[:, None], len(found.types), axis=1))
+
+
+def isolated_rates(found: Arrays) -> Floats:
+    """Return steps a second on an equal part of every type, of shape (claims,).
+
+    Divided by the jobs first, then by the gang, for the last digits of the public code.
+    """
+    parts = found.capacity / max(len(found.sizes), 1) / found.sizes[:, None]
+    parts = parts / np.maximum(parts.sum(axis=1, keepdims=True), 1.0)
+    rates: Floats = (found.rates * parts).sum(axis=1)
+    return rates
+
+
+def every_pair(
+    wanted: Wanted, group: Places, pairs: Pairs, shares: Shares, types: Sequence[GpuType]
+) -> Fractions:
+    """Return the fractions of every two jobs of equal gangs."""
+    places = {
+        (one, two): place
+        for place, (one, two) in enumerate(
+            zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)
+        )
+    }
+    rows = shares.pair_fractions.tolist()
+    found: Fractions = {}
+    for place, one in enumerate(wanted.claims):
+        for after, two in enumerate(wanted.claims[place + 1 :], place + 1):
+            groups = int(group[place]), int(group[after])
+            at = places.get((min(groups), max(groups)))
+            if at is not None:
+                found[one.job_id, two.job_id] = dict(zip(types, rows[at], strict=True))
+    return found
