@@ -9,6 +9,7 @@ from shunter.core.planning.plan import Plan
 from shunter.core.view import View
 from shunter.events.facts.decisions import Target, TargetsSet
 from shunter.events.kinds import Event
+from shunter.events.values.ids import JobId
 
 Memory = TypeVar("Memory")
 Observer = Callable[[Any, View], None]
@@ -88,6 +89,20 @@ class Backend(Protocol):
         `gather_us`, never past `until_us`; on a timeout exactly `until_us` and nothing, but that
         `NothingComes` where a simulation knows it.
         """
+
+
+class SimulatedWorld(Backend, Protocol):
+    """A simulated cluster, as what other packages put around it sees it."""
+
+    @property
+    def arrives_us(self) -> int:
+        """The instant of the next arrival; one that never comes, if there is none."""
+
+    def due(self, at_us: int) -> list[JobId] | None:
+        """Return whose ends are foreseen at an instant, in order; None: other things come first."""
+
+    def end(self, job_id: JobId, at_us: int) -> Input | None:
+        """End a job, whether it runs or waits; None: it has gone."""
 
 
 class EventLog(Protocol):

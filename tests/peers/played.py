@@ -9,6 +9,7 @@ from shunter.core.placement import PLACEMENTS
 from shunter.policies.fifo import Fifo, FifoBackfill
 from shunter.workloads.trace import TraceJob
 from shunter_peers.queueing import BloxPeer, TiresiasPeer
+from shunter_peers.queueing.remembered_ends import RememberedEnds
 from tests.factories import Outcome, World, node_added, run, trace_job
 from tests.peers.blox_literal import ROUND_S, BloxJob
 from tests.peers.tiresias_literal import PeerJob
@@ -19,8 +20,8 @@ SECOND_US = 1_000_000
 class RememberingWorld(World):
     """A world that ends jobs as the Tiresias simulator does."""
 
-    def backend(self) -> SimulatedBackend:
-        return SimulatedBackend(self.jobs, remembered_ends=True)
+    def backend(self) -> Any:
+        return RememberedEnds().around(SimulatedBackend(self.jobs), 0)
 
 
 def trace_jobs(jobs: Sequence[PeerJob]) -> tuple[TraceJob, ...]:

@@ -10,6 +10,7 @@ from zipfile import ZipFile
 import pytest
 
 from shunter import __version__
+from shunter.app.config import worlds
 from shunter.app.config.policies import GROUP, PEERS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,8 +28,9 @@ def test_it_has_the_version_of_shunter_and_needs_that_one() -> None:
     assert f"shunter=={__version__}" in peers["dependencies"]
 
 
-def test_entry_points_are_the_policies_that_shunter_knows_to_be_there() -> None:
+def test_entry_points_are_those_that_shunter_knows_to_be_there() -> None:
     assert project("peers")["entry-points"][GROUP].keys() == PEERS
+    assert project("peers")["entry-points"][worlds.GROUP].keys() == worlds.PEERS
 
 
 def test_shunter_names_neither_the_policies_nor_their_solver() -> None:

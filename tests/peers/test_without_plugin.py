@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from shunter.app.cli import app
-from shunter.app.config import policies
+from shunter.app.config import policies, worlds
+from shunter.app.config.policies import BRINGS
 from shunter.events.log import import_jsonl, open_log
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,7 +18,6 @@ LOGS = sorted((ROOT / "tests" / "peers" / "logs").glob("*.jsonl"))
 """Written before the emulators were a distribution of their own; never written again."""
 
 EXAMPLE = ROOT / "examples" / "peers" / "gavel" / "isolated.toml"
-BRINGS = "shunter-peers brings it: in a checkout of Shunter, pip install ./peers"
 
 
 @pytest.fixture(params=LOGS, ids=lambda path: path.stem)
@@ -50,7 +50,8 @@ def without_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
             if not point.value.startswith("shunter_peers")
         )
 
-    monkeypatch.setattr(policies, "entry_points", others)
+    for found in (policies, worlds):
+        monkeypatch.setattr(found, "entry_points", others)
     for name in [name for name in sys.modules if name.partition(".")[0] == "shunter_peers"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "shunter_peers", None)
@@ -99,6 +100,17 @@ def test_command_that_needs_the_plugin_says_what_brings_it(command: tuple[object
 
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.endswith(f"policy.name: no policy 'gavel_peer'; {BRINGS}\n")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.usefixtures("without_plugin")
+def test_world_that_is_not_installed_says_what_brings_it() -> None:
+    example = ROOT / "examples" / "peers" / "tiresias" / "fifo.toml"
+
+    done = run("simulate", example)
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.endswith(f"simulation.world: no world 'remembered_ends'; {BRINGS}\n")
     assert done.stderr.count("\n") == 1
 
 

@@ -26,6 +26,7 @@ from shunter.app.config.model import Config
 from shunter.app.config.policies import did_you_mean, find_policy, no_policy, policy_names
 from shunter.app.config.policy import SkewSection
 from shunter.app.config.workload import ONE_OF
+from shunter.app.config.worlds import no_world, world_names
 from shunter.core.throughputs import ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
@@ -146,6 +147,7 @@ def check_layers(layers: Layers, known: LoadedConfig | None = None) -> LoadedCon
     faults += _lacking_jobs(tree, config)
     params = _checked_params(tree, faults)
     faults += _refused_at_events(config, params)
+    faults += _unknown_world(config)
     read = known.tables if known is not None else {}
     tables = {**read, **_skew_table(config, read, faults)}
     throughput_file = _throughputs(config, known.throughput_file if known else None, faults)
@@ -298,6 +300,13 @@ def _refused_at_events(
         return
     if why := params[config.policy.name].needs_rounds:
         yield Fault(("policy", "trigger"), why)
+
+
+def _unknown_world(config: Config | None) -> Iterator[Fault]:
+    """Yield what is wrong with the world's name."""
+    name = "" if config is None else config.simulation.world
+    if name and name not in world_names():
+        yield Fault(("simulation", "world"), no_world(name))
 
 
 def _json(tree: Any) -> str:

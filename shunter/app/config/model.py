@@ -8,7 +8,7 @@ from shunter.app.config.cluster import ClusterSection
 from shunter.app.config.live import BackendSection, ServerSection
 from shunter.app.config.policy import PolicySection
 from shunter.app.config.section import Count, Section, Share
-from shunter.app.config.simulation import CostsSection, SimulationSection, SpeedsSection
+from shunter.app.config.simulation import SimulationSection
 from shunter.app.config.workload import NO_WORKLOAD, WorkloadSection
 
 __all__ = ["Config", "LogSection", "QueueSection"]
@@ -92,16 +92,6 @@ class Config(Section):
                 raise ValueError("log.url: expected a path: a live cluster lives on by its log")
         if self.simulation.has_leases and self.policy.trigger == "event":
             raise ValueError("[simulation.lease] needs rounds: expected policy.trigger = 'round'")
-        simulation = self.simulation
-        if simulation.remembered_ends and (
-            self.policy.trigger == "round"
-            or simulation.costs != CostsSection()
-            or simulation.speeds != SpeedsSection()
-            or self.workload.throughputs is not None
-        ):
-            raise ValueError(
-                "simulation.remembered_ends: expected policy.trigger = 'event', no costs, no speeds"
-            )
         # Of a cluster file that could not be read the racks are not known, and it is said already.
         is_known = self.cluster.file is None
         if self.simulation.failures.rack_mtbf and is_known and not self.cluster.racks:

@@ -40,6 +40,8 @@ GROUP = "shunter.policies"
 PEERS: Final = frozenset({"blox_peer", "gavel_peer", "tiresias_peer"})
 """The policies of the distribution shunter-peers, which is beside this one in a checkout."""
 
+BRINGS: Final = "shunter-peers brings it: in a checkout of Shunter, pip install ./peers"
+
 HOOKS = ("start", "observers", "advance", "target", "plan", "wake_at", "settled")
 
 
@@ -225,8 +227,7 @@ def find_policy(name: str) -> PolicyPlugin:
 def no_policy(name: str) -> str:
     """Return what to say of a policy that is not installed: who brings it, or who is."""
     if name in PEERS:
-        brings = "shunter-peers brings it: in a checkout of Shunter, pip install ./peers"
-        return f"no policy {name!r}; {brings}"
+        return f"no policy {name!r}; {BRINGS}"
     return f"no policy {name!r}{did_you_mean(name, policy_names())}"
 
 

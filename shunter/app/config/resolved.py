@@ -12,6 +12,7 @@ from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.model import Config
 from shunter.app.config.policies import built, completed, equipped, find_policy, fitted, informed
 from shunter.app.config.policy import PolicySection
+from shunter.app.config.worlds import find_world
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ports import Policy
 from shunter.core.throughputs import ThroughputTable
@@ -87,8 +88,8 @@ def _settle_later_keys(document: dict[str, Any], loaded: LoadedConfig) -> None:
             section.pop(name, None)
     if simulation["speeds"].get("shared") is None:
         simulation["speeds"].pop("shared", None)
-    if not simulation.get("remembered_ends"):
-        simulation.pop("remembered_ends", None)
+    if world := simulation.pop("world"):
+        simulation.update(find_world(world).record())
     if costs["migrate"] is None:
         costs["migrate"] = costs["resume"]
     if loaded.config.simulation.costs.checkpoint_mb:

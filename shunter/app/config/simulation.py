@@ -155,10 +155,10 @@ class SimulationSection(Section):
         default=FailuresSection(), description="what breaks, and how often"
     )
     speeds: SpeedsSection = Field(default=SpeedsSection(), description="how fast each GPU type is")
-    remembered_ends: bool = Field(
-        default=False,
-        description="a job that was to end with the next arrival ends there, stopped or not: a "
-        "fault of the Tiresias simulator, for comparisons with it",
+    world: str = Field(
+        default="",
+        description="a world of another package, put around this one: an entry point of the group "
+        "shunter.worlds",
     )
 
     @property

@@ -9,13 +9,14 @@ from shunter import __version__
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.resolved import Decider, decider_of, record_of, recorded_decider
 from shunter.app.config.workload import ONE_OF
+from shunter.app.config.worlds import find_world
 from shunter.app.runs.throughputs import fit_to_table
 from shunter.backends.simulated import SimulatedBackend
 from shunter.backends.simulated.failures import Failures
 from shunter.core.performance import SpeedModel
 from shunter.core.planning.answers import is_our_own
 from shunter.core.planning.planner import RoundRules
-from shunter.core.ports import Policy
+from shunter.core.ports import Backend, Policy
 from shunter.errors import ConfigError, TraceError, UsageError
 from shunter.events.facts.cluster import NodeAdded, QuotaChanged
 from shunter.events.facts.run import SchedulerStarted
@@ -36,7 +37,7 @@ class Setup:
     loaded: LoadedConfig
     trace: Trace
     decider: Decider
-    backend: SimulatedBackend
+    backend: Backend
 
     def opening(self, term: int) -> list[Event]:
         """Return the facts that open a run: who decides, the queues, the servers."""
@@ -183,9 +184,11 @@ def set_up(loaded: LoadedConfig, trace: Trace) -> Setup:
             rack_mtbf_us=simulation.failures.rack_mtbf,
         ),
         speeds=speeds,
-        remembered_ends=simulation.remembered_ends,
     )
-    return Setup(loaded, trace, decider_of(loaded, instant=backend.instant), backend)
+    world: Backend = backend
+    if simulation.world:
+        world = find_world(simulation.world).around(backend, config.policy.round_us)
+    return Setup(loaded, trace, decider_of(loaded, instant=world.instant), world)
 
 
 def _refuse_unknown_models(loaded: LoadedConfig, trace: Trace) -> None:

@@ -52,7 +52,6 @@ class SimulatedBackend:
         "_changes_us",
         "_entered",
         "_instant",
-        "_kept",
         "_lease",
         "_leaving",
         "_next",
@@ -71,7 +70,6 @@ class SimulatedBackend:
         lease: Lease = PLAIN_LEASE,
         failures: Failures = NO_FAILURES,
         speeds: SpeedModel | None = None,
-        remembered_ends: bool = False,
     ) -> None:
         loses = any(job.spec.suspend_mode in LOSING for job in arrivals)
         self._instant = costs.are_none and speeds is None and lease.is_exact and not loses
@@ -90,13 +88,17 @@ class SimulatedBackend:
         self._changes: Iterator[NodeChange] = failures.changes()
         self._change: NodeChange | None = next(self._changes, None)
         self._changes_us = NEVER_US if self._change is None else self._change.at_us
-        self._kept: list[JobId] | None = [] if remembered_ends and self._instant else None
         self._stale: dict[JobId, None] = {}
 
     @property
     def instant(self) -> bool:
         """Whether nothing takes any time here, and all work is time worked."""
         return self._instant
+
+    @property
+    def arrives_us(self) -> int:
+        """The instant of the next arrival; `NEVER_US` if there is none."""
+        return self._arrives_us
 
     async def perform(self, effects: Sequence[Effect], now_us: int) -> None:
         """Carry orders out; outcomes that take time come back through `observe`."""
@@ -108,8 +110,6 @@ class SimulatedBackend:
     ) -> tuple[int, Sequence[Input]]:
         """Jump to the next instant; return what happens up to the round's end."""
         next_us = self._next_us()
-        if self._kept is not None:
-            self._keep_ends()
         if next_us == NEVER_US and until_us is None:
             return self._now_us, (WorldEnded(self._now_us),)
         if until_us is not None and next_us > until_us:
@@ -122,6 +122,26 @@ class SimulatedBackend:
                 last_us = until_us
         self._now_us = last_us
         return last_us, self._inputs_upto(last_us)
+
+    def due(self, at_us: int) -> list[JobId] | None:
+        """Return whose ends are foreseen at an instant; None: the next of the agenda is not then.
+
+        In the order of their jobs, and of when they were foreseen.
+        """
+        self._next_us()  # passes over what is void
+        agenda, runs = self._agenda, self._work.runs
+        if not agenda or agenda[0][0] != at_us:
+            return None
+        foreseen = sorted(entry[:4] for entry in agenda if runs.get(entry[3]) is entry[4])
+        return [job_id for end_us, _, _, job_id in foreseen if end_us == at_us]
+
+    def end(self, job_id: JobId, at_us: int) -> AttemptExited | None:
+        """End a job, whether it runs or waits; None: it has gone."""
+        task = self._work.tasks.pop(job_id, None)
+        if task is None:
+            return None
+        self._work.runs.pop(job_id, None)
+        return AttemptExited(at_us, job_id, task.attempt, task.exit_code, released=True)
 
     def launch(self, order: Launch | Resume, now_us: int) -> None:
         """Begin an attempt, unless it or a later one has begun, or the job has gone."""
@@ -236,8 +256,6 @@ class SimulatedBackend:
     def _inputs_upto(self, last_us: int) -> list[Input]:
         inputs: list[Input] = []
         agenda, runs = self._agenda, self._work.runs
-        if self._kept and last_us == self._arrives_us:
-            self._end_kept(self._kept, last_us, inputs)
         while True:
             bound_us = min(last_us, self._arrives_us, self._changes_us)
             while agenda and agenda[0][0] <= bound_us:
@@ -261,25 +279,6 @@ class SimulatedBackend:
     def _is_round_over(self, rounds: GangRounds, now_us: int) -> bool:
         end_us = rounds.end_us(now_us)
         return not self._leaving if end_us is None else end_us <= now_us
-
-    def _keep_ends(self) -> None:
-        """Remember who is to end with the next arrival, in place of who was before."""
-        agenda, runs, at_us = self._agenda, self._work.runs, self._arrives_us
-        if agenda and agenda[0][0] == at_us:
-            foreseen = sorted(entry[:4] for entry in agenda if runs.get(entry[3]) is entry[4])
-            self._kept = [job_id for end_us, _, _, job_id in foreseen if end_us == at_us]
-
-    def _end_kept(self, kept: list[JobId], at_us: int, inputs: list[Input]) -> None:
-        """End those that were to end with this arrival and have been stopped since."""
-        tasks, runs = self._work.tasks, self._work.runs
-        for job_id in kept:
-            run = runs.get(job_id)
-            if job_id not in tasks or (run is not None and run.end_us == at_us):
-                continue
-            task = tasks.pop(job_id)
-            runs.pop(job_id, None)
-            inputs.append(AttemptExited(at_us, job_id, task.attempt, task.exit_code, released=True))
-        self._kept = []
 
     def _arrive(self, inputs: list[Input]) -> None:
         arrivals, place = self._arrivals, self._next

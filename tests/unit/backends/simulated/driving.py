@@ -7,10 +7,10 @@ what is observed with instants computed by hand.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from shunter.backends.simulated import SimulatedBackend
 from shunter.backends.simulated.failures import Failures, NodeChange
 from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.intake.inputs import Input, NothingComes, WorldEnded
+from shunter.core.ports import Backend
 from shunter.events.values.allocation import Allocation
 from tests.factories import allocation, drive, job_id, job_spec, node_name
 
@@ -22,7 +22,7 @@ ON_BOTH = allocation(n0=1, n1=1)
 class Hand:
     """Drives a backend, and stands at the instant that it has been driven to."""
 
-    def __init__(self, backend: SimulatedBackend) -> None:
+    def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self.now_us = 0
 

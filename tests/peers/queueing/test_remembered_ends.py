@@ -1,12 +1,15 @@
-"""Jobs that were to end with an arrival: the table of the simulation's reference page."""
+"""Jobs that were to end with an arrival: the table of the page on the peer setting."""
 
 import pytest
 
 from shunter.app.config.loading import make_config
-from shunter.backends.simulated import Costs, SimulatedBackend
+from shunter.app.runs.setup import load_jobs, set_up
+from shunter.backends.simulated import SimulatedBackend
 from shunter.core.intake.inputs import AttemptExited, Input, SubmitJob
+from shunter.core.ports import Backend
 from shunter.errors import ConfigError
 from shunter.workloads.trace import TraceJob
+from shunter_peers.queueing.remembered_ends import RememberedEnds
 from tests.factories import job_id, trace_job
 from tests.unit.backends.simulated.driving import Hand, launch, resume, suspend
 
@@ -14,9 +17,14 @@ J0, J1, J2 = job_id(0), job_id(1), job_id(2)
 JOBS = (trace_job(0, lasts=10), trace_job(1, at=10))
 
 
+def world_of(jobs: tuple[TraceJob, ...], *, remembers: bool = True) -> Backend:
+    inside = SimulatedBackend(jobs)
+    return RememberedEnds().around(inside, 0) if remembers else inside
+
+
 def hand(jobs: tuple[TraceJob, ...] = JOBS, *, remembers: bool = True) -> Hand:
     """Return a hand that has launched j0 and then looked at what comes."""
-    found = Hand(SimulatedBackend(jobs, remembered_ends=remembers))
+    found = Hand(world_of(jobs, remembers=remembers))
     found.until(0)
     found.orders(launch())
     found.until(4)
@@ -64,18 +72,9 @@ def test_another_end_at_that_instant_takes_its_place() -> None:
 
 
 def test_job_is_remembered_only_if_somebody_looked_while_it_ran() -> None:
-    world = Hand(SimulatedBackend(JOBS, remembered_ends=True))
+    world = Hand(world_of(JOBS))
     world.until(0)
     world.orders(launch(), suspend())
-    assert exits(world.goes_on()) == []
-
-
-def test_world_that_is_not_instant_remembers_nothing() -> None:
-    world = Hand(SimulatedBackend(JOBS, costs=Costs(suspend_us=1), remembered_ends=True))
-    world.until(0)
-    world.orders(launch())
-    world.until(4)
-    world.orders(suspend())
     assert exits(world.goes_on()) == []
 
 
@@ -88,7 +87,7 @@ def test_world_that_is_not_instant_remembers_nothing() -> None:
     ],
 )
 def test_config_refuses_what_it_cannot_go_with(other: dict[str, dict[str, object]]) -> None:
-    simulation = {"remembered_ends": True} | other.get("simulation", {})
+    simulation = {"world": "remembered_ends"} | other.get("simulation", {})
     tree = {
         "schema": 1,
         "cluster": {"nodes": [{"name": "n1", "gpus": 1}]},
@@ -96,5 +95,7 @@ def test_config_refuses_what_it_cannot_go_with(other: dict[str, dict[str, object
         **other,
         "simulation": simulation,
     }
+    loaded = make_config(tree)
+
     with pytest.raises(ConfigError, match=r"remembered_ends: expected policy\.trigger = 'event'"):
-        make_config(tree)
+        set_up(loaded, load_jobs(loaded))

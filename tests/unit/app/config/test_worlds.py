@@ -1,0 +1,108 @@
+"""Worlds of other packages by name: found, put around ours, or refused in words."""
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+
+from shunter.app.config import make_config, worlds
+from shunter.app.runs.setup import load_jobs, set_up
+from shunter.app.runs.simulation import simulate
+from shunter.core.effects import Effect
+from shunter.core.intake.inputs import Input
+from shunter.core.ports import Backend, SimulatedWorld
+from shunter.errors import ConfigError
+
+
+class Counted:
+    """A world that counts how often it is asked what happens."""
+
+    name = "counted"
+    asked = 0
+
+    def __init__(self) -> None:
+        self.inside: SimulatedWorld | None = None
+
+    def record(self) -> dict[str, Any]:
+        return {"world": "counted"}
+
+    def around(self, inside: SimulatedWorld, round_us: int) -> Backend:
+        self.inside = inside
+        return self
+
+    @property
+    def instant(self) -> bool:
+        return True
+
+    async def perform(self, effects: Sequence[Effect], now_us: int) -> None:
+        assert self.inside is not None
+        await self.inside.perform(effects, now_us)
+
+    async def observe(
+        self, until_us: int | None, gather_us: int = 0
+    ) -> tuple[int, Sequence[Input]]:
+        assert self.inside is not None
+        Counted.asked += 1
+        return await self.inside.observe(until_us, gather_us)
+
+
+NO_WORLD = object()
+
+
+def install(monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
+    found = [EntryPoint(name, value, worlds.GROUP) for name, value in points.items()]
+    monkeypatch.setattr(worlds, "entry_points", lambda group: found)
+
+
+def tree(world: str) -> Mapping[str, Any]:
+    return {
+        "cluster": {"nodes": [{"name": "n1", "gpus": 4}]},
+        "workload": {"generate": {"jobs": 3, "gpus_max": 2}},
+        "simulation": {"world": world} if world else {},
+    }
+
+
+def test_world_of_another_package_is_run_and_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, counted="tests.unit.app.config.test_worlds:Counted")
+    before, loaded = Counted.asked, make_config(tree("counted"))
+
+    document = simulate(loaded).document
+
+    assert document["jobs"]["finished"] == 3
+    setup = set_up(loaded, load_jobs(loaded))
+    assert type(setup.backend).__name__ == "Counted"
+    assert '"world":"counted"' in setup.opening(1)[0].config  # type: ignore[union-attr]
+    assert Counted.asked >= before
+
+
+def test_log_without_a_world_says_nothing_of_it() -> None:
+    loaded = make_config(tree(""))
+
+    assert "world" not in set_up(loaded, load_jobs(loaded)).opening(1)[0].config  # type: ignore[union-attr]
+
+
+def test_unknown_world_is_an_error_of_the_config(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, counted="tests.unit.app.config.test_worlds:Counted")
+
+    with pytest.raises(ConfigError, match="no world 'count'; did you mean 'counted'"):
+        make_config(tree("count"))
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("no_such_package:World", "cannot be loaded from no_such_package:World"),
+        ("tests.unit.app.config.test_worlds:NO_WORLD", "is no world: it lacks record(), around()"),
+    ],
+)
+def test_plugin_that_is_no_world_says_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch, value: str, words: str
+) -> None:
+    install(monkeypatch, mine=value)
+    loaded = make_config(tree("mine"))
+
+    with pytest.raises(ConfigError) as refused:
+        set_up(loaded, load_jobs(loaded))
+
+    assert words in str(refused.value)
