@@ -99,7 +99,7 @@ class SimulatedWorld(Backend, Protocol):
         """The instant of the next arrival; one that never comes, if there is none."""
 
     def due(self, at_us: int) -> list[JobId] | None:
-        """Return whose ends are foreseen at an instant, in order; None: other things come first."""
+        """Return whose ends are foreseen at an instant, in order; None: not next."""
 
     def end(self, job_id: JobId, at_us: int) -> Input | None:
         """End a job, whether it runs or waits; None: it has gone."""

@@ -9,7 +9,7 @@ from shunter.core.placement import PLACEMENTS
 from shunter.policies.fifo import Fifo, FifoBackfill
 from shunter.workloads.trace import TraceJob
 from shunter_peers.queueing import BloxPeer, TiresiasPeer
-from shunter_peers.queueing.remembered_ends import RememberedEnds
+from shunter_peers.remembered_ends import RememberedEnds
 from tests.factories import Outcome, World, node_added, run, trace_job
 from tests.peers.blox_literal import ROUND_S, BloxJob
 from tests.peers.tiresias_literal import PeerJob

@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import pytest
 
 from shunter import __version__
-from shunter.app.config import worlds
+from shunter.app import worlds
 from shunter.app.config.policies import GROUP, PEERS
 
 ROOT = Path(__file__).resolve().parents[2]

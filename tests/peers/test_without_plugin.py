@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from shunter.app import worlds
 from shunter.app.cli import app
-from shunter.app.config import policies, worlds
+from shunter.app.config import policies
 from shunter.app.config.policies import BRINGS
 from shunter.events.log import import_jsonl, open_log
 
@@ -105,9 +106,9 @@ def test_command_that_needs_the_plugin_says_what_brings_it(command: tuple[object
 
 @pytest.mark.usefixtures("without_plugin")
 def test_world_that_is_not_installed_says_what_brings_it() -> None:
-    example = ROOT / "examples" / "peers" / "tiresias" / "fifo.toml"
+    example = ROOT / "examples" / "peers" / "tiresias" / "dlas.toml"
 
-    done = run("simulate", example)
+    done = run("simulate", example, "--policy", "fifo", "--set", "policy.params={}")
 
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.endswith(f"simulation.world: no world 'remembered_ends'; {BRINGS}\n")

@@ -14,7 +14,12 @@ __all__ = [
     "unsorted_listing",
 ]
 
-PURE_FOLDERS = ("shunter/core", "shunter/policies", "peers/shunter_peers")
+PURE_FOLDERS = (
+    "shunter/core",
+    "shunter/policies",
+    "peers/shunter_peers/gavel",
+    "peers/shunter_peers/queueing",
+)
 
 # The round loop waits, and the ports name what is awaited; nothing else in core is async.
 ASYNC_FILES = frozenset({"shunter/core/rounds.py", "shunter/core/ports.py"})

@@ -20,7 +20,10 @@ __all__ = ["every_pair", "isolated_rates", "rated"]
 
 
 def rated(form: Form, wanted: Wanted) -> Arrays:
-    """Return claims in arrays, with the rates a form takes: of one type, or 1, or as they are."""
+    """Return claims in arrays with the rates a form takes.
+
+    Of one type, or all 1, or as they are.
+    """
     found = arrays_of(wanted)
     if form.ones:
         return replace(found, rates=np.ones_like(found.rates))

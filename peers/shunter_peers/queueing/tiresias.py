@@ -1,7 +1,7 @@
 """Plays the public Tiresias simulator, faults included, so that results can be compared job by job.
 
 What that means, point by point, stands in docs/explanation/tiresias-peer-setting.md. Give it
-`trigger = "event"` and `[simulation] world = "remembered_ends"`, as examples/peers/tiresias/ do, and
+`trigger = "event"` and `simulation.world = "remembered_ends"`, as examples/peers/tiresias/ do, and
 servers of one GPU type. For the paper's intent take the policies `tiresias` and `gittins`.
 """
 

@@ -26,7 +26,7 @@ from shunter.app.config.model import Config
 from shunter.app.config.policies import did_you_mean, find_policy, no_policy, policy_names
 from shunter.app.config.policy import SkewSection
 from shunter.app.config.workload import ONE_OF
-from shunter.app.config.worlds import no_world, world_names
+from shunter.app.worlds import no_world, world_names
 from shunter.core.throughputs import ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType

@@ -12,7 +12,7 @@ from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.model import Config
 from shunter.app.config.policies import built, completed, equipped, find_policy, fitted, informed
 from shunter.app.config.policy import PolicySection
-from shunter.app.config.worlds import find_world
+from shunter.app.worlds import find_world
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ports import Policy
 from shunter.core.throughputs import ThroughputTable

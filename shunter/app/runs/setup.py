@@ -9,8 +9,8 @@ from shunter import __version__
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.resolved import Decider, decider_of, record_of, recorded_decider
 from shunter.app.config.workload import ONE_OF
-from shunter.app.config.worlds import find_world
 from shunter.app.runs.throughputs import fit_to_table
+from shunter.app.worlds import find_world
 from shunter.backends.simulated import SimulatedBackend
 from shunter.backends.simulated.failures import Failures
 from shunter.core.performance import SpeedModel

@@ -124,9 +124,9 @@ class SimulatedBackend:
         return last_us, self._inputs_upto(last_us)
 
     def due(self, at_us: int) -> list[JobId] | None:
-        """Return whose ends are foreseen at an instant; None: the next of the agenda is not then.
+        """Return whose ends are foreseen at an instant, in order of their jobs.
 
-        In the order of their jobs, and of when they were foreseen.
+        None: the first of the agenda is at another instant.
         """
         self._next_us()  # passes over what is void
         agenda, runs = self._agenda, self._work.runs

@@ -49,7 +49,7 @@ class Centred:
         return _divided(form, wanted, found, [self._demand(wanted)], self._largest_sum(found))
 
     def _demand(self, wanted: Wanted) -> "Floats":
-        """Return the steps a second that deadlines ask for; none that is over asks for any."""
+        """Return the steps a second that deadlines ask for; none if it is over."""
         import numpy as np
 
         return np.array(
@@ -91,7 +91,7 @@ class Centred:
 
 @dataclass(slots=True)
 class CentredFinishTimes(FinishTimes):
-    """The worst ratio of finish times; rates are those on the type `everywhere`, if one is named."""
+    """The worst ratio of finish times; rates are those on `everywhere`, if named."""
 
     everywhere: GpuType | None = None
 
@@ -101,7 +101,7 @@ class CentredFinishTimes(FinishTimes):
         return Form(Kind.finish_times, packed=self.packed, everywhere=self.everywhere)
 
     def rates_alone(self, wanted: Wanted) -> list[float]:
-        """Return the steps a second of each job on its own part, to the public code's digits."""
+        """Return the steps a second of each job on its own part, to the last digit."""
         from shunter_peers.gavel.arrays import isolated_rates, rated
 
         rates: list[float] = isolated_rates(rated(self.form, wanted)).tolist()

@@ -109,7 +109,7 @@ class Ledger:
         return max(0.0, row[gpu_type]) / whole_s if row and whole_s else 0.0
 
     def owed(self, gang: Gang, gpu_type: GpuType) -> tuple[float, float]:
-        """Return the seconds a gang is owed on a type, and its target there; 0 without a target."""
+        """Return the seconds a gang is owed on a type, and its target there."""
         row = self.fractions.get(gang)
         target = row.get(gpu_type, 0.0) if row is not None else 0.0
         if target == 0:

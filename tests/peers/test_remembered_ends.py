@@ -9,7 +9,7 @@ from shunter.core.intake.inputs import AttemptExited, Input, SubmitJob
 from shunter.core.ports import Backend
 from shunter.errors import ConfigError
 from shunter.workloads.trace import TraceJob
-from shunter_peers.queueing.remembered_ends import RememberedEnds
+from shunter_peers.remembered_ends import RememberedEnds
 from tests.factories import job_id, trace_job
 from tests.unit.backends.simulated.driving import Hand, launch, resume, suspend
 
