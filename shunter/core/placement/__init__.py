@@ -5,7 +5,7 @@ from shunter.core.placement.consolidated import Consolidated
 from shunter.core.placement.first_fit import FirstFit
 from shunter.core.placement.skew import SKEW_THRESHOLD, Skew
 from shunter.core.placement.spread import Spread
-from shunter.core.placement.strategy import Classing, Messages, Placement, place
+from shunter.core.placement.strategy import Classing, Messages, Placement, find, place
 
 __all__ = [
     "PLACEMENTS",
@@ -17,5 +17,6 @@ __all__ = [
     "Placement",
     "Skew",
     "Spread",
+    "find",
     "place",
 ]

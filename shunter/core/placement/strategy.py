@@ -65,23 +65,29 @@ class Placement(Protocol):
 
 def place(placement: Placement, pool: Pool, demand: Demand) -> tuple[Share, ...] | Reason:
     """Take GPUs for a demand from a scratch pool; return the shares, or why not."""
+    found = find(placement, pool, demand)
+    if isinstance(found, Reason):
+        return found
+    for position, share in found:
+        pool.set_free(position, pool.free[position] ^ share.gpu_mask)
+        pool.cpus_free[position] -= share.cpus_milli
+        pool.memory_free[position] -= share.memory_mb
+    return tuple([share for _, share in found])
+
+
+def find(placement: Placement, pool: Pool, demand: Demand) -> list[tuple[int, Share]] | Reason:
+    """Return where a demand finds a place: servers' positions and shares, or why it finds none."""
     spots = placement.spots(pool, demand)
     if spots is None:
         return _why_not(placement, pool, demand)
     masks = _masks(pool, spots, demand)
-    if not demand.cpus_milli and not demand.memory_mb:
-        shares = [
-            Share(pool.servers[position].name, mask)
-            for (position, _), mask in zip(spots, masks, strict=True)
-        ]
-    else:
-        shares = list(_with_parts(pool, spots, masks, demand))
-    for share, (position, _) in zip(shares, spots, strict=True):
-        pool.set_free(position, pool.free[position] ^ share.gpu_mask)
-        if share.cpus_milli or share.memory_mb:
-            pool.cpus_free[position] -= share.cpus_milli
-            pool.memory_free[position] -= share.memory_mb
-    return tuple(shares)
+    if demand.cpus_milli or demand.memory_mb:
+        return list(_with_parts(pool, spots, masks, demand))
+    servers = pool.servers
+    return [
+        (position, Share(servers[position].name, mask))
+        for (position, _), mask in zip(spots, masks, strict=True)
+    ]
 
 
 def _masks(pool: Pool, spots: list[Spot], demand: Demand) -> list[int]:
@@ -96,14 +102,17 @@ def _masks(pool: Pool, spots: list[Spot], demand: Demand) -> list[int]:
     ]
 
 
-def _with_parts(pool: Pool, spots: list[Spot], masks: list[int], demand: Demand) -> Iterator[Share]:
-    """Return shares with CPUs and memory, by the GPUs on each server."""
+def _with_parts(
+    pool: Pool, spots: list[Spot], masks: list[int], demand: Demand
+) -> Iterator[tuple[int, Share]]:
+    """Yield positions and shares with CPUs and memory, by the GPUs on each server."""
     done = cpus_done = memory_done = 0
     for (position, count), mask in zip(spots, masks, strict=True):
         # By the GPUs so far, so that no part is more than its own need rounded up.
         done += count
         cpus, memory = _part(demand.cpus_milli, done, demand), _part(demand.memory_mb, done, demand)
-        yield Share(pool.servers[position].name, mask, cpus - cpus_done, memory - memory_done)
+        name = pool.servers[position].name
+        yield position, Share(name, mask, cpus - cpus_done, memory - memory_done)
         cpus_done, memory_done = cpus, memory
 
 

@@ -8,17 +8,17 @@ leave and whose GPUs nobody took stays.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from shunter.core.cluster import Pool
-from shunter.core.placement import Placement, place
+from shunter.core.placement import Placement
+from shunter.core.planning.draft import Draft
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values.allocation import Allocation, Share
+from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
 from shunter.policies.gavel.corrected.choosing import Candidate, Choice
 
-__all__ = ["Seats", "book", "demand_of", "fill_up", "seat", "stays_put"]
+__all__ = ["Seats", "demand_of", "fill_up", "let_stay", "seat"]
 
 
 @dataclass(slots=True)
@@ -44,20 +44,29 @@ def seat(
     new = [found for job_id, found in choice.chosen.items() if job_id not in seats.places]
     if not new and not leavers:
         return seats
-    scratch = _after_leaving(leavers, view)
-    for candidate, gpu_type in sorted(new, key=lambda found: -found[0].job.spec.gpus):
-        _place(seats, candidate.job, gpu_type, (placement, scratch, view))
-    if not seats.misfits and len(seats.places) == len(candidates):
-        return seats
-    for candidate in candidates:
-        if candidate.job.job_id in seats.places:
-            continue
-        job, on = candidate.job, candidate.on
-        if on is not None and stays_put(job, on, choice, (scratch, view)):
-            seats.places[job.job_id] = on, job.allocation
-    if seats.misfits:
-        fill_up(seats, candidates, choice, (placement, scratch, view))
+    with Draft(view) as draft:
+        for share in (share for job in leavers for share in job.allocation.shares):
+            draft.give(share)
+        for candidate, gpu_type in sorted(new, key=lambda found: -found[0].job.spec.gpus):
+            _place(seats, candidate.job, gpu_type, (placement, draft, view))
+        if seats.misfits or len(seats.places) < len(candidates):
+            let_stay(seats, candidates, choice, draft)
+        if seats.misfits:
+            fill_up(seats, candidates, choice, (placement, draft, view))
     return seats
+
+
+def let_stay(seats: Seats, candidates: Sequence[Candidate], choice: Choice, draft: Draft) -> None:
+    """Let those keep their GPUs whom nobody wants to leave any more."""
+    for candidate in candidates:
+        job, on = candidate.job, candidate.on
+        if on is None or job.job_id in seats.places:
+            continue
+        shares = job.allocation.shares
+        if all(draft.has(share) for share in shares) and choice.keep(job):
+            for share in shares:
+                draft.take(share)
+            seats.places[job.job_id] = on, job.allocation
 
 
 def demand_of(job: Job, placement: Placement, view: View) -> Demand:
@@ -68,12 +77,12 @@ def demand_of(job: Job, placement: Placement, view: View) -> Demand:
     return job.demand
 
 
-_With = tuple[Placement, dict[str, Pool], View]
+_With = tuple[Placement, Draft, View]
 
 
 def _place(seats: Seats, job: Job, gpu_type: GpuType, using: _With) -> None:
-    placement, scratch, view = using
-    found = place(placement, scratch[gpu_type], demand_of(job, placement, view))
+    placement, draft, view = using
+    found = draft.place(placement, gpu_type, demand_of(job, placement, view))
     if isinstance(found, Reason):
         seats.misfits[job.job_id] = found
     else:
@@ -83,7 +92,7 @@ def _place(seats: Seats, job: Job, gpu_type: GpuType, using: _With) -> None:
 
 def fill_up(seats: Seats, candidates: Sequence[Candidate], choice: Choice, using: _With) -> None:
     """Give what misfits left to others that wait, as far as their queues may use it."""
-    _, scratch, _ = using
+    _, draft, _ = using
     misfits = dict(seats.misfits)
     for job_id in misfits:
         spec = choice.chosen[job_id][0].job.spec
@@ -96,51 +105,8 @@ def fill_up(seats: Seats, candidates: Sequence[Candidate], choice: Choice, using
         if choice.quota_free.get(job.spec.queue, job.spec.gpus) < job.spec.gpus:
             continue
         for gpu_type, rate in candidate.rates.items():
-            if rate > 0 and scratch[gpu_type].gpus_free >= job.spec.gpus:
+            if rate > 0 and draft.pools[gpu_type].gpus_free >= job.spec.gpus:
                 _place(seats, job, gpu_type, using)
                 if job.job_id in seats.places:
                     choice.spare.add(job.job_id)
                     break
-
-
-def _after_leaving(leavers: Sequence[Job], view: View) -> dict[str, Pool]:
-    """Return copies of the pools where what some jobs have is free."""
-    scratch = {name: pool.copied() for name, pool in view.pools.items()}
-    for job in leavers:
-        for share in job.allocation.shares:
-            book(share, scratch, view, 1)
-    return scratch
-
-
-def book(share: Share, scratch: dict[str, Pool], view: View, sign: int) -> None:
-    """Give GPUs, CPUs and memory back to scratch pools (1), or take them (-1)."""
-    server = view.cluster.servers[share.node]
-    if not server.is_up:
-        return
-    pool, position = scratch[server.configuration.gpu_type], server.position
-    mask = share.gpu_mask & ~server.quarantined
-    pool.set_free(position, pool.free[position] | mask if sign > 0 else pool.free[position] & ~mask)
-    pool.cpus_free[position] += sign * share.cpus_milli
-    pool.memory_free[position] += sign * share.memory_mb
-
-
-def stays_put(
-    job: Job, gpu_type: GpuType, choice: Choice, using: tuple[dict[str, Pool], View]
-) -> bool:
-    """Let a job keep its GPUs if nobody took one or its quota; say whether it does."""
-    scratch, view = using
-    servers, pool = view.cluster.servers, scratch[gpu_type]
-    for share in job.allocation.shares:
-        server = servers[share.node]
-        position = server.position
-        if not server.is_up or share.gpu_mask & ~pool.free[position]:
-            return False
-        if share.cpus_milli > pool.cpus_free[position]:
-            return False
-        if share.memory_mb > pool.memory_free[position]:
-            return False
-    if not choice.keep(job):
-        return False
-    for share in job.allocation.shares:
-        book(share, scratch, view, -1)
-    return True

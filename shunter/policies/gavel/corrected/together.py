@@ -7,8 +7,8 @@ on the right type and nobody who stays is there; the other one joins it. Larger 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from shunter.core.cluster import Pool
-from shunter.core.placement import Placement, place
+from shunter.core.placement import Placement
+from shunter.core.planning.draft import Draft
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation, Share, Sharing
@@ -17,14 +17,7 @@ from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
 from shunter.policies.gavel.corrected.choosing import Candidate, Choice
 from shunter.policies.gavel.corrected.movable import left_by
-from shunter.policies.gavel.corrected.seats import (
-    Seats,
-    book,
-    demand_of,
-    fill_up,
-    seat,
-    stays_put,
-)
+from shunter.policies.gavel.corrected.seats import Seats, demand_of, fill_up, let_stay, seat
 
 __all__ = ["seat_together"]
 
@@ -49,7 +42,7 @@ class Floor:
     """The cluster once all candidates have left, and where they go from there."""
 
     seats: Seats
-    pools: dict[str, Pool]
+    draft: Draft
     placement: Placement
     view: View
 
@@ -60,7 +53,7 @@ class Floor:
                 continue
             home = member.job.allocation
             together = self._on(unit, _masks(home))
-            if self._has_room(together):
+            if all(self.draft.has(*shares) for shares in zip(*together, strict=True)):
                 self._seat(unit, together, home.sharing)
                 return True
         return False
@@ -76,13 +69,13 @@ class Floor:
                 memory_mb=sum(each.memory_mb for each in wanted),
                 tight=any(each.tight for each in wanted),
             )
-        found = place(self.placement, self.pools[unit.gpu_type], demand)
+        found = self.draft.place(self.placement, unit.gpu_type, demand)
         if isinstance(found, Reason):
             for member in unit.members:
                 self.seats.misfits[member.job.job_id] = found
             return False
         for share in found:
-            book(share, self.pools, self.view, 1)  # each job is booked with its own part
+            self.draft.give(share)  # each job is booked with its own part
         masks = [(share.node, share.gpu_mask) for share in found]
         self._seat(unit, self._on(unit, masks), Sharing.exclusive)
         return True
@@ -96,23 +89,11 @@ class Floor:
             for member in unit.members
         ]
 
-    def _has_room(self, together: list[tuple[Share, ...]]) -> bool:
-        for shares in zip(*together, strict=True):
-            server = self.view.cluster.servers[shares[0].node]
-            pool, position = self.pools[server.configuration.gpu_type], server.position
-            if not server.is_up or shares[0].gpu_mask & ~pool.free[position]:
-                return False
-            if sum(share.cpus_milli for share in shares) > pool.cpus_free[position]:
-                return False
-            if sum(share.memory_mb for share in shares) > pool.memory_free[position]:
-                return False
-        return True
-
     def _seat(self, unit: Unit, together: list[tuple[Share, ...]], sharing: Sharing) -> None:
         sharing = _PACKED if len(unit.members) > 1 else sharing
         for member, shares in zip(unit.members, together, strict=True):
             for share in shares:
-                book(share, self.pools, self.view, -1)
+                self.draft.take(share)
             self.seats.places[member.job.job_id] = unit.gpu_type, Allocation(shares, sharing)
 
 
@@ -122,20 +103,17 @@ def seat_together(
     """Return the places of all that run; `candidates` may all be moved."""
     if not choice.partners and not any(_is_packed(each.job) for each in candidates):
         return seat(choice, candidates, placement, view)
-    floor = Floor(Seats(), _emptied(candidates, view), placement, view)
-    new = [unit for unit in _units(choice) if not floor.keeps(unit)]
-    for unit in sorted(new, key=lambda unit: -unit.gpus):
-        if not floor.finds(unit) and len(unit.members) > 1:
-            _part(unit, choice, floor)
-    for candidate in candidates:
-        job, on = candidate.job, candidate.on
-        if on is None or job.job_id in floor.seats.places:
-            continue
-        if stays_put(job, on, choice, (floor.pools, view)):
-            floor.seats.places[job.job_id] = on, job.allocation
-    if floor.seats.misfits:
-        fill_up(floor.seats, candidates, choice, (placement, floor.pools, view))
-    return floor.seats
+    with Draft(view) as draft:
+        _leave(candidates, draft, view)
+        floor = Floor(Seats(), draft, placement, view)
+        new = [unit for unit in _units(choice) if not floor.keeps(unit)]
+        for unit in sorted(new, key=lambda unit: -unit.gpus):
+            if not floor.finds(unit) and len(unit.members) > 1:
+                _part(unit, choice, floor)
+        let_stay(floor.seats, candidates, choice, draft)
+        if floor.seats.misfits:
+            fill_up(floor.seats, candidates, choice, (placement, draft, view))
+        return floor.seats
 
 
 def _part(unit: Unit, choice: Choice, floor: Floor) -> None:
@@ -144,7 +122,7 @@ def _part(unit: Unit, choice: Choice, floor: Floor) -> None:
         job_id, gpus = member.job.job_id, member.job.spec.gpus
         del choice.partners[job_id]
         alone = Unit((member,), unit.gpu_type)
-        if floor.pools[unit.gpu_type].gpus_free >= gpus and (
+        if floor.draft.pools[unit.gpu_type].gpus_free >= gpus and (
             floor.keeps(alone) or floor.finds(alone)
         ):
             floor.seats.misfits.pop(job_id, None)
@@ -170,9 +148,8 @@ def _units(choice: Choice) -> Iterator[Unit]:
         yield Unit(members, gpu_type)
 
 
-def _emptied(candidates: Sequence[Candidate], view: View) -> dict[str, Pool]:
-    """Return copies of the pools in which all candidates have left."""
-    pools = {name: pool.copied() for name, pool in view.pools.items()}
+def _leave(candidates: Sequence[Candidate], draft: Draft, view: View) -> None:
+    """Give back what is free once all candidates have left."""
     movable = {candidate.job.job_id for candidate in candidates}
     for candidate in candidates:
         free: dict[NodeName, int] = {}
@@ -180,8 +157,7 @@ def _emptied(candidates: Sequence[Candidate], view: View) -> dict[str, Pool]:
             free[node] = free.get(node, 0) | 1 << gpu
         for share in candidate.job.allocation.shares:
             mask = free.get(share.node, 0)
-            book(Share(share.node, mask, share.cpus_milli, share.memory_mb), pools, view, 1)
-    return pools
+            draft.give(Share(share.node, mask, share.cpus_milli, share.memory_mb))
 
 
 def _parts(demand: Demand, masks: list[tuple[NodeName, int]]) -> Iterator[Share]:

@@ -1,0 +1,109 @@
+"""The cluster as it would be after the changes drafted so far: what is free, and who finds a place.
+
+A draft changes the pools themselves and, once it is closed, puts back what it touched. So opening
+one costs nothing, however large the cluster is, and nothing of it outlives the planning.
+"""
+
+from types import TracebackType
+
+from shunter.core.cluster import CPU_POOL, Pool
+from shunter.core.placement import Placement, find
+from shunter.core.view import View
+from shunter.events.values.allocation import Share
+from shunter.events.values.job_spec import Demand
+from shunter.events.values.reasons import Reason
+
+__all__ = ["Draft"]
+
+
+class Draft:
+    """A context in which GPUs, CPUs and memory can be given back and taken at will.
+
+    Only one may be open at a time, and nothing else may be folded or planned meanwhile.
+    """
+
+    __slots__ = ("_before", "_servers", "pools")
+
+    def __init__(self, view: View) -> None:
+        self.pools = view.pools
+        self._servers = view.cluster.servers
+        self._before: dict[tuple[str, int], tuple[int, int, int]] = {}
+
+    def __enter__(self) -> "Draft":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for (name, position), (free, cpus_milli, memory_mb) in self._before.items():
+            pool = self.pools[name]
+            pool.set_free(position, free)
+            pool.cpus_free[position] = cpus_milli
+            pool.memory_free[position] = memory_mb
+        self._before.clear()
+
+    def place(self, placement: Placement, name: str, demand: Demand) -> tuple[Share, ...] | Reason:
+        """Take what a demand needs of one pool; return the shares, or why there is no place."""
+        pool = self.pools[name]
+        found = find(placement, pool, demand)
+        if isinstance(found, Reason):
+            return found
+        for position, share in found:
+            self._take(pool, position, share)
+        return tuple([share for _, share in found])
+
+    def place_without_gpus(
+        self, placement: Placement, demand: Demand
+    ) -> tuple[Share, ...] | Reason:
+        """Do the same for a CPU job, on a server without GPUs if there is room."""
+        shares: tuple[Share, ...] | Reason = Reason.cpu_or_memory_short
+        for name in (CPU_POOL, *(name for name in self.pools if name != CPU_POOL)):
+            if name in self.pools:
+                shares = self.place(placement, name, demand)
+                if not isinstance(shares, Reason):
+                    return shares
+        return shares
+
+    def give(self, share: Share) -> None:
+        """Free what a share holds, as far as its server takes jobs."""
+        server = self._servers[share.node]
+        if server.is_up:
+            pool, position = self.pools[server.configuration.gpu_type], server.position
+            self._touch(pool, position)
+            pool.set_free(position, pool.free[position] | share.gpu_mask & ~server.quarantined)
+            pool.cpus_free[position] += share.cpus_milli
+            pool.memory_free[position] += share.memory_mb
+
+    def take(self, share: Share) -> None:
+        """Take what a share needs, whether it is free or not, if its server takes jobs."""
+        server = self._servers[share.node]
+        if server.is_up:
+            self._take(self.pools[server.configuration.gpu_type], server.position, share)
+
+    def has(self, *shares: Share) -> bool:
+        """Say whether some shares of the same GPUs of one server are free."""
+        server, mask = self._servers[shares[0].node], shares[0].gpu_mask
+        pool, position = self.pools[server.configuration.gpu_type], server.position
+        return (
+            server.is_up
+            and not mask & ~pool.free[position]
+            and sum(share.cpus_milli for share in shares) <= pool.cpus_free[position]
+            and sum(share.memory_mb for share in shares) <= pool.memory_free[position]
+        )
+
+    def _take(self, pool: Pool, position: int, share: Share) -> None:
+        self._touch(pool, position)
+        pool.set_free(position, pool.free[position] & ~share.gpu_mask)
+        if share.cpus_milli or share.memory_mb:
+            pool.cpus_free[position] -= share.cpus_milli
+            pool.memory_free[position] -= share.memory_mb
+
+    def _touch(self, pool: Pool, position: int) -> None:
+        """Remember what is to be put back."""
+        key = pool.gpu_type, position
+        if key not in self._before:
+            before = pool.free[position], pool.cpus_free[position], pool.memory_free[position]
+            self._before[key] = before
