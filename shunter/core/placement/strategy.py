@@ -76,7 +76,7 @@ def place(placement: Placement, pool: Pool, demand: Demand) -> tuple[Share, ...]
 
 
 def find(placement: Placement, pool: Pool, demand: Demand) -> list[tuple[int, Share]] | Reason:
-    """Return where a demand finds a place: servers' positions and shares, or why it finds none."""
+    """Return positions of servers and shares that meet a demand, or why not."""
     spots = placement.spots(pool, demand)
     if spots is None:
         return _why_not(placement, pool, demand)

@@ -46,7 +46,7 @@ class Draft:
         self._before.clear()
 
     def place(self, placement: Placement, name: str, demand: Demand) -> tuple[Share, ...] | Reason:
-        """Take what a demand needs of one pool; return the shares, or why there is no place."""
+        """Take what a demand needs of one pool; return the shares, or why not."""
         pool = self.pools[name]
         found = find(placement, pool, demand)
         if isinstance(found, Reason):

@@ -90,12 +90,13 @@ def test_program_gets_the_folder_and_variables_of_who_submits(shared: Served) ->
 
 def test_secret_of_the_environment_is_kept_out_of_the_command(shared: Served) -> None:
     found = shared.run(
-        *("submit", "--parsable", "--secret", "TOKEN", "--", "echo", "x hunter2hunter2"),
+        *("submit", "--parsable", "--secret", "TOKEN", "--"),
+        *("sh", "-c", 'echo "$0"; echo bye', "x hunter2hunter2"),
         TOKEN="hunter2hunter2",
     )
     job_id = found.stdout.strip()
     assert shared.handle(job_id).result(30) == 0
-    assert shared.run("logs", job_id).stdout == "x hunter2hunter2\n"
+    assert shared.run("logs", job_id).stdout == "x hunter2hunter2\nbye\n"
     shown = shared.run("show", job_id).stdout
     assert "{secret:TOKEN}" in shown
     assert "hunter2" not in shown
