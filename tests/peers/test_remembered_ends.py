@@ -1,8 +1,10 @@
 """Jobs that were to end with an arrival: the table of the page on the peer setting."""
 
 import pytest
+from pydantic import ValidationError
 
 from shunter.app.config.loading import make_config
+from shunter.app.config.simulation import SimulationSection
 from shunter.app.runs.setup import load_jobs, set_up
 from shunter.backends.simulated import SimulatedBackend
 from shunter.core.intake.inputs import AttemptExited, Input, SubmitJob
@@ -99,3 +101,10 @@ def test_config_refuses_what_it_cannot_go_with(other: dict[str, dict[str, object
 
     with pytest.raises(ConfigError, match=r"remembered_ends: expected policy\.trigger = 'event'"):
         set_up(loaded, load_jobs(loaded))
+
+
+@pytest.mark.parametrize(("old", "world"), [(True, "remembered_ends"), (False, "")])
+def test_the_key_of_before_means_the_same(*, old: bool, world: str) -> None:
+    assert SimulationSection.model_validate({"remembered_ends": old}).world == world
+    with pytest.raises(ValidationError, match="remembered_ends"):
+        SimulationSection.model_validate({"remembered_ends": "yes"})

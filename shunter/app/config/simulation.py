@@ -13,6 +13,7 @@ __all__ = ["CostsSection", "FailuresSection", "LeaseSection", "SimulationSection
 
 
 _MB_MAX = 1e12
+_OLD_WORLD = "remembered_ends"
 
 Megabytes = Annotated[float, Field(ge=0, le=_MB_MAX)]
 """A size of 0 or more."""
@@ -160,6 +161,15 @@ class SimulationSection(Section):
         description="a world of another package, put around this one: an entry point of the group "
         "shunter.worlds",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, values: Any) -> Any:
+        """Take what `world = "remembered_ends"` was called at first."""
+        if not isinstance(values, Mapping) or not isinstance(values.get(_OLD_WORLD), bool):
+            return values
+        kept = {key: value for key, value in values.items() if key != _OLD_WORLD}
+        return {"world": _OLD_WORLD, **kept} if values[_OLD_WORLD] else kept
 
     @property
     def has_leases(self) -> bool:
