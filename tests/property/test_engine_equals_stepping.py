@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from shunter.core.placement import PLACEMENTS, Placement
 from shunter.core.ports import Policy
 from shunter.core.ranking import Aged, Index, RankedPolicy
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
+from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned
 from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobRejected
 from shunter.policies import ftf, gittins, las, smallest, srtf, tiresias
 from shunter.policies.foresight import Steps, expected_rest, gittins_index
@@ -132,6 +132,14 @@ def story(outcome: Outcome) -> list[Any]:
 def test_engine_decides_what_the_literal_greedy_decides(name: str, scene: Scene) -> None:
     fast, slow = PAIRS[name]
     assert story(played(scene, fast)) == story(played(scene, slow))
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@settings(max_examples=30)
+@given(scene=scenes())
+def test_engine_plans_nothing_that_is_refused(name: str, scene: Scene) -> None:
+    fast, _ = PAIRS[name]
+    assert played(scene, fast).of(PlanRejected) == []
 
 
 @pytest.mark.parametrize("round_us", [1, 8])
