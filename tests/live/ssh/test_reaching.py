@@ -2,9 +2,11 @@
 
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -102,18 +104,24 @@ async def test_missing_file_of_known_hosts_refuses_everybody(bench: Bench) -> No
         assert len(backend.causes) == 3
 
 
+def answers(path: Path) -> bool:
+    """Say whether somebody takes connections on a socket."""
+    with socket.socket(socket.AF_UNIX) as one:
+        return one.connect_ex(str(path)) == 0
+
+
 @pytest.fixture
 def agent(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The socket of an agent with the key of the farm, named by the environment."""
     if shutil.which("ssh-agent") is None:
         pytest.skip("needs ssh-agent")
-    socket, null = bench.folder / "agent", subprocess.DEVNULL
-    running = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=null, stderr=null)
+    path, null = bench.folder / "agent", subprocess.DEVNULL
+    running = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=null, stderr=null)
     try:
-        wait_for(socket.exists, "an agent")
-        monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
+        wait_for(lambda: answers(path), "an agent")
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(path))
         subprocess.run(["ssh-add", "-q", str(bench.farm.key)], check=True, timeout=60)
-        yield str(socket)
+        yield str(path)
     finally:
         running.kill()
         running.wait()
