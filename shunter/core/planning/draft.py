@@ -4,8 +4,6 @@ A draft changes the pools themselves and, once it is closed, puts back what it t
 one costs nothing, however large the cluster is, and nothing of it outlives the planning.
 """
 
-from types import TracebackType
-
 from shunter.core.cluster import CPU_POOL, Pool
 from shunter.core.placement import Placement, find
 from shunter.core.view import View
@@ -32,12 +30,7 @@ class Draft:
     def __enter__(self) -> "Draft":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for (name, position), (free, cpus_milli, memory_mb) in self._before.items():
             pool = self.pools[name]
             pool.set_free(position, free)

@@ -136,10 +136,15 @@ class RankedPolicy:
         reservations: tuple[Reservation, ...] = () if promise is None else (promise,)
         if not moved:
             return Plan(changes, waits, (), reservations)
-        stay = [job_id for job_id in moved if job_id not in placed]
-        spread = tuple(job_id for job_id in stay if view.jobs[job_id].must_consolidate)
-        consolidated = tuple(job_id for job_id in stay if job_id not in spread)
-        return Plan(changes, waits, (), reservations, consolidated=consolidated, spread=spread)
+        stay = [view.jobs[job_id] for job_id in moved if job_id not in placed]
+        return Plan(
+            changes,
+            waits,
+            (),
+            reservations,
+            consolidated=tuple([job.job_id for job in stay if not job.must_consolidate]),
+            spread=tuple([job.job_id for job in stay if job.must_consolidate]),
+        )
 
     @cached_property
     def numbers(self) -> Callable[[int], tuple[int, ...]]:
