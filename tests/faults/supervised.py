@@ -123,9 +123,12 @@ def machine_at(root: Path) -> Iterator[Machine]:
 
 
 def _empty(folder: str) -> None:
-    attempts.send(folder, {"do": "fence", "term": 1 << 40})
-    wait_for(lambda: not attempts.is_held(f"{folder}/lock"), "the end of a supervisor")
-    wait_for(lambda: not attempts.sweep(folder), "an empty machine")
+    def is_over() -> bool:
+        # Told each time: a supervisor whose folder was removed may be about to make it anew.
+        attempts.send(folder, {"do": "fence", "term": 1 << 40})
+        return attempts.remains(folder) == "lost"
+
+    wait_for(is_over, "an empty machine")
 
 
 def fill(disk: Path) -> Path:

@@ -48,13 +48,20 @@ def over(machine: Machine) -> bool:
     return bool(is_gone or known["state"] == "ended")
 
 
+def remove(folder: Path) -> None:
+    """Remove a folder in one step, while a supervisor may make it anew."""
+    aside = folder.with_name("aside")
+    folder.rename(aside)
+    shutil.rmtree(aside)
+
+
 def purge(machine: Machine, how: str) -> None:
     if how == "whole":
-        shutil.rmtree(machine.folder())
+        remove(machine.folder())
     elif how == "moved":
         machine.folder().rename(machine.folder().with_name("elsewhere"))
     elif how == "with its job":
-        shutil.rmtree(machine.folder().parent)
+        remove(machine.folder().parent)
     else:
         (machine.folder() / how).unlink()
 

@@ -123,6 +123,10 @@ def fill(disk: Path) -> Path:
     return path
 
 
+def is_full(disk: Path) -> bool:
+    return os.statvfs(disk).f_bavail == 0
+
+
 def has_marked(root: Path, mark: str) -> Callable[[], bool]:
     return lambda: mark in marks(root)
 
@@ -174,7 +178,8 @@ async def test_job_that_fills_the_disk_of_all_attempts_holds_nobody_up_for_good(
         filling = await site.submit(witness(tmp_path, FILLS, str(small_disk)), NOBODY)
         await marked(tmp_path, "j1.1 worked")
         late = await site.submit(witness(tmp_path, WORKS, "0.1"), NOBODY)
-        await anyio.sleep(0.3)
+        await to_thread.run_sync(wait_for, lambda: is_full(small_disk))
+        await anyio.sleep(0.3)  # for what cannot be written now to be tried
         (small_disk / "full").unlink()
         assert await outcome(site, filling) == "failed"
         assert await outcome(site, running) == "finished"
@@ -267,7 +272,7 @@ async def test_policy_that_fails_decides_nothing_and_the_scheduler_goes_on(
         "policy": {"name": "gavel_peer", "trigger": "round", "round": 0.2},
         "workload": {"throughputs": "builtin:gavel"},
     }
-    known = {"model": "ResNet-18", "batch_size": 32, "total_steps": 1000}
+    known = {"model": "ResNet-18", "batch_size": 32, "total_steps": 10**7}
     async with machine(tmp_path, **changes) as site:
         works = await site.submit(witness(tmp_path, WORKS, "1.0", **known), NOBODY)
         await marked(tmp_path, "j1.1 began")
