@@ -66,7 +66,7 @@ def purge(machine: Machine, how: str) -> None:
         (machine.folder() / how).unlink()
 
 
-@pytest.mark.parametrize("how", ["whole", "with its job", "lock", "started", "channel"])
+@pytest.mark.parametrize("how", ["whole", "with its job", "moved", "lock", "started", "channel"])
 def test_attempt_outlives_the_removal_of_its_folder(machine: Machine, how: str) -> None:
     machine.starts(machine.order(SLEEPS))
     machine.said("up")

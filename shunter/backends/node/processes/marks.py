@@ -5,7 +5,8 @@ and a seal (`SHUNTER_MARK`) that says whose the job is and when it was launched.
 process of the job's user that started after the launch, and nowhere else: a forged or copied one
 neither gets anything killed nor holds anything. The seal is made with a key that only the
 scheduler's user can read, so that it needs no folder to be believed. Supervisors are known by the
-lock that they hold, also where its file was removed, if it is a file of ours (open_files.py). Only
+lock that they hold, also where its file was removed, if it is a file of ours (open_files.py); where
+the folder was renamed, it is a lock of any folder, held by the parent of what carries the mark. Only
 the standard library of Python 3.8 or later, as in supervisor.py.
 """
 
@@ -40,13 +41,20 @@ def alive_below(root: str) -> dict[tuple[str, int], Alive]:
     found: dict[tuple[str, int], Alive] = {}
     key, boot, me = seal_key(root), boot_id(), os.getpid()
     real, mount = os.path.realpath(root), mount_of(root)
-    for pid in processes():
+    parents, holders = processes(), set()
+    for pid in parents:
         carried = _mark_of(pid)
         attempt = None if carried is None else _attempt_in(root, carried[0])
         if attempt and carried and _counts(pid, carried, key, boot):
             found.setdefault(attempt, Alive([], [])).marked.append(pid)
-        for attempt in () if pid == me else _held_below(real, pid, mount):
-            found.setdefault(attempt, Alive([], [])).supervisors.append(pid)
+        for folder in () if pid == me else _locked_below(real, pid, mount):
+            holders.add(pid)
+            attempt = _attempt_in(real, folder)
+            if attempt is not None:
+                found.setdefault(attempt, Alive([], [])).supervisors.append(pid)
+    for each in found.values():
+        if not each.supervisors:  # the folder of theirs may have another name now
+            each.supervisors.extend(sorted({parents[pid] for pid in each.marked} & holders))
     return found
 
 
@@ -168,15 +176,15 @@ def _asleep_ns() -> int:
     return time.clock_gettime_ns(clock) - time.monotonic_ns()
 
 
-def _held_below(root: str, pid: int, mount: str) -> list[tuple[str, int]]:
-    """Return the attempts below a root whose lock a process of ours holds."""
-    found: list[tuple[str, int]] = []
+def _locked_below(root: str, pid: int, mount: str) -> list[str]:
+    """Return the folders below a root whose lock a process of ours holds."""
     if not is_ours(pid):
-        return found
-    for file in open_files(pid):
-        if not file.path.endswith("/lock") or not file.path.startswith(f"{root}/jobs/"):
-            continue
-        attempt = _attempt_in(root, file.path[: -len("/lock")])
-        if attempt is not None and file.is_locked() and file.is_believed(mount):
-            found.append(attempt)
-    return found
+        return []
+    return [
+        file.path[: -len("/lock")]
+        for file in open_files(pid)
+        if file.path.startswith(f"{root}/jobs/")
+        and file.path.endswith("/lock")
+        and file.is_locked()
+        and file.is_believed(mount)
+    ]
