@@ -10,7 +10,7 @@ from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 
-from shunter.app.config.policies import module_of_policy
+from shunter.app.config.policies import POLICIES
 
 __all__ = ["OURS", "source_digest", "sources_of"]
 
@@ -24,7 +24,8 @@ def sources_of(policy: str) -> dict[str, str]:
 
     A package that cannot be found, or read, has none.
     """
-    names = dict.fromkeys((OURS, module_of_policy(policy).partition(".")[0]))
+    point = POLICIES.point(policy)
+    names = dict.fromkeys((OURS, point.module.partition(".")[0] if point else ""))
     found = {name: source_digest(name) for name in names if name}
     return {name: digest for name, digest in found.items() if digest}
 

@@ -10,8 +10,7 @@ from zipfile import ZipFile
 import pytest
 
 from shunter import __version__
-from shunter.app import worlds
-from shunter.app.config.policies import GROUP, PEERS
+from shunter.app.plugins import PEERS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,14 +28,16 @@ def test_it_has_the_version_of_shunter_and_needs_that_one() -> None:
 
 
 def test_entry_points_are_those_that_shunter_knows_to_be_there() -> None:
-    assert project("peers")["entry-points"][GROUP].keys() == PEERS
-    assert project("peers")["entry-points"][worlds.GROUP].keys() == worlds.PEERS
+    brought = project("peers")["entry-points"]
+    assert {group: brought[group].keys() for group in PEERS} == PEERS
 
 
 def test_shunter_names_neither_the_policies_nor_their_solver() -> None:
     shunter = project(".")
 
-    assert PEERS.isdisjoint(shunter["entry-points"][GROUP])
+    assert all(
+        names.isdisjoint(shunter["entry-points"].get(group, {})) for group, names in PEERS.items()
+    )
     assert "ecos" not in shunter["optional-dependencies"]
 
 

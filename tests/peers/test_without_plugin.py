@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from shunter.app import worlds
+from shunter.app import plugins
 from shunter.app.cli import app
-from shunter.app.config import policies
-from shunter.app.config.policies import BRINGS
+from shunter.app.plugins import BRINGS, PEERS
 from shunter.events.log import import_jsonl, open_log
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,8 +50,7 @@ def without_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
             if not point.value.startswith("shunter_peers")
         )
 
-    for found in (policies, worlds):
-        monkeypatch.setattr(found, "entry_points", others)
+    monkeypatch.setattr(plugins, "entry_points", others)
     for name in [name for name in sys.modules if name.partition(".")[0] == "shunter_peers"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "shunter_peers", None)
@@ -122,5 +120,5 @@ def test_list_has_the_policies_once_they_are_installed(
     request.getfixturevalue("without_plugin")
     without_it = run("policy", "list").stdout
 
-    assert all(name in with_it and name not in without_it for name in policies.PEERS)
+    assert all(name in with_it and name not in without_it for name in PEERS["shunter.policies"])
     assert "las" in without_it

@@ -20,9 +20,9 @@ def register(root: typer.Typer) -> None:
 @app.command(name="list")
 def list_policies(as_json: Json = False) -> None:
     """List the installed policies; one that cannot be used says why."""
-    from shunter.app.config import policy_names
+    from shunter.app.config import POLICIES
 
-    documents = [_listed(name) for name in policy_names()]
+    documents = [_listed(name) for name in POLICIES.names()]
     if as_json:
         output.print_json(documents)
         return

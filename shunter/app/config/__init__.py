@@ -2,6 +2,6 @@
 
 from shunter.app.config.loading import LoadedConfig, load_config, make_config
 from shunter.app.config.model import Config
-from shunter.app.config.policies import find_policy, policy_names
+from shunter.app.config.policies import POLICIES, find_policy
 
-__all__ = ["Config", "LoadedConfig", "find_policy", "load_config", "make_config", "policy_names"]
+__all__ = ["POLICIES", "Config", "LoadedConfig", "find_policy", "load_config", "make_config"]

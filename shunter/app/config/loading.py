@@ -23,10 +23,11 @@ from shunter.app.config.layers import (
     read_layers,
 )
 from shunter.app.config.model import Config
-from shunter.app.config.policies import did_you_mean, find_policy, no_policy, policy_names
+from shunter.app.config.policies import POLICIES, find_policy
 from shunter.app.config.policy import SkewSection
 from shunter.app.config.workload import ONE_OF
-from shunter.app.worlds import no_world, world_names
+from shunter.app.plugins import did_you_mean
+from shunter.app.worlds import WORLDS
 from shunter.core.throughputs import ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
@@ -273,16 +274,16 @@ def _checked_params(tree: Mapping[str, Any], faults: list[Fault]) -> dict[str, P
     tables = section.get("params", {})
     tables = tables if isinstance(tables, dict) else {}
     name = section.get("name", "fifo")
-    known = policy_names()
+    known = POLICIES.names()
     if isinstance(name, str) and name not in known:
-        faults.append(Fault(("policy", "name"), no_policy(name)))
+        faults.append(Fault(("policy", "name"), POLICIES.missing(name)))
     params: dict[str, PolicyParams] = {}
     for policy in dict.fromkeys([*tables, *([name] if isinstance(name, str) else [])]):
         table = tables.get(policy, {})
         path = ("policy", "params", policy)
         if policy not in known:
             if policy in tables and policy != name:
-                faults.append(Fault(path, no_policy(policy)))
+                faults.append(Fault(path, POLICIES.missing(policy)))
             continue
         model = find_policy(policy).Params
         try:
@@ -305,8 +306,8 @@ def _refused_at_events(
 def _unknown_world(config: Config | None) -> Iterator[Fault]:
     """Yield what is wrong with the world's name."""
     name = "" if config is None else config.simulation.world
-    if name and name not in world_names():
-        yield Fault(("simulation", "world"), no_world(name))
+    if name and name not in WORLDS.names():
+        yield Fault(("simulation", "world"), WORLDS.missing(name))
 
 
 def _json(tree: Any) -> str:

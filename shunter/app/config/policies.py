@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from importlib.util import find_spec
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from pydantic import ValidationError
 
 from shunter.app.config.cluster import ClusterSection
+from shunter.app.plugins import Plugins
 from shunter.core.placement import Placement
 from shunter.core.planning.barrier import told_of
 from shunter.core.ports import Policy
@@ -20,6 +20,7 @@ from shunter.events.values.ids import GpuType
 from shunter.policies.params import Extra, PolicyParams
 
 __all__ = [
+    "POLICIES",
     "NeedsExtra",
     "NeedsPolicy",
     "NeedsThroughputs",
@@ -31,17 +32,9 @@ __all__ = [
     "find_policy",
     "fitted",
     "informed",
-    "module_of_policy",
-    "no_policy",
-    "policy_names",
 ]
 
-GROUP = "shunter.policies"
-PEERS: Final = frozenset({"blox_peer", "gavel_peer", "tiresias_peer"})
-"""The policies of the distribution shunter-peers, which is beside this one in a checkout."""
-
-BRINGS: Final = "shunter-peers brings it: in a checkout of Shunter, pip install ./peers"
-
+POLICIES = Plugins("policy", "shunter.policies")
 HOOKS = ("start", "observers", "advance", "target", "plan", "wake_at", "settled")
 
 
@@ -191,17 +184,6 @@ def fitted(policy: Policy[Any], cluster: ClusterSection) -> Policy[Any]:
     return policy
 
 
-def policy_names() -> tuple[str, ...]:
-    """Return the names of all installed policies, in order."""
-    return tuple(sorted(_entry_points()))
-
-
-def module_of_policy(name: str) -> str:
-    """Return the module that a policy is from; empty: there is no such policy."""
-    point = _entry_points().get(name)
-    return "" if point is None else point.module
-
-
 def find_policy(name: str) -> PolicyPlugin:
     """Load the policy of that name.
 
@@ -209,26 +191,10 @@ def find_policy(name: str) -> PolicyPlugin:
         NotFoundError: there is none; the message names those that are.
         ConfigError: its package cannot be imported, or what it gives is no policy.
     """
-    point = _entry_points().get(name)
+    point = POLICIES.point(name)
     if point is None:
-        raise NotFoundError(f"there is {no_policy(name)}")
-    try:
-        found = point.load()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        raise ConfigError(
-            f"policy {name!r} cannot be loaded from {point.value}: "
-            f"{told_of(type(error).__name__, error).partition(': ')[2]}"
-        ) from error
-    return _plugin(name, point, found)
-
-
-def no_policy(name: str) -> str:
-    """Return what to say of a policy that is not installed: who brings it, or who is."""
-    if name in PEERS:
-        return f"no policy {name!r}; {BRINGS}"
-    return f"no policy {name!r}{did_you_mean(name, policy_names())}"
+        raise NotFoundError(f"there is {POLICIES.missing(name)}")
+    return _plugin(name, point, POLICIES.loaded(point))
 
 
 def _plugin(name: str, point: EntryPoint, found: Any) -> PolicyPlugin:
@@ -257,17 +223,3 @@ def _plugin(name: str, point: EntryPoint, found: Any) -> PolicyPlugin:
         )
     plugin: PolicyPlugin = found
     return plugin
-
-
-def did_you_mean(name: str, known: tuple[str, ...]) -> str:
-    """Return the end of a message about an unknown name."""
-    near = get_close_matches(name, known, n=1)
-    guess = f"; did you mean {near[0]!r}?" if near else ""
-    return f"{guess}; known: {', '.join(known)}"
-
-
-def _entry_points() -> dict[str, EntryPoint]:
-    """Return the entry points by name; of equal names, the one of our own package."""
-    points = sorted(entry_points(group=GROUP), key=lambda point: point.value)
-    ours = [point for point in points if point.value.startswith("shunter.")]
-    return {point.name: point for point in [*points, *ours]}

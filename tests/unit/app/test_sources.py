@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.config import policies
+from shunter.app import plugins
+from shunter.app.config import POLICIES
 from shunter.app.sources import source_digest, sources_of
 
 
@@ -19,8 +20,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (folder / "__init__.py").write_text("")
     (folder / "ranks.py").write_text("RANK = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    point = EntryPoint("theirs", "their_policies.ranks:Theirs", policies.GROUP)
-    monkeypatch.setattr(policies, "entry_points", lambda group: [point])
+    point = EntryPoint("theirs", "their_policies.ranks:Theirs", POLICIES.group)
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point])
     source_digest.cache_clear()
     yield folder
     source_digest.cache_clear()

@@ -1,15 +1,16 @@
 """Worlds of other packages by name: found, put around ours, or refused in words."""
 
-from collections.abc import Mapping, Sequence
-from importlib.metadata import EntryPoint
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import pytest
 
-from shunter.app import worlds
+from shunter.app import plugins
 from shunter.app.config import make_config
 from shunter.app.runs.setup import Setup, load_jobs, set_up
 from shunter.app.runs.simulation import simulate
+from shunter.app.worlds import WORLDS
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Input
 from shunter.core.ports import Backend, SimulatedWorld
@@ -60,8 +61,13 @@ def recorded(setup: Setup) -> str:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
-    found = [EntryPoint(name, value, worlds.GROUP) for name, value in points.items()]
-    monkeypatch.setattr(worlds, "entry_points", lambda group: found)
+    found = [EntryPoint(name, value, WORLDS.group) for name, value in points.items()]
+    others = entry_points
+
+    def installed(group: str) -> Iterable[EntryPoint]:
+        return found if group == WORLDS.group else others(group=group)
+
+    monkeypatch.setattr(plugins, "entry_points", installed)
 
 
 def tree(world: str) -> Mapping[str, Any]:

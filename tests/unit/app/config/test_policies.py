@@ -4,20 +4,22 @@ from importlib.metadata import EntryPoint
 import pytest
 from typer.testing import CliRunner
 
+from shunter.app import plugins
 from shunter.app.cli import app
-from shunter.app.config import find_policy, make_config, policies, policy_names
+from shunter.app.config import POLICIES, find_policy, make_config
+from shunter.app.config.policies import built
 from shunter.app.config.resolved import decider_of
 from shunter.core.placement import PLACEMENTS
 from shunter.errors import ConfigError, NotFoundError
 
 
 def _install(monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
-    found = [EntryPoint(name, value, policies.GROUP) for name, value in points.items()]
-    monkeypatch.setattr(policies, "entry_points", lambda group: found)
+    found = [EntryPoint(name, value, POLICIES.group) for name, value in points.items()]
+    monkeypatch.setattr(plugins, "entry_points", lambda group: found)
 
 
 def test_every_policy_can_be_loaded_and_bears_its_name() -> None:
-    assert [find_policy(name).name for name in policy_names()] == list(policy_names())
+    assert [find_policy(name).name for name in POLICIES.names()] == list(POLICIES.names())
 
 
 def test_an_unknown_policy_is_not_found() -> None:
@@ -28,7 +30,7 @@ def test_an_unknown_policy_is_not_found() -> None:
 def test_a_package_adds_a_policy_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     _install(monkeypatch, mine="shunter.policies.las:Las")
 
-    assert policy_names() == ("mine",)
+    assert POLICIES.names() == ("mine",)
     assert find_policy("mine").name == "las"
 
 
@@ -76,7 +78,7 @@ def test_policy_that_is_built_without_hooks_is_an_error_of_the_config(
     _install(monkeypatch, mine="tests.unit.app.runs.plugin:Unversioned")
     plugin = find_policy("mine")
     with pytest.raises(ConfigError, match=r"lacks name \(str\), version \(str\), .* plan\(\)"):
-        policies.built(plugin, plugin.Params(), PLACEMENTS["spread"]())
+        built(plugin, plugin.Params(), PLACEMENTS["spread"]())
 
 
 def test_one_broken_plugin_does_not_break_the_list(monkeypatch: pytest.MonkeyPatch) -> None:

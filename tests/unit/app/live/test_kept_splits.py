@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from shunter.app.api.documents.jobs import wait_of
-from shunter.app.config import make_config, policy_names
+from shunter.app.config import POLICIES, make_config
 from shunter.app.config.resolved import decider_of
 from shunter.core.intake.inputs import DrainNode, ReleaseJob, RestoreNode, SubmitJob, SuspendJob
 from shunter.core.scheduler import Scheduler
@@ -17,7 +17,9 @@ from tests.factories import job_id, job_spec, node_name, scheduler_started, serv
 
 J0, N0 = job_id(0), node_name(0)
 NEEDS_PRICES = ("min_cost", "min_cost_slo")
-LIVE = [name for name in policy_names() if not name.endswith("_peer") and name not in NEEDS_PRICES]
+LIVE = [
+    name for name in POLICIES.names() if not name.endswith("_peer") and name not in NEEDS_PRICES
+]
 ROUND_US = 60_000_000
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from shunter.app import plugins
 from shunter.app.cli import app
-from shunter.app.config import policies
+from shunter.app.config import POLICIES
 from shunter.app.replaying.verification import Verdict, verify_log
 from shunter.app.runs.setup import rebuild
 from shunter.events import Event, JobFinished, PolicySetAside
@@ -25,8 +26,8 @@ JOBS = "job_id,submit_s,gpus,duration_s\nfirst,0,1,600\nhang,120,1,60\nlater,300
 @pytest.fixture(autouse=True)
 def _plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {"hangs_in_plan": "HangsInPlan", "hangs_in_observer": "HangsInObserver"}
-    found = [EntryPoint(key, f"{PLUGINS}:{name}", policies.GROUP) for key, name in names.items()]
-    monkeypatch.setattr(policies, "entry_points", lambda group: found)
+    found = [EntryPoint(key, f"{PLUGINS}:{name}", POLICIES.group) for key, name in names.items()]
+    monkeypatch.setattr(plugins, "entry_points", lambda group: found)
 
 
 def config(folder: Path, policy: str, more: str, limit: str = 'time_limit = "200ms"') -> Path:

@@ -1,0 +1,69 @@
+"""Things by name that packages add by entry points: policies, and worlds of a simulation."""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final
+
+from shunter.core.planning.barrier import told_of
+from shunter.errors import ConfigError
+
+__all__ = ["BRINGS", "PEERS", "Plugins", "did_you_mean"]
+
+PEERS: Final = {
+    "shunter.policies": frozenset({"blox_peer", "gavel_peer", "tiresias_peer"}),
+    "shunter.worlds": frozenset({"remembered_ends"}),
+}
+"""What the distribution shunter-peers brings, by group; it is beside this one in a checkout."""
+
+BRINGS: Final = "shunter-peers brings it: in a checkout of Shunter, pip install ./peers"
+
+
+@dataclass(frozen=True)
+class Plugins:
+    """All of one kind."""
+
+    kind: str
+    group: str
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all that are installed, in order."""
+        return tuple(sorted(self._points()))
+
+    def point(self, name: str) -> EntryPoint | None:
+        """Return the entry point of that name; of several, the one of our own package."""
+        return self._points().get(name)
+
+    def missing(self, name: str) -> str:
+        """Return what to say of a name that is not installed: who brings it, or what is."""
+        if name in PEERS[self.group]:
+            return f"no {self.kind} {name!r}; {BRINGS}"
+        return f"no {self.kind} {name!r}{did_you_mean(name, self.names())}"
+
+    def loaded(self, point: EntryPoint) -> Any:
+        """Return what an entry point gives.
+
+        Raises:
+            ConfigError: its package cannot be imported, or fails.
+        """
+        try:
+            return point.load()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise ConfigError(
+                f"{self.kind} {point.name!r} cannot be loaded from {point.value}: "
+                f"{told_of(type(error).__name__, error).partition(': ')[2]}"
+            ) from error
+
+    def _points(self) -> dict[str, EntryPoint]:
+        points = sorted(entry_points(group=self.group), key=lambda point: point.value)
+        ours = [point for point in points if point.value.startswith("shunter.")]
+        return {point.name: point for point in [*points, *ours]}
+
+
+def did_you_mean(name: str, known: tuple[str, ...]) -> str:
+    """Return the end of a message about an unknown name."""
+    near = get_close_matches(name, known, n=1)
+    guess = f"; did you mean {near[0]!r}?" if near else ""
+    return f"{guess}; known: {', '.join(known)}"
