@@ -21,7 +21,7 @@ SHARED = packed(n0=0b0001)
 
 async def test_launch_leads_to_the_start_of_that_attempt(kind: BackendKind) -> None:
     async with driven(kind) as driver:
-        await driver.orders(driver.launching())
+        await driver.starts()
         await driver.passes(4)
         started = driver.of(AttemptStarted, J0)
         assert [(seen.attempt, seen.migrated_from) for seen in started] == (

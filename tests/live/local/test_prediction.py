@@ -83,7 +83,7 @@ def test_jobs_are_predicted_from_their_own_log(tmp_path: Path) -> None:
     assert fitted.launches[Launch.start] == len(STEPS)
     for job, steps in zip(trace.jobs, STEPS, strict=True):
         # The work alone: a machine with other work makes mini-batches longer than they sleep.
-        assert job.duration_us == pytest.approx(steps * 50_000, rel=0.3)
+        assert 0.7 < job.duration_us / (steps * 50_000) < 1.7
     jobs, config = tmp_path / "jobs.csv", tmp_path / "fitted.toml"
     write_trace(trace, jobs, "canonical-csv")
     config.write_text(config_text(observed, fitted, str(jobs)))

@@ -228,7 +228,9 @@ async def test_sixty_hosts_are_reached_at_once(bench: Bench) -> None:
         replace(one, name=NodeName(f"h{number}"), base=str(bench.folder / f"h{number}"))
         for number in range(60)
     )
-    async with bench.opened(hosts=hosts, keepalive_s=60.0, patrol_s=5.0) as backend:
+    async with bench.opened(
+        hosts=hosts, connect_s=60.0, launch_s=60.0, keepalive_s=60.0, patrol_s=5.0
+    ) as backend:
         assert backend.causes == {}
         assert await rest(backend, 0.1) == []
         assert bench.farm["n0"].log().count("Accepted publickey") == 60
