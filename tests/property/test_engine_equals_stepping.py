@@ -14,6 +14,7 @@ from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobR
 from shunter.policies import ftf, gittins, las, smallest, srtf, tiresias
 from shunter.policies.foresight import Steps, expected_rest, gittins_index
 from tests.commanded import Commanded
+from tests.doubted import doubted
 from tests.factories import Outcome, World, policy, run, servers, trace_job
 from tests.property.worlds import HORIZON_US, Scene, scenes
 from tests.stepping.feedback import Feedback
@@ -35,13 +36,14 @@ BOUNDS_GPU_US = (20, 60)
 HISTORY_GPU_US = (3, 9, 9, 20, 21, 40, 70, 100, 160)
 
 Build = Callable[[Placement], Policy[Any]]
+Indexed = Callable[[Placement], RankedPolicy]
 
 
-def engine(name: str) -> Build:
+def engine(name: str) -> Indexed:
     return lambda placement: policy(name, placement.name)
 
 
-def las_engine(bounds_gpu_us: tuple[int, ...]) -> Build:
+def las_engine(bounds_gpu_us: tuple[int, ...]) -> Indexed:
     return lambda placement: RankedPolicy(las.AttainedService(bounds_gpu_us), placement)
 
 
@@ -50,20 +52,20 @@ def literal(*args: Any, **kwargs: Any) -> Build:
     return lambda placement: Stepping(name, rank, placement, **kwargs)
 
 
-def ranked(index: Index) -> Build:
+def ranked(index: Index) -> Indexed:
     return lambda placement: RankedPolicy(index, placement)
 
 
-def curve(steps: Steps, bounds: tuple[int, ...], *, highest: bool = True) -> Build:
+def curve(steps: Steps, bounds: tuple[int, ...], *, highest: bool = True) -> Indexed:
     return ranked(gittins.ServiceSteps("curve", steps, highest, bounds))
 
 
-def queues(knob: float, *, counts_gpus: bool = True) -> tuple[Build, Build]:
+def queues(knob: float, *, counts_gpus: bool = True) -> tuple[Indexed, Build]:
     rules = tiresias.FeedbackQueues(BOUNDS_GPU_US, knob, counts_gpus)
     return ranked(rules), lambda placement: Feedback(placement, BOUNDS_GPU_US, knob, counts_gpus)
 
 
-PAIRS: dict[str, tuple[Build, Build]] = {
+PAIRS: dict[str, tuple[Indexed, Build]] = {
     "fifo": (engine("fifo"), literal("fifo", by_submission, misfit="stop")),
     "fifo_backfill": (engine("fifo_backfill"), literal("fifo_backfill", by_submission)),
     "fifo_easy": (engine("fifo_easy"), literal("fifo_easy", by_submission, misfit="easy")),
@@ -139,7 +141,10 @@ def test_engine_decides_what_the_literal_greedy_decides(name: str, scene: Scene)
 @given(scene=scenes())
 def test_engine_plans_nothing_that_is_refused(name: str, scene: Scene) -> None:
     fast, _ = PAIRS[name]
-    assert played(scene, fast).of(PlanRejected) == []
+    believed = played(scene, fast)
+    checked = played(scene, lambda placement: doubted(fast(placement)))
+    assert checked.of(PlanRejected) == []
+    assert checked.events == believed.events
 
 
 @pytest.mark.parametrize("round_us", [1, 8])

@@ -29,6 +29,7 @@ from shunter.events.facts.jobs import JobFinished
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import GpuType
 from shunter.events.values.reasons import Because
+from tests.doubted import doubted
 from tests.factories import (
     POLICY_NAMES,
     Outcome,
@@ -178,7 +179,7 @@ def test_index_policy_that_takes_over_plans_nothing_that_is_refused(
             state = replay(events[:cut])
             state.launched.clear()
             chosen = las_policy() if name == "las" else policy(name)
-            core = Scheduler(chosen, RoundRules(world.round_us), state)
+            core = Scheduler(doubted(chosen), RoundRules(world.round_us), state)
             planned, _ = core.step((state.now_us // world.round_us + 1) * world.round_us, ())
             assert [each for each in planned if isinstance(each, PlanRejected)] == []
             check_state(core.state)

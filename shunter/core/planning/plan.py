@@ -62,7 +62,9 @@ class Plan:
     of equal waiting jobs whose reason is new (None: the class waits no more), `job_waits` single
     jobs, of policies that have no classes. `consolidated` are waiting jobs that are in the class
     of those that need the fewest servers and were not when a round was recorded last, `spread`
-    those that have left it. `fault` is never a policy's own to say (barrier.py).
+    those that have left it. `fault` is never a policy's own to say (barrier.py). `is_drafted` says
+    that every change was made on a draft, which lets nothing be made that is not allowed: the
+    approver has nothing to find. It is believed of policies that are our own code throughout.
     """
 
     changes: tuple[Change, ...] = ()
@@ -72,6 +74,7 @@ class Plan:
     fault: str = ""
     consolidated: tuple[JobId, ...] = ()
     spread: tuple[JobId, ...] = ()
+    is_drafted: bool = False
 
 
 EMPTY_PLAN = Plan()

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from shunter.core.placement import Placement
-from shunter.core.planning.plan import EMPTY_PLAN, Change, Plan, Reservation, Start, Suspend
+from shunter.core.planning.plan import EMPTY_PLAN, Change, Plan, Start, Suspend
 from shunter.core.ports import Observers, Rng
 from shunter.core.ranking.classing import classes_of
 from shunter.core.ranking.easy import backfill
@@ -132,18 +132,15 @@ class RankedPolicy:
         moved = memory.reclassed
         if not (picked.starts or picked.victims or waits or moved or promise):
             return EMPTY_PLAN
-        changes = self._changes(picked, placed, view.now_us)
-        reservations: tuple[Reservation, ...] = () if promise is None else (promise,)
-        if not moved:
-            return Plan(changes, waits, (), reservations)
-        stay = [view.jobs[job_id] for job_id in moved if job_id not in placed]
+        stay = [view.jobs[job_id] for job_id in moved if job_id not in placed] if moved else ()
         return Plan(
-            changes,
+            self._changes(picked, placed, view.now_us),
             waits,
-            (),
-            reservations,
+            reservations=() if promise is None else (promise,),
             consolidated=tuple([job.job_id for job in stay if not job.must_consolidate]),
             spread=tuple([job.job_id for job in stay if job.must_consolidate]),
+            # A quota that was lowered may ask pinned jobs to leave, which only the approver refuses.
+            is_drafted=not memory.quotas,
         )
 
     @cached_property

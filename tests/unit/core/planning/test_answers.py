@@ -151,11 +151,14 @@ def test_simulation_ends_in_words_whatever_a_policy_raises(raised: BaseException
         run(WORLD, Odd("plan", fail))
 
 
-def test_plan_for_jobs_that_do_not_exist_is_refused_and_recorded() -> None:
+@pytest.mark.parametrize("is_drafted", [False, True])
+def test_plan_for_jobs_that_do_not_exist_is_refused_and_recorded(is_drafted: bool) -> None:
+    """Also of a policy that says it needs no approval, since it is not our own."""
     ghosts = Plan(
         (Start(GHOST, allocation(n0=3), BECAUSE), Suspend(GHOST, BECAUSE)),
         job_waits=((GHOST, Wait(Reason.no_capacity)),),
         reservations=(Reservation(GHOST, 5, 1),),
+        is_drafted=is_drafted,
     )
     outcome = run(WORLD, Odd("plan", lambda _: ghosts, upto=2))
     refused = outcome.of(PlanRejected)
