@@ -8,9 +8,10 @@ section 3.2: discretised 2D-LAS, STARVELIMIT = PROMOTEKNOB x executed time).
 
 Attained service is GPUs x time (2D), or time alone (1D). What counts as waiting for a promotion is
 all the time a job waited since its last one and after it first ran again; it is counted to the
-microsecond, so a promotion has an exact instant as well. Deviation: the thresholds are our default
-of one and twenty GPU-hours and the knob is 100; the paper leaves both to the operator. A low knob
-shares the cluster in turns once it is overloaded, which costs preemptions.
+microsecond, so a promotion has an exact instant as well: the first microsecond of its wait, if a
+job had waited for long enough before it fell. Deviation: the thresholds are our default of one and
+twenty GPU-hours and the knob is 100; the paper leaves both to the operator. A low knob shares the
+cluster in turns once it is overloaded, which costs preemptions.
 """
 
 from dataclasses import dataclass
@@ -110,6 +111,8 @@ class QueueRanks:
     def _serve(self, note: Note, job: Job, since_us: int, now_us: int) -> int | None:
         """Demote a job that holds GPUs as far as it has come; return when it falls next."""
         if note.waits_from_us is not None:
+            self._promote(note, job, since_us)  # nobody may have looked since
+        if note.waits_from_us is not None:
             note.waited_us += since_us - note.waits_from_us
             note.waits_from_us = None
         if self._counts_gpus:
@@ -137,18 +140,23 @@ class QueueRanks:
 
         Returns when it will be, None if it is never.
         """
-        since_us, executed_us = job.waiting_since_us, job.held_us - note.held_us
-        if since_us is None or not executed_us:
+        since_us = job.waiting_since_us
+        if since_us is None:
             return None
         if note.waits_from_us is None:
             # It held GPUs until this instant, and may have passed a threshold on its way out.
             note.waits_from_us = since_us
             done, pace = self._attained(job)
             self._demote(note, done, pace, since_us, since_us)
-        if not note.queue or not self._knob:
+        return self._promote(note, job, now_us)
+
+    def _promote(self, note: Note, job: Job, now_us: int) -> int | None:
+        """Promote a job that has waited too long by now; return when it will, if ever."""
+        executed_us = job.held_us - note.held_us
+        if note.waits_from_us is None or not (note.queue and self._knob and executed_us):
             return None
         limit_us = -(-self._knob * executed_us // self._per)
-        at_us = note.waits_from_us + max(0, limit_us - note.waited_us)
+        at_us = note.waits_from_us + max(1, limit_us - note.waited_us)
         if at_us > now_us:
             return at_us
         note.queue, note.entered_us = 0, at_us

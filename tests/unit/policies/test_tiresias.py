@@ -6,9 +6,14 @@ import pytest
 from pydantic import ValidationError
 
 from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.ranking import RankedPolicy
+from shunter.core.state import Job, State
+from shunter.core.view import View
 from shunter.events.facts.decisions import AllocationChanged
-from shunter.policies.tiresias import FeedbackQueues, Tiresias, TiresiasParams
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import JobSpec
+from shunter.policies.tiresias import FeedbackQueues, QueueRanks, Tiresias, TiresiasParams
 from tests.factories import Outcome, World, run, servers, trace_job
 
 BOUNDS_GPU_US = (40, 120)
@@ -133,3 +138,40 @@ def test_parameters_are_in_gpu_seconds() -> None:
     params = TiresiasParams.model_validate(table)
     index = Tiresias.build(params, PLACEMENTS["spread"]()).index
     assert index == FeedbackQueues((3_250_000_000, 7_200_000_000), 8.0)
+
+
+def standing(ranks: QueueRanks, job: Job, now_us: int) -> tuple[int, int, int | None]:
+    """Return a job's queue, when it entered it, and when it changes next."""
+    view = View(State(), NO_GUARDS, oracle=False, all_reasons=False)
+    view.now_us = now_us
+    rank, changes_at = ranks.standing(job, view)
+    return rank >> 56, rank & (1 << 56) - 1, changes_at
+
+
+def waiting(*, held_us: int, since_us: int) -> Job:
+    """Return a job that has held one GPU for a while and waits again."""
+    spec = JobSpec(1)
+    job = Job(JobId("j0"), 0, spec, spec.demand(), 0)
+    job.held_us, job.waiting_since_us = held_us, since_us
+    return job
+
+
+def test_promotion_while_nobody_looks_is_made_when_the_job_is_launched() -> None:
+    """As of a job that was given GPUs which others have yet to leave."""
+    ranks = QueueRanks(FeedbackQueues((10,), 2.0, counts_gpus=False), {})
+    job = waiting(held_us=12, since_us=20)
+    assert standing(ranks, job, 20) == (1, 18, 44)
+    job.since_us, job.waiting_since_us = 50, None
+    assert standing(ranks, job, 50) == (0, 44, 60)
+
+
+def test_job_that_had_waited_for_long_enough_is_promoted_just_after_it_fell() -> None:
+    """Not in the round that makes it leave, so that the next one finds it promoted."""
+    ranks = QueueRanks(FeedbackQueues((20,), 1.0, counts_gpus=False), {})
+    job = waiting(held_us=19, since_us=30)
+    assert standing(ranks, job, 30) == (0, 0, None)
+    job.since_us, job.waiting_since_us = 51, None
+    assert standing(ranks, job, 51) == (0, 0, 52)
+    job.since_us, job.waiting_since_us, job.held_us = None, 52, 20
+    assert standing(ranks, job, 52) == (1, 52, 53)
+    assert standing(ranks, job, 53) == (0, 53, None)
