@@ -139,7 +139,7 @@ class RankedPolicy:
             reservations=() if promise is None else (promise,),
             consolidated=tuple([job.job_id for job in stay if not job.must_consolidate]),
             spread=tuple([job.job_id for job in stay if job.must_consolidate]),
-            # A quota that was lowered may ask pinned jobs to leave, which only the approver refuses.
+            # A lowered quota may ask pinned jobs to leave, which only the approver refuses.
             is_drafted=not memory.quotas,
         )
 

@@ -6,8 +6,8 @@ process of the job's user that started after the launch, and nowhere else: a for
 neither gets anything killed nor holds anything. The seal is made with a key that only the
 scheduler's user can read, so that it needs no folder to be believed. Supervisors are known by the
 lock that they hold, also where its file was removed, if it is a file of ours (open_files.py); where
-the folder was renamed, it is a lock of any folder, held by the parent of what carries the mark. Only
-the standard library of Python 3.8 or later, as in supervisor.py.
+the folder was renamed, it is the lock of any folder, held by the parent of what carries the mark.
+Only the standard library of Python 3.8 or later, as in supervisor.py.
 """
 
 # Paths are strings, as in supervisor.py.
