@@ -1,9 +1,17 @@
-"""What passes between a daemon and the process of its policy, when one of them dies."""
+"""What passes between a daemon and the process of its policy, also when one of them dies."""
 
 import socket
 import struct
 
-from shunter.app.live.policy.messages import HEADER, receive
+from shunter.app.live.policy.messages import HEADER, plan_of, receive, wire_plan
+from shunter.core.planning.plan import Plan, Suspend
+from shunter.events.values.ids import JobId
+from shunter.events.values.reasons import Because
+
+
+def test_plan_from_the_process_of_a_policy_is_to_be_approved_whatever_it_says() -> None:
+    plan = Plan((Suspend(JobId("j1"), Because("outranked")),), is_drafted=True)
+    assert plan_of(wire_plan(plan)) == Plan(plan.changes)
 
 
 def test_daemon_that_goes_in_mid_message_is_gone() -> None:
