@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from shunter import __version__
-from shunter.app.api.documents.jobs import job_state, wait_of
+from shunter.app.api.documents.jobs import job_state, wait_to_count
 from shunter.app.live.site import Site
 from shunter.app.replaying.wording import told_apart
 from shunter.core.cluster import Health
@@ -95,7 +95,7 @@ class _Cluster(Collector):
         states, reasons, oldest_us = Counter(dict.fromkeys(STATES, 0)), Counter[str](), now_us
         for job in state.jobs.values():
             states[job_state(job)] += 1
-            wait = wait_of(job, state)
+            wait = wait_to_count(job, state)
             if wait is not None:
                 reasons[told_apart(wait, job.demand.gpu_types, state.cluster).value] += 1
                 if job.waiting_since_us is not None:

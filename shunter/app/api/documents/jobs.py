@@ -13,7 +13,7 @@ from shunter.app.replaying.wording import allocation_in_words, down_in_words, to
 from shunter.core.fold.occupancy import release_wait
 from shunter.core.intake.arrays import has_no_turn, turn_of
 from shunter.core.intake.checkpoints import checkpoint_wait, waits_for_checkpoint
-from shunter.core.state import RUNNING, WAITING, Job, State
+from shunter.core.state import GRANTED, RUNNING, WAITING, Job, State
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason, Wait
@@ -26,6 +26,7 @@ Dated = Callable[[int], str]
 HELD, SUSPENDED, STOPPED = "held", "suspended", "stopped"
 _FIRST = Wait(Reason.waiting_for_round)
 _HELD = Wait(Reason.held)
+_FOR_RELEASE = Wait(Reason.waiting_for_release)
 _BACKING_OFF = Wait(Reason.backing_off)
 BLOCKERS_MOST = 8
 _OF_ALL = (Reason.dependency, Reason.waiting_for_release)
@@ -61,6 +62,11 @@ def wait_of(job: Job, state: State) -> Wait | None:
     if job.wait is not None:
         return job.wait
     return state.class_waits.get(job.waits_as) or _FIRST
+
+
+def wait_to_count(job: Job, state: State) -> Wait | None:
+    """Return the same, without who has yet to leave, who is looked for among all jobs."""
+    return _FOR_RELEASE if job.phase is GRANTED else wait_of(job, state)
 
 
 def job_row(

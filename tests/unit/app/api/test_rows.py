@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from shunter.app.api.documents.jobs import queue_document
+from shunter.app.api.documents.jobs import queue_document, wait_to_count
 from shunter.app.cli.live.queue import explained
 from shunter.app.cli.live.reasons import clause
 from shunter.app.replaying.folding import fold_events
@@ -71,13 +71,19 @@ def test_a_granted_job_names_who_has_yet_to_leave_its_gpus() -> None:
         costs=Costs(start_us=2, suspend_us=3, resume_us=4),
     )
 
-    row = rows(state_at(world, 31, name="las"))["j1"]
+    state = state_at(world, 31, name="las")
+    row = rows(state)["j1"]
 
     assert (row["state"], row["reason"]["name"]) == ("granted", "waiting_for_release")
     assert clause(row["reason"]) == (
         "it was granted GPUs that others have yet to leave; needs 4, 0 free; held back by j0"
     )
     assert row["since_at"] == "30"
+    counted = {job.job_id: wait_to_count(job, state) for job in state.jobs.values()}
+    assert {name: wait and wait.reason.value for name, wait in counted.items()} == {
+        "j0": None,
+        "j1": "waiting_for_release",
+    }
 
 
 def test_the_waiting_job_that_must_not_be_overtaken_is_named_to_those_behind_it() -> None:
