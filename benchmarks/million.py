@@ -24,7 +24,7 @@ BUDGET_GROWTH = 1.5
 def run_here(jobs: int, policy: str, load: float, log: str) -> dict[str, object]:
     """Simulate so many jobs in this process, and return what it took."""
     from shunter.app.config import make_config
-    from shunter.app.runs import simulate
+    from shunter.app.runs.simulation import simulate
 
     config = make_config(
         {

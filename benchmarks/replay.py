@@ -14,7 +14,7 @@ from pathlib import Path
 
 from shunter.app.config import make_config
 from shunter.app.replaying.folding import fold_log
-from shunter.app.runs import simulate
+from shunter.app.runs.simulation import simulate
 from shunter.events.log import read_log
 
 BUDGET_PER_S = 300_000

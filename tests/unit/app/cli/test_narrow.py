@@ -12,7 +12,7 @@ from shunter.app.cli.application import app
 from shunter.app.cli.compare import print_comparison
 from shunter.app.cli.live import connecting
 from shunter.app.cli.live.serve import oracle_note
-from shunter.app.runs import compare
+from shunter.app.runs.comparison import compare
 from shunter.errors import UnavailableError
 from tests.unit.app.conftest import Generated
 

@@ -6,7 +6,7 @@ import pytest
 
 from shunter.app.config import LoadedConfig
 from shunter.app.reproductions.experiments import Contender, Scene, Variant, growth, run_scenes
-from shunter.app.runs import simulate
+from shunter.app.runs.simulation import simulate
 from shunter.core.metrics import JobResult
 from shunter.events.values.ids import JobId
 

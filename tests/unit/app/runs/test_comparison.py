@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from shunter.app.config import LoadedConfig
-from shunter.app.runs import compare
+from shunter.app.runs.comparison import compare
 from shunter.errors import ConfigError
 
 Generated = Callable[..., LoadedConfig]

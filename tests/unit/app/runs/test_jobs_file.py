@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from shunter.app.config import LoadedConfig, load_config
-from shunter.app.runs import simulate
 from shunter.app.runs.jobs_file import COLUMNS, check_target, write_jobs
+from shunter.app.runs.simulation import simulate
 from shunter.errors import ShunterError, UsageError
 
 Generated = Callable[..., LoadedConfig]

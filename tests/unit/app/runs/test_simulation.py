@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shunter.app.config import LoadedConfig, load_config
-from shunter.app.runs import simulate
+from shunter.app.runs.simulation import simulate
 from shunter.core.digest import state_digest
 from shunter.errors import LogError, LogExistsError, TraceError
 from shunter.events import SchedulerStarted, SchedulerStopped

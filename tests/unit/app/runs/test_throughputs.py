@@ -12,8 +12,8 @@ from shunter.app.config import LoadedConfig, load_config
 from shunter.app.config.resolved import recorded_throughputs
 from shunter.app.replaying.divergence import Divergence
 from shunter.app.replaying.verification import verify_log
-from shunter.app.runs import rebuild, simulate
-from shunter.app.runs.setup import load_jobs, set_up
+from shunter.app.runs.setup import load_jobs, rebuild, set_up
+from shunter.app.runs.simulation import simulate
 from shunter.app.runs.throughputs import fit_to_table
 from shunter.errors import ConfigError, TraceError
 from shunter.events import SchedulerStarted
