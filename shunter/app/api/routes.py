@@ -1,7 +1,6 @@
 """The table of routes: what is served, documented, counted and tested."""
 
 from shunter.app.api.handlers import cluster, jobs, log, orders, output
-from shunter.app.api.handlers.openapi import openapi
 from shunter.app.api.handlers.queries import (
     AtQuery,
     EventsQuery,
@@ -93,7 +92,9 @@ ROUTES = (
     Route("GET", V1 + "/nodes", cluster.nodes, "The servers", NodesDocument),
     Route("POST", _NODE + "/drain", orders.drain, "Start nothing new there", ToldDocument),
     Route("POST", _NODE + "/restore", orders.restore, "Put it back to work", ToldDocument),
-    Route("GET", V1 + "/openapi.json", openapi, "This table, for programs", None, is_open=True),
+    Route(
+        "GET", V1 + "/openapi.json", cluster.openapi, "This table, for programs", None, is_open=True
+    ),
     Route("GET", "/metrics", cluster.metrics, "For Prometheus", None, media=METRICS_MEDIA),
     Route("GET", "/healthz", cluster.health, "It lives", HealthDocument, is_open=True),
     Route("GET", "/readyz", cluster.ready, "It takes commands", HealthDocument, is_open=True),

@@ -1,10 +1,73 @@
-"""All checks, in the order in which they are told; a backend with checks of its own adds them."""
+"""All checks, in the order in which they are told, and those of the daemon: sockets and tokens.
 
-from shunter.app.doctor import daemon, machine
+A backend with checks of its own adds them.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from shunter.addresses import TcpAddress, UnixAddress, parse_address
+from shunter.app.api.access.tokens import read_tokens
+from shunter.app.doctor import machine
 from shunter.app.doctor.findings import Check, Finding, Looked
 from shunter.app.hosts import checks as hosts
+from shunter.errors import ShunterError, UnavailableError
 
-__all__ = ["CHECKS", "examined"]
+__all__ = ["CHECKS", "examined", "sockets", "tokens"]
+
+
+def sockets(looked: Looked) -> Iterator[Finding]:
+    """Check each address of the config, or the usual one."""
+    if looked.loaded is None:
+        addresses: tuple[UnixAddress | TcpAddress, ...] = (parse_address("unix:"),)
+    else:
+        addresses = looked.loaded.config.server.addresses
+    for address in addresses:
+        if isinstance(address, UnixAddress):
+            yield from _socket(address)
+
+
+def tokens(looked: Looked) -> Iterator[Finding]:
+    """Check the file of tokens, if there is to be one."""
+    if looked.loaded is None or looked.loaded.config.server.token_file is None:
+        return
+    path = looked.loaded.config.server.token_file
+    try:
+        found = read_tokens(path)
+    except ShunterError as error:
+        yield Finding("tokens", "bad", str(error), f"`shunter serve --make-token` makes {path}")
+    else:
+        yield Finding("tokens", "good", f"{path}, for {', '.join(found.users)}")
+
+
+def _socket(address: UnixAddress) -> Iterator[Finding]:
+    from shunter.client import Client
+
+    path = Path(address.path)
+    if not path.exists():
+        yield Finding("socket", "good", f"{address} is free")
+        return
+    try:
+        with Client(str(address)) as client:
+            found = client.daemon()
+    except UnavailableError:
+        what = f"{address} is left from a daemon that is gone"
+        yield Finding("socket", "good", f"{what}; the next one takes its place")
+        return
+    except ShunterError as error:
+        yield Finding("socket", "bad", str(error), "ask its owner, or take another server.listen")
+        return
+    what = f"a daemon answers on {address}: term {found['term']}, policy {found['policy']}"
+    yield Finding("daemon", "good", f"{what}, serving {found['serves']}")
+    if found["policy_fault"]:
+        yield Finding(
+            "policy",
+            "bad",
+            f"{found['policy']} failed in the last round: {found['policy_fault']}",
+            "jobs run on, and none starts; the daemon's journal has the whole of it; cancel the "
+            "job it names, or take another policy.name and restart the daemon",
+        )
+
 
 CHECKS: tuple[Check, ...] = (
     machine.python,
@@ -14,8 +77,8 @@ CHECKS: tuple[Check, ...] = (
     machine.users,
     machine.disks,
     machine.boot,
-    daemon.sockets,
-    daemon.tokens,
+    sockets,
+    tokens,
     *hosts.CHECKS,
 )
 

@@ -1,8 +1,14 @@
 """What a log measured: what starts and suspensions cost, how fast jobs are, what they worked."""
 
 from shunter.app.fitting.attempts import Attempt, Observed, ObservedJob, observe_log
-from shunter.app.fitting.costs import Fitted, Kind, Launch, fit_costs
-from shunter.app.fitting.work import checkpoint_interval_us, work_us
+from shunter.app.fitting.costs import (
+    Fitted,
+    Kind,
+    Launch,
+    checkpoint_interval_us,
+    fit_costs,
+    work_us,
+)
 from shunter.app.fitting.writing import config_text, fit_document, left_out, rates_document
 
 __all__ = [

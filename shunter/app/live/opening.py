@@ -21,7 +21,7 @@ from shunter.app.live.history import History, Identity, read_history
 from shunter.app.live.policy import AskedPolicy
 from shunter.app.live.recovery import holding, recovery_of
 from shunter.app.live.site import Site
-from shunter.app.live.unwrapping import the_one
+from shunter.app.live.task_groups import the_one
 from shunter.app.sources import sources_of
 from shunter.backends.node.crashes import crash_point
 from shunter.core.cluster import Health

@@ -17,16 +17,13 @@ from shunter.app.live.commands import Commands, Stamped
 from shunter.app.live.desk import Desk, Stopped
 from shunter.app.live.digests import Digests
 from shunter.app.live.feed import Feed
-from shunter.app.live.gathering import gathered
 from shunter.app.live.history import Identity
 from shunter.app.live.policy import AskedPolicy
 from shunter.app.live.requests import Caller, Receipt, Submission
-from shunter.app.live.unwrapping import the_one
-from shunter.app.live.upkeep.faults import Tell, tell_delays, tell_faults
-from shunter.app.live.upkeep.forgetting import forget_environments
+from shunter.app.live.task_groups import gathered, the_one
 from shunter.app.live.upkeep.keeping import Keeper
-from shunter.app.live.upkeep.retention import keep_for
-from shunter.app.live.upkeep.startups import tell_slow_starts
+from shunter.app.live.upkeep.notices import Tell, tell_delays, tell_faults, tell_slow_starts
+from shunter.app.live.upkeep.retention import forget_environments, keep_for
 from shunter.app.snapshots import snapshot_of
 from shunter.backends.node.crashes import crash_point
 from shunter.core.effects import Effect

@@ -7,13 +7,12 @@ Nothing here reaches the log but facts: no wall time, no host name, no process i
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from shunter.app.collector import collector_off
 from shunter.app.config.loading import LoadedConfig
-from shunter.app.runs.recorder import Recorder, Report
 from shunter.app.runs.setup import Setup, load_jobs, set_up
 from shunter.app.runs.share_gaps import ShareGaps
 from shunter.app.runs.summary import SCHEMA, job_numbers, stories
@@ -35,7 +34,46 @@ from shunter.events.log import LogWriter, load_store, open_log
 from shunter.events.values.ids import JobId
 from shunter.workloads import QualityReport, Trace
 
-__all__ = ["RunResult", "simulate"]
+__all__ = ["Recorder", "Report", "RunResult", "simulate"]
+
+
+STEPS_BETWEEN_REPORTS = 500
+Report = Callable[[int, int], None]
+"""Told now and then how many jobs have ended, and of how many."""
+
+
+@dataclass
+class Recorder:
+    """Stands between round loop and log; where nobody needs it, the log does alone.
+
+    `report` is told of the jobs that have ended, every few hundred steps.
+    """
+
+    core: Scheduler
+    log: LogWriter
+    jobs: int
+    snapshot_every: int = 0
+    report: Report | None = None
+    _snapshot_due: int = 0
+    _steps: int = 0
+
+    def __post_init__(self) -> None:
+        """Set the first snapshot's place."""
+        self._snapshot_due = self.snapshot_every
+
+    def append(self, events: Sequence[Event]) -> int:
+        """Fix the order of events."""
+        return self.log.append(events)
+
+    async def commit(self) -> None:
+        """Commit, after a snapshot if one is due."""
+        if self.snapshot_every and self.log.seq >= self._snapshot_due:
+            await self.log.save_snapshot(*snapshot_of(self.core, self.log.outcomes_kept))
+            self._snapshot_due = self.log.seq + self.snapshot_every
+        await self.log.commit()
+        self._steps += 1
+        if self.report is not None and self._steps % STEPS_BETWEEN_REPORTS == 0:
+            self.report(len(self.core.state.ended), self.jobs)
 
 
 # Without a repr: asyncio asks for that of a task with its result, and a state's takes seconds.

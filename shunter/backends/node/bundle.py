@@ -25,7 +25,6 @@ MODULES = (
     "division",
     "printed/output",
     "printed/times",
-    "printed/writes",
     "usage",
     "ranks",
     "processes/reaper",

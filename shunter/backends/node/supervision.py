@@ -22,8 +22,7 @@ from shunter.backends.node.messages.channel import Channel
 from shunter.backends.node.messages.journal import Journal
 from shunter.backends.node.messages.shapes import a_record, a_text, a_whole, checked, parsed
 from shunter.backends.node.printed.output import bound
-from shunter.backends.node.printed.times import STREAMS, Times
-from shunter.backends.node.printed.writes import Writes
+from shunter.backends.node.printed.times import STREAMS, Times, Writes
 from shunter.backends.node.processes.reaper import bury, descendants, remaining
 from shunter.backends.node.processes.traces import Traces
 from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code

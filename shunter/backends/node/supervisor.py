@@ -14,7 +14,7 @@ known of an attempt:
     suspend     there once the job is asked to save and leave with exit code 75
     orders, channel     FIFOs: from the daemon, and from the job, to the supervisor
     stdout.N, stderr.N  what rank N printed, up to a bound (see printed/output.py)
-    stdout-times.N, …   how long that was when (see printed/times.py, printed/writes.py)
+    stdout-times.N, …   how long that was when (see printed/times.py)
 
 Records are written, synced and renamed. Starting and fencing an attempt exclude each other by a
 lock, so that a fenced attempt has either been seen or will never start. Every rank has a session of

@@ -3,19 +3,50 @@
 The world keeps its own books. What the scheduler knows comes to it as observations only.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from shunter.backends.simulated.costs import Costs
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
-from shunter.backends.simulated.neighbours import Neighbours
 from shunter.backends.simulated.pace import Pace
+from shunter.core.cluster import Gpu, gpus_of
 from shunter.core.effects import Launch, Resume
 from shunter.core.performance import SpeedModel
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.fact import fact, record
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec, SuspendMode
+
+
+@dataclass(slots=True)
+class Neighbours:
+    """The jobs on each GPU, in the order in which they were launched there."""
+
+    by_gpu: dict[Gpu, dict[JobId, None]] = field(default_factory=dict)
+
+    def enter(self, job_id: JobId, where: Allocation) -> None:
+        """Put a job on its GPUs."""
+        for share in where.shares:
+            for gpu in gpus_of(share):
+                self.by_gpu.setdefault(gpu, {})[job_id] = None
+
+    def leave(self, job_id: JobId, where: Allocation) -> None:
+        """Take a job off its GPUs."""
+        for share in where.shares:
+            for gpu in gpus_of(share):
+                del self.by_gpu[gpu][job_id]
+
+    def beside(self, job_id: JobId, where: Allocation) -> list[JobId]:
+        """Return who else is on the GPUs of a job, each once, oldest launch first."""
+        found: dict[JobId, None] = {}
+        for share in where.shares:
+            for gpu in gpus_of(share):
+                there = self.by_gpu.get(gpu, {})
+                if len(there) > 1 or job_id not in there:
+                    found.update(there)
+        found.pop(job_id, None)
+        return list(found)
+
 
 KILLED = 143  # what a shell reports for a process ended by SIGTERM
 FAILED = 1

@@ -8,9 +8,8 @@ refused is dropped with them, so nobody makes room in vain. A GPU is given twice
 where every tenant of it, the new one as well, is packed.
 """
 
-from shunter.core.cluster import Health
+from shunter.core.cluster import Gpu, Health, gpus_of
 from shunter.core.performance import level_of
-from shunter.core.planning.company import Company
 from shunter.core.planning.guards import Guards
 from shunter.core.planning.plan import Change, Move, Pack, Plan, Start, Suspend
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
@@ -86,11 +85,10 @@ class Check:
 
     `flipped` are the GPUs of each server that are of the other kind than in the state: freed by a
     suspension, or taken by a start, never both, because a GPU changes hands at most once a plan
-    before it is taken for good. `company` are the tenants of those that are shared.
+    before it is taken for good. `tenants` are the tenants of those that are shared.
     """
 
     __slots__ = (
-        "company",
         "cpus_milli",
         "flipped",
         "guards",
@@ -100,6 +98,7 @@ class Check:
         "queue_gpus",
         "servers",
         "state",
+        "tenants",
     )
 
     def __init__(self, state: State, guards: Guards, now_us: int) -> None:
@@ -108,7 +107,7 @@ class Check:
         self.guards = guards
         self.is_guarded = not guards.are_off
         self.now_us = now_us
-        self.company = Company(state)
+        self.tenants = PlannedTenants(state)
         self.flipped: dict[NodeName, int] = {}
         self.cpus_milli: dict[NodeName, int] = {}
         self.memory_mb: dict[NodeName, int] = {}
@@ -178,7 +177,7 @@ class Check:
         if target.sharing is not _EXCLUSIVE:
             if target.sharing is not _PACKED or not spec.gpus:
                 return Reason.refused, "only whole GPUs can be shared, by jobs that run at once"
-            shares = self.company.first_of(target)
+            shares = self.tenants.first_of(target)
             if not self._accepts(job, target):
                 return Reason.gpu_type_unavailable, "the job does not accept this GPU type"
             gpus = target.gpus - Allocation(shares).gpus
@@ -219,13 +218,13 @@ class Check:
         return None
 
     def _open_up(self, job: Job, target: Allocation) -> Refusal | None:
-        """Check that a job may have company from now on where it is, and open its GPUs."""
+        """Check that a job may have tenants from now on where it is, and open its GPUs."""
         before = job.allocation
         if target.sharing is not _PACKED or target.shares != before.shares or not job.spec.gpus:
             return Reason.refused, "a job that is packed keeps its GPUs"
         if before.sharing is not _EXCLUSIVE:
             return Reason.refused, "the job shares its GPUs already"
-        self.company.join(job, target)
+        self.tenants.join(job, target)
         return None
 
     def _accepts(self, job: Job, target: Allocation) -> bool:
@@ -285,7 +284,7 @@ class Check:
         """Book an allocation as given back (1) or taken (-1)."""
         flipped, shares = self.flipped, what.shares
         if what.sharing is _PACKED:
-            shares = self.company.leave(job, what) if sign > 0 else self.company.join(job, what)
+            shares = self.tenants.leave(job, what) if sign > 0 else self.tenants.join(job, what)
         for share in shares:
             node = share.node
             flipped[node] = flipped.get(node, 0) ^ share.gpu_mask
@@ -295,3 +294,55 @@ class Check:
         if self.state.queues[job.spec.queue].quota_gpus is not None:
             queue = job.spec.queue
             self.queue_gpus[queue] = self.queue_gpus.get(queue, 0) - sign * what.gpus
+
+
+class PlannedTenants:
+    """The tenants of shared GPUs in the state, and what granted changes made of them."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._changed: dict[Gpu, set[JobId]] = {}
+
+    def first_of(self, target: Allocation) -> tuple[Share, ...]:
+        """Return the shares without the GPUs that have tenants open to others.
+
+        What is left must be free. GPUs that do not exist or are not to be used are left as well.
+        """
+        return tuple([self._first(share) for share in target.shares])
+
+    def join(self, job: Job, target: Allocation) -> tuple[Share, ...]:
+        """Enter a job; return its shares, with only the GPUs on which it is the first."""
+        first = self.first_of(target)
+        for share in target.shares:
+            for gpu in gpus_of(share):
+                self._tenants(gpu).add(job.job_id)
+        return first
+
+    def leave(self, job: Job, left: Allocation) -> tuple[Share, ...]:
+        """Take a job out; return its shares, with only the GPUs on which it was the last."""
+        last = []
+        for share in left.shares:
+            mask = 0
+            for gpu in gpus_of(share):
+                tenants = self._tenants(gpu)
+                tenants.discard(job.job_id)
+                mask |= 0 if tenants else 1 << gpu[1]
+            last.append(Share(share.node, mask, share.cpus_milli, share.memory_mb))
+        return tuple(last)
+
+    def _first(self, share: Share) -> Share:
+        server = self._state.cluster.servers.get(share.node)
+        if server is None or server.health is not _UP or share.gpu_mask & ~server.all_gpus:
+            return share
+        mask = share.gpu_mask
+        for gpu in gpus_of(share):
+            bit = 1 << gpu[1]
+            if self._tenants(gpu) and not bit & server.quarantined:
+                mask ^= bit
+        return Share(share.node, mask, share.cpus_milli, share.memory_mb)
+
+    def _tenants(self, gpu: Gpu) -> set[JobId]:
+        found = self._changed.get(gpu)
+        if found is None:
+            found = self._changed[gpu] = set(self._state.cluster.deciding.of(gpu))
+        return found

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shunter.addresses import UnixAddress
-from shunter.app.doctor.daemon import _socket
+from shunter.app.doctor.checks import _socket
 
 # httpcore leaves a socket that could not connect to be closed by the interpreter.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

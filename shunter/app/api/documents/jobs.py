@@ -65,7 +65,7 @@ def wait_of(job: Job, state: State) -> Wait | None:
 
 
 def wait_to_count(job: Job, state: State) -> Wait | None:
-    """Return the same, without who has yet to leave, who is looked for among all jobs."""
+    """Return the same without who has yet to leave, who is found among all jobs."""
     return _FOR_RELEASE if job.phase is GRANTED else wait_of(job, state)
 
 

@@ -1,5 +1,6 @@
-"""Reading the cluster: its state now or at a past point, servers, the daemon, metrics, health."""
+"""Reading the cluster: its state now or at a past point, servers, metrics, the daemon itself."""
 
+from functools import cache
 from hashlib import blake2b
 from typing import Any
 
@@ -17,10 +18,11 @@ from shunter.app.replaying.lookup import place_of
 from shunter.errors import UnreachableError
 from shunter.events.log import LogReader
 
+__all__ = ["daemon", "health", "metrics", "nodes", "openapi", "ready", "state"]
+
+
 NOTED_S = 0.5
 """A policy that is at work for less is not worth a word."""
-
-__all__ = ["daemon", "health", "metrics", "nodes", "ready", "state"]
 
 
 async def state(call: Call[AtQuery, NoBody]) -> Response:
@@ -107,3 +109,17 @@ def _planning(planning: Planning) -> dict[str, Any] | None:
 
 def _status(status: str) -> dict[str, Any]:
     return {"schema_version": 1, "status": status}
+
+
+async def openapi(call: Call[NoQuery, NoBody]) -> Response:
+    """Answer with the OpenAPI document of this API."""
+    return Response(_document(), media_type="application/json")
+
+
+@cache
+def _document() -> bytes:
+    # The table names this handler, so it can be looked at only once it is whole.
+    from shunter.app.api.openapi import openapi_document
+    from shunter.app.api.routes import ROUTES
+
+    return orjson.dumps(openapi_document(ROUTES))

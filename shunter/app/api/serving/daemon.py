@@ -11,7 +11,7 @@ import resource
 import signal
 import socket
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import anyio
 import uvicorn
@@ -24,17 +24,17 @@ from shunter.app.api.application import application
 from shunter.app.api.metrics import Metrics
 from shunter.app.api.served import Served
 from shunter.app.api.serving.messages import brief_messages
-from shunter.app.api.serving.notifying import notify
 from shunter.app.api.serving.sockets import BACKLOG, Listening, listening
 from shunter.app.api.stream import Stream
 from shunter.app.config.live import ServerSection
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.live import Site, open_site
-from shunter.app.live.upkeep.faults import Tell
+from shunter.app.live.upkeep.notices import Tell
 from shunter.errors import ConfigError, ShunterError
 from shunter.events.values.ids import JobId
 
 __all__ = ["Ready", "run_daemon"]
+
 
 Ready = Callable[[Site, Sequence[Listening]], None]
 """Told once the daemon takes commands."""
@@ -139,7 +139,7 @@ async def _stop_on_signal(site: Site, tasks: TaskGroup) -> None:
             count += 1
             if count > 1:
                 tasks.cancel_scope.cancel()
-            notify("STOPPING=1")
+            _notify("STOPPING=1")
             site.stop()
 
 
@@ -149,7 +149,7 @@ async def _say_ready(
     await server.is_up.wait()
     served.is_ready = True
     ready(served.site, sockets)
-    notify("READY=1")
+    _notify("READY=1")
 
 
 def _uvicorn_config(served: Served, section: ServerSection) -> uvicorn.Config:
@@ -223,3 +223,14 @@ def _first(errors: BaseException) -> BaseException:
         return errors
     ours = errors.subgroup(ShunterError)
     return _first((ours or errors).exceptions[0])
+
+
+def _notify(state: str) -> None:
+    """Send `READY=1` or `STOPPING=1` to systemd, where a `Type=notify` unit runs."""
+    path = os.environ.get("NOTIFY_SOCKET", "")
+    if path[:1] not in ("/", "@"):
+        return
+    # An abstract name begins with a zero byte, which a variable cannot hold.
+    address = "\0" + path[1:] if path.startswith("@") else path
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
+        connection.sendto(state.encode(), address)

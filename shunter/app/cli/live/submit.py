@@ -11,7 +11,6 @@ from typer.exceptions import TyperException
 
 from shunter.app.cli import output
 from shunter.app.cli.live.connecting import connect, patiently
-from shunter.app.cli.live.submitting.naming import name_of
 from shunter.app.cli.live.submitting.options import SubmitOptions, takes_options
 from shunter.app.cli.live.submitting.quantities import (
     array_of,
@@ -20,7 +19,7 @@ from shunter.app.cli.live.submitting.quantities import (
     seconds,
     shape_of,
 )
-from shunter.app.cli.live.submitting.script import Script, command_of, read_script
+from shunter.app.cli.live.submitting.script import Script, command_of, name_of, read_script
 from shunter.app.cli.live.submitting.waiting import wait_for
 from shunter.errors import UsageError
 

@@ -124,7 +124,7 @@ Reply = Standing | Decided | Ordered | Remembered | Failed
 
 
 def wire_plan(plan: Plan) -> WirePlan:
-    """Return a plan as it is sent; not that it was drafted, which nobody there could believe."""
+    """Return a plan as it is sent, but not that it was drafted: nobody believes that."""
     changes = tuple((type(one).__name__, msgspec.to_builtins(one)) for one in plan.changes)
     return WirePlan(
         changes,

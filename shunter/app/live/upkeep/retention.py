@@ -1,4 +1,4 @@
-"""How long what jobs printed is kept once they have ended, where the config bounds it.
+"""How long is kept what jobs have left: their variables to their end, their output as configured.
 
 Only jobs whose end is in the log, durable, are looked at; whatever else lies in a folder of
 attempts is left alone. And nothing is removed anywhere while a server does not answer: what it has
@@ -14,8 +14,10 @@ from shunter.app.live.backends import LiveBackend
 from shunter.app.live.feed import Feed
 from shunter.core.state import State
 from shunter.errors import BackendError, UnreachableError
+from shunter.events.facts.jobs import JOB_ENDS
 
-__all__ = ["keep_for"]
+__all__ = ["forget_environments", "keep_for"]
+
 
 LOOK_S = 3600.0
 """How often it is looked what has become old."""
@@ -58,3 +60,14 @@ async def _remove(keep_s: float, backend: LiveBackend, state: State, feed: Feed)
         with suppress(UnreachableError):  # the log closes
             await feed.reached(seq)
             await backend.remove_attempts(ended)
+
+
+async def forget_environments(feed: Feed, backend: LiveBackend) -> None:
+    """Remove the environment of each job whose end is durable, until the log closes.
+
+    Raises:
+        BackendError: it cannot be removed.
+    """
+    async for _, event in feed.follow(feed.committed):
+        if isinstance(event, JOB_ENDS):
+            await backend.equip(event.job_id, {})

@@ -1,12 +1,13 @@
 """When output was printed: beside each file of it another one that says how long it was when.
 
 `stdout-times.0` belongs to `stdout.0`; its lines are `SECONDS BYTES`, by this host's wall clock: so
-long was the file when it was looked at. It is looked at soon after it was written to (writes.py),
-and once a second. A line stands for each look at which the other stream of the rank had grown since
-the last line, or a second had passed; so what lies between two lines was printed at a stretch.
-Where that is not so there is a third number, the seconds within which it is not known which stream
-was first: both had grown at one look, or the line stands for older ones that were left out, lest
-there be ever more. Only the standard library of Python 3.8 or later, as in supervisor.py.
+long was the file when it was looked at. It is looked at soon after it was written to, which inotify
+tells, and once a second: where inotify is not to be had (its instances are bounded for each user),
+that must do. A line stands for each look at which the other stream of the rank had grown since the
+last line, or a second had passed; so what lies between two lines was printed at a stretch. Where
+that is not so there is a third number, the seconds within which it is not known which stream was
+first: both had grown at one look, or the line stands for older ones that were left out, lest there
+be ever more. Only the standard library of Python 3.8 or later, as in supervisor.py.
 """
 
 # Paths are strings, as in supervisor.py.
@@ -15,6 +16,7 @@ there be ever more. Only the standard library of Python 3.8 or later, as in supe
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from shunter.backends.node.printed.output import place_after_drop
@@ -22,6 +24,10 @@ from shunter.backends.node.printed.output import place_after_drop
 LINES_MOST = 4096
 STREAMS = ("stdout", "stderr")
 STRETCH_MS = 1000
+PAUSE_S = 0.05
+_IN_MODIFY = 0x2
+_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
+_READ_BYTES = 1 << 16
 
 
 class Looked(NamedTuple):
@@ -178,3 +184,43 @@ def _write_times(path: str, lines: list[Looked], how: int) -> None:
 def _line_of(one: Looked) -> str:
     unsure = f" {one.unsure_ms / 1000:.3f}" if one.unsure_ms else ""
     return f"{one.at_ms / 1000:.3f} {one.size}{unsure}\n"
+
+
+class Writes:
+    """Watches files by inotify; `fd` (None: it cannot) is readable after a write.
+
+    The kernel wakes the supervisor at the first write, and after that once in `PAUSE_S` at most
+    while output goes on: a job that prints all the time costs twenty looks a second, a silent one
+    nothing.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        import ctypes  # the supervisor has it already, for prctl
+
+        self.fd: int | None = None
+        self._quiet_until_s = 0.0
+        try:
+            libc = ctypes.CDLL(None)
+            fd = libc.inotify_init1(_FLAGS)
+        except (OSError, AttributeError):
+            return
+        if fd < 0:
+            return
+        self.fd = fd
+        for path in paths:
+            libc.inotify_add_watch(fd, os.fsencode(path), _IN_MODIFY)
+
+    def wait_s(self, now_s: float) -> float | None:
+        """Return how long not to listen for writes; None: there is nothing to listen to."""
+        return None if self.fd is None else max(0.0, self._quiet_until_s - now_s)
+
+    def take(self, now_s: float) -> None:
+        """Take in what was told; from now on there is a pause."""
+        self._quiet_until_s = now_s + PAUSE_S
+        if self.fd is None:
+            return
+        try:
+            while len(os.read(self.fd, _READ_BYTES)) > _READ_BYTES // 2:
+                pass
+        except OSError:  # all is read
+            return

@@ -8,16 +8,22 @@ Techniques for Recommender Systems, IEEE Computer 42(8), 2009). No chance is inv
 fitted first, and hidden factors begin as the leading singular vectors of what they leave.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Completed", "complete"]
+from shunter.events.values.ids import GpuType, JobId
+
+__all__ = ["Completed", "complete", "guessed_rates"]
+
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Known = Mapping[JobId, Mapping[GpuType, float]]
+"""Rates by job and type, as far as they were measured."""
 
 FACTORS: Final = 2
 _RIDGE: Final = 0.1
@@ -110,3 +116,30 @@ def _solve(own: Floats, other: Floats, logs: Floats, known: Mask, *, fixed: int)
         own[row, free] = np.linalg.solve(features.T @ features + ridge, features.T @ wanted)
     own[~known.any(axis=1)] = 0.0
     own[:, fixed] = 1.0
+
+
+def guessed_rates(
+    measured: Known, types: Sequence[GpuType]
+) -> tuple[dict[JobId, dict[GpuType, float]], float | None]:
+    """Return rates of measured jobs on all types, and how far off guesses are.
+
+    Nothing is guessed before two jobs were measured on two types each: no type is known to be
+    faster then.
+    """
+    jobs = [job_id for job_id, row in measured.items() if row]
+    several = [job_id for job_id in jobs if sum(name in types for name in measured[job_id]) > 1]
+    if len(several) < 2:
+        return {}, None
+    rates = np.array([[measured[job_id].get(name, 0.0) for name in types] for job_id in jobs])
+    known = np.greater(rates, 0.0)
+    found = complete(rates, known, factors=1)
+    tried = known.any(axis=0)
+    guessed = {
+        job_id: {
+            name: float(found.values[row, column])
+            for column, name in enumerate(types)
+            if tried[column]
+        }
+        for row, job_id in enumerate(jobs)
+    }
+    return guessed, found.error

@@ -1,14 +1,17 @@
 """Max-min fairness: the least normalised throughput is the largest, alone or lexicographically.
 
 Narayanan et al., OSDI 2020, sections 4.1 and 4.3. Agnostic, every GPU counts as much for every job;
-packed, two jobs may share GPUs (section 3.1).
+packed, two jobs may share GPUs (section 3.1). Across entities (section 4.3) it is water filling, in
+which an entity's water is shared among its jobs by their weights, or goes to the first of them that
+is not full.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 from shunter.policies.gavel.mechanism.targets import Fractions, Wanted
 
-__all__ = ["MaxMinFairness", "WaterFilling"]
+__all__ = ["Hierarchical", "MaxMinFairness", "WaterFilling"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +44,40 @@ class WaterFilling:
 
         found = arrays_of(wanted, agnostic=self.agnostic)
         return divided(wanted, found, [found.weights], water_filling, packed=self.packed)
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchical:
+    """Entities by `weights`, 1 for others; `inside` is how each divides its part."""
+
+    weights: dict[str, float] = field(default_factory=dict)
+    inside: Literal["fairness", "fifo"] = "fairness"
+    agnostic: bool = False
+    packed: bool = False
+
+    def fractions(self, wanted: Wanted) -> Fractions:
+        """Return the centre of all lexicographic optima."""
+        import numpy as np
+
+        from shunter.policies.gavel.objectives.arrays import arrays_of, divided
+        from shunter.policies.gavel.solving.filling import hierarchical
+        from shunter.policies.gavel.solving.groups import Groups, Shares
+        from shunter.policies.gavel.solving.interior import Floats
+
+        names = list(dict.fromkeys(claim.entity for claim in wanted.claims))
+        places = {name: float(place) for place, name in enumerate(names)}
+        weights = np.array([self.weights.get(name, 1.0) for name in names])
+        entity = np.array([places[claim.entity] for claim in wanted.claims])
+        found = arrays_of(wanted, agnostic=self.agnostic)
+
+        def fair(groups: Groups, entity: Floats, inside: Floats) -> Shares:
+            return hierarchical(groups, entity.astype(np.intp), weights, inside)
+
+        def first(groups: Groups, entity: Floats, _order: Floats) -> Shares:
+            return hierarchical(groups, entity.astype(np.intp), weights, None)
+
+        if self.inside == "fairness":
+            return divided(wanted, found, [entity, found.weights], fair, packed=self.packed)
+        # One job a group, in the order of arrival: of equal jobs the earlier one goes first.
+        order = np.arange(float(len(entity)))
+        return divided(wanted, found, [entity, order], first, packed=self.packed)

@@ -23,7 +23,7 @@ from shunter.app.fitting import (
     observe_log,
     work_us,
 )
-from shunter.app.fitting.work import LEAST_US
+from shunter.app.fitting.costs import LEAST_US
 from shunter.app.replaying.observed import observed_trace
 from shunter.app.runs.simulation import simulate
 from shunter.core.state import Outcome

@@ -7,7 +7,7 @@ import pytest
 
 from shunter.app.live import feed as feeds
 from shunter.app.live.feed import Feed
-from shunter.app.live.unwrapping import the_one
+from shunter.app.live.task_groups import the_one
 from shunter.errors import LogError, NotFoundError, UnreachableError, UsageError
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter, open_log

@@ -6,20 +6,25 @@
     python train.py
 
 Only lines before the first command count, as in other schedulers. A script of a shell is submitted
-as it is now: what is changed in the file later changes no job.
+as it is now: what is changed in the file later changes no job. A job without a name has that of the
+script it runs, however that is begun.
 """
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from shunter.errors import NotFoundError, UsageError
 
-__all__ = ["Script", "command_of", "read_script"]
+__all__ = ["Script", "command_of", "name_of", "read_script"]
+
 
 MARK = "#SHUNTER"
 STRANGE_MARKS = frozenset({"#SBATCH", "#PBS", "#BSUB"})
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
+NAME_MOST = 40
+SUFFIXES = frozenset((".py", ".sh", ".bash", ".zsh", ".jl", ".r", ".pl", ".rb", ".lua", ".js"))
 SCRIPT_BYTES_MOST = 131_000
 """What Linux takes for one argument, which the text of a script becomes."""
 
@@ -115,3 +120,22 @@ def _interpreter(text: str) -> tuple[str, ...]:
     first = text.partition("\n")[0]
     words = tuple(first.removeprefix("#!").split()) if first.startswith("#!") else ()
     return words or ("/bin/sh",)
+
+
+def name_of(command: Sequence[str]) -> str:
+    """Return the name of the script or module that a command runs.
+
+    `torchrun --nproc-per-node 2 train.py --lr 1` is `train.py`, `python -m shop.train` is
+    `shop.train`; a command without either is called by its program.
+    """
+    words = list(command)
+    for place, word in enumerate(words):
+        if place and words[place - 1] == "-m" and not word.startswith("-"):
+            found = word
+        elif PurePath(word).suffix.lower() in SUFFIXES and not word.startswith("-"):
+            found = PurePath(word).name
+        else:
+            continue
+        if "\n" not in found:
+            return found[:NAME_MOST]
+    return PurePath(words[0]).name[:NAME_MOST]

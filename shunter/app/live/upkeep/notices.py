@@ -1,18 +1,26 @@
-"""What whoever runs the daemon is told of a policy that fails: in the journal, all of it.
+"""What whoever runs the daemon is told: that a policy fails or takes long, that jobs start slowly.
 
-The log has where it failed and what was raised; the lines that lead there are for whoever mends it.
+Of a fault the log has where it was and what was raised; the lines that lead there are for whoever
+mends it. A job that must leave after its turn, and takes longer than that to start, spends more of
+its time preparing than training.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import anyio
 
 from shunter.app.live.feed import Feed
 from shunter.app.live.policy import AskedPolicy
+from shunter.core.planning.planner import RoundRules
+from shunter.core.ports import Policy
+from shunter.core.ranking import RankedPolicy
 from shunter.core.scheduler import Scheduler
 from shunter.events.facts.decisions import NO_SUCH_JOB, PlanRejected, PolicySetAside, RoundPlanned
+from shunter.events.facts.execution import TrainingStarted
 
-__all__ = ["Tell", "tell_delays", "tell_faults"]
+__all__ = ["Tell", "tell_delays", "tell_faults", "tell_slow_starts", "turn_of"]
+
 
 Tell = Callable[[str], None]
 """Told what has happened, in one or more lines."""
@@ -62,3 +70,39 @@ async def tell_delays(asked: AskedPolicy, tell: Tell) -> None:
 def _in_words(asked: AskedPolicy, fault: str) -> str:
     lines = f"\n{asked.trace}" if asked.trace else ""
     return f"policy {asked.name} failed, jobs run on and none starts: {fault}{lines}"
+
+
+async def tell_slow_starts(feed: Feed, core: Scheduler, tell: Tell) -> None:
+    """Tell of a start that takes longer than a turn, then of each twice as long."""
+    turn_us, key = turn_of(core.policy, core.rules)
+    most_us = turn_us
+    async for _, event in feed.follow(feed.committed):
+        if not turn_us or not isinstance(event, TrainingStarted):
+            continue
+        job = core.state.jobs.get(event.job_id)
+        if job is None or job.attempt != event.attempt or job.since_us is None:
+            continue
+        took_us = event.at_us - job.since_us
+        if took_us > most_us:
+            most_us = 2 * took_us
+            tell(
+                f"job {job.job_id} took {took_us / 1e6:.1f} s from its launch to its first "
+                f"mini-batch, and a turn is {turn_us / 1e6:g} s: jobs that take turns spend more "
+                f"time starting than training; make {key} longer"
+            )
+
+
+def turn_of(policy: Policy[Any], rules: RoundRules) -> tuple[int, str]:
+    """Return how long a job has its turn, and the key that says so.
+
+    0 where nobody takes turns: the policy preempts nobody, or decides at events and guards nobody.
+    """
+    timing = getattr(policy, "timing", None)
+    turn_us = getattr(timing, "turn_us", 0)
+    if turn_us:
+        return int(turn_us), f"policy.params.{policy.name}.turn"
+    if isinstance(policy, RankedPolicy) and not policy.index.preemptive:
+        return 0, ""
+    if rules.round_us >= rules.guards.min_runtime_us:
+        return rules.round_us, "policy.round"
+    return rules.guards.min_runtime_us, "policy.guards.min_runtime"

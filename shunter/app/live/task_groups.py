@@ -1,14 +1,22 @@
-"""Calls that are made together, and what comes of them."""
+"""Groups of tasks: calls that are made together, and what the errors of a group are about."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 import anyio
 
-from shunter.app.live.unwrapping import the_one
 from shunter.errors import ShunterError
 
-__all__ = ["gathered"]
+__all__ = ["gathered", "the_one"]
+
+
+def the_one(errors: BaseException) -> BaseException:
+    """Return the first error of ours in a group, else its first; any other as it is."""
+    while isinstance(errors, BaseExceptionGroup):
+        ours = errors.subgroup(ShunterError)
+        errors = (ours or errors).exceptions[0]
+    return errors
+
 
 T = TypeVar("T")
 
