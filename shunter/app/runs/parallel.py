@@ -1,9 +1,10 @@
 """The same task on many items, each run in a process of its own where there are several."""
 
-import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 __all__ = ["Report", "run_all"]
 
@@ -33,6 +34,9 @@ def run_all(
     told = report or (lambda done, total: None)
     if workers == 1 or len(items) == 1:
         return list(_run_here(task, items, told))
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
     # Forking a process with threads is not safe everywhere, and a fresh one is as quick to start.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(items)), mp_context=context) as pool:
@@ -46,6 +50,8 @@ def run_all(
 
 
 def _await(futures: Sequence["Future[Any]"], report: Report) -> None:
+    from concurrent.futures import as_completed
+
     for done, future in enumerate(as_completed(futures), start=1):
         future.result()
         report(done, len(futures))
