@@ -24,7 +24,7 @@ import anyio
 from shunter.app.config.loading import make_config
 from shunter.app.config.resolved import decider_of
 from shunter.app.live.history import read_history
-from shunter.app.live.upkeep.keeping import SPAN_EVENTS, Keeper
+from shunter.app.live.maintenance.log_maintenance import SPAN_EVENTS, LogMaintenance
 from shunter.core.effects import Launch, Resume
 from shunter.core.intake.inputs import Input, SubmitJob
 from shunter.core.scheduler import Scheduler
@@ -108,7 +108,7 @@ async def write(path: Path, jobs: int, minutes: int) -> int:
             core.emit(NodeAdded(0, name, where))
         core.view.close()
         backend: Any = waiting  # it is posted to, and nothing else
-        keeper = Keeper(core, log, backend, loaded.config.log)
+        keeper = LogMaintenance(core, log, backend, loaded.config.log)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(keeper.run)
             await run(core, log, keeper, waiting, jobs, minutes)
@@ -117,7 +117,12 @@ async def write(path: Path, jobs: int, minutes: int) -> int:
 
 
 async def run(
-    core: Scheduler, log: LogWriter, keeper: Keeper, waiting: Waiting, jobs: int, minutes: int
+    core: Scheduler,
+    log: LogWriter,
+    keeper: LogMaintenance,
+    waiting: Waiting,
+    jobs: int,
+    minutes: int,
 ) -> None:
     """Start the jobs, and sample them for some minutes."""
     chance = random.Random(7)

@@ -1,8 +1,8 @@
 """The Python client of a running daemon, synchronous and asynchronous."""
 
 from shunter.client.asynchronous import AsyncClient
-from shunter.client.following import Followed
-from shunter.client.handles import AsyncJobHandle, JobHandle
+from shunter.client.futures import AsyncJobHandle, JobHandle
+from shunter.client.sse import Followed
 from shunter.client.synchronous import Client
 
 __all__ = ["AsyncClient", "AsyncJobHandle", "Client", "Followed", "JobHandle"]

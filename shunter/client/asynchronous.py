@@ -8,11 +8,11 @@ from uuid import uuid4
 
 import httpx
 
-from shunter.client import asks
-from shunter.client.asks import Answer, Ask, CallOptions, JobOptions
+from shunter.client import requests
 from shunter.client.calls import described
-from shunter.client.following import Followed, Lines
-from shunter.client.handles import AsyncJobHandle
+from shunter.client.futures import AsyncJobHandle
+from shunter.client.requests import Answer, Ask, CallOptions, JobOptions
+from shunter.client.sse import Followed, Lines
 from shunter.client.transport import WAIT_READ_S, Settings, named
 from shunter.errors import RefusedError, UnreachableError, UsageError
 
@@ -64,7 +64,7 @@ class AsyncClient:
 
     async def daemon(self) -> Answer:
         """Return who answers, and whom it takes us for."""
-        return await self._ask(asks.read("/daemon"))
+        return await self._ask(requests.read("/daemon"))
 
     @overload
     async def submit(
@@ -121,7 +121,7 @@ class AsyncClient:
     async def submit_many(self, command: Sequence[str], **options: Unpack[JobOptions]) -> Answer:
         """Submit a job or an array; return the daemon's answer as it is."""
         key = options.get("key") or uuid4().hex
-        ask = asks.submission(command, options, key)
+        ask = requests.submission(command, options, key)
         try:
             return await self._ask(ask)
         except UnreachableError as error:
@@ -142,63 +142,67 @@ class AsyncClient:
         limit: int | None = None,
     ) -> Answer:
         """Return the jobs that have not ended; `user` may be "me"."""
-        return await self._ask(asks.read("/jobs", user=user, queue=queue, state=state, limit=limit))
+        return await self._ask(
+            requests.read("/jobs", user=user, queue=queue, state=state, limit=limit)
+        )
 
     async def history(self, *, user: str | None = None, limit: int | None = None) -> Answer:
         """Return jobs that have ended, the last one first."""
-        return await self._ask(asks.read("/history", user=user, limit=limit))
+        return await self._ask(requests.read("/history", user=user, limit=limit))
 
     async def job(self, job_id: str, *, wait_s: float = 0) -> Answer:
         """Return everything about a job, at its end if that comes within some seconds."""
-        return await self._ask(asks.read("/jobs/{}", job_id, wait_s=wait_s or None))
+        return await self._ask(requests.read("/jobs/{}", job_id, wait_s=wait_s or None))
 
     async def why(self, job_id: str, at: str | None = None) -> Answer:
         """Return why a job is where it is, or was at an event or instant."""
-        return await self._ask(asks.read("/jobs/{}/why", job_id, at=at))
+        return await self._ask(requests.read("/jobs/{}/why", job_id, at=at))
 
     async def cancel(self, job_id: str) -> Answer:
         """End a job, or keep it from starting."""
-        return await self._ask(asks.act("/jobs/{}/cancel", job_id))
+        return await self._ask(requests.act("/jobs/{}/cancel", job_id))
 
     async def suspend(self, job_id: str) -> Answer:
         """Save a job, take it off its GPUs, and hold it."""
-        return await self._ask(asks.act("/jobs/{}/suspend", job_id))
+        return await self._ask(requests.act("/jobs/{}/suspend", job_id))
 
     async def resume(self, job_id: str) -> Answer:
         """Let a held job start again."""
-        return await self._ask(asks.act("/jobs/{}/resume", job_id))
+        return await self._ask(requests.act("/jobs/{}/resume", job_id))
 
     async def discard_checkpoint(self, job_id: str) -> Answer:
         """Let a job go on without what it saved on servers that do not answer."""
-        return await self._ask(asks.act("/jobs/{}/discard-checkpoint", job_id))
+        return await self._ask(requests.act("/jobs/{}/discard-checkpoint", job_id))
 
     async def set_aside(self, job_id: str) -> Answer:
         """End a job's attempt, whatever its records say, and hold the job."""
-        return await self._ask(asks.act("/jobs/{}/set-aside", job_id))
+        return await self._ask(requests.act("/jobs/{}/set-aside", job_id))
 
     async def set_priority(self, job_id: str, priority: int) -> Answer:
         """Give a job another priority; the higher goes first."""
-        return await self._ask(asks.act("/jobs/{}/priority", job_id, body={"priority": priority}))
+        return await self._ask(
+            requests.act("/jobs/{}/priority", job_id, body={"priority": priority})
+        )
 
     async def nodes(self) -> Answer:
         """Return the servers."""
-        return await self._ask(asks.read("/nodes"))
+        return await self._ask(requests.read("/nodes"))
 
     async def drain(self, node: str) -> Answer:
         """Start nothing new on a server."""
-        return await self._ask(asks.act("/nodes/{}/drain", node))
+        return await self._ask(requests.act("/nodes/{}/drain", node))
 
     async def restore(self, node: str) -> Answer:
         """Put a drained server back to work."""
-        return await self._ask(asks.act("/nodes/{}/restore", node))
+        return await self._ask(requests.act("/nodes/{}/restore", node))
 
     async def state(self, at: str | None = None) -> Answer:
         """Return what is true, or was at an event or instant."""
-        return await self._ask(asks.read("/state", at=at))
+        return await self._ask(requests.read("/state", at=at))
 
     async def decision(self, seq: int | str) -> Answer:
         """Return the decision that an event belongs to."""
-        return await self._ask(asks.read("/decisions/{}", str(seq)))
+        return await self._ask(requests.read("/decisions/{}", str(seq)))
 
     async def events(
         self,
@@ -211,7 +215,7 @@ class AsyncClient:
     ) -> Answer:
         """Return a page of events, and where the next one begins."""
         params: dict[str, Any] = {"job": job, "node": node, "kind": kind}
-        return await self._ask(asks.read("/events", after=after, limit=limit, **params))
+        return await self._ask(requests.read("/events", after=after, limit=limit, **params))
 
     async def stream(
         self,
@@ -228,7 +232,7 @@ class AsyncClient:
         """
         params = {"after": after, "job": job, "node": node, "kind": kind}
         lines = Lines()
-        response = await self.open_stream(asks.read("/stream", **params))
+        response = await self.open_stream(requests.read("/stream", **params))
         async with aclosing(response):
             with named(self.address):
                 async for line in response.aiter_lines():
@@ -251,7 +255,7 @@ class AsyncClient:
 
         `tail` asks for the last so many bytes of one stream of an attempt only.
         """
-        ask = asks.read(
+        ask = requests.read(
             "/jobs/{}/logs",
             job_id,
             rank=rank,
@@ -279,7 +283,7 @@ class AsyncClient:
                 content=ask.body,
                 timeout=timeout,
             )
-        return asks.value_of(response.status_code, response.content)
+        return requests.value_of(response.status_code, response.content)
 
     async def open_stream(self, ask: Ask) -> httpx.Response:
         """Return an answer whose body is still to be read.
@@ -299,5 +303,5 @@ class AsyncClient:
             if response.status_code >= 400:
                 content = await response.aread()
                 await response.aclose()
-                raise asks.error_of(response.status_code, content)
+                raise requests.error_of(response.status_code, content)
         return response

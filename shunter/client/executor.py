@@ -4,8 +4,8 @@ from collections.abc import Callable
 from concurrent import futures
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from shunter.client.asks import CallOptions
-from shunter.client.handles import JobHandle
+from shunter.client.futures import JobHandle
+from shunter.client.requests import CallOptions
 
 if TYPE_CHECKING:
     from shunter.client.synchronous import Client

@@ -8,12 +8,12 @@ from uuid import uuid4
 
 import httpx
 
-from shunter.client import asks
-from shunter.client.asks import Answer, Ask, CallOptions, JobOptions
+from shunter.client import requests
 from shunter.client.calls import described
 from shunter.client.executor import JobExecutor
-from shunter.client.following import Followed, Lines
-from shunter.client.handles import JobHandle
+from shunter.client.futures import JobHandle
+from shunter.client.requests import Answer, Ask, CallOptions, JobOptions
+from shunter.client.sse import Followed, Lines
 from shunter.client.transport import WAIT_READ_S, Settings, named
 from shunter.client.watching import Watch
 from shunter.errors import RefusedError, UnreachableError, UsageError
@@ -68,7 +68,7 @@ class Client:
 
     def daemon(self) -> Answer:
         """Return who answers, and whom it takes us for."""
-        return self._ask(asks.read("/daemon"))
+        return self._ask(requests.read("/daemon"))
 
     @overload
     def submit(self, command: Sequence[str], **options: Unpack[JobOptions]) -> JobHandle[int]: ...
@@ -127,7 +127,7 @@ class Client:
     def submit_many(self, command: Sequence[str], **options: Unpack[JobOptions]) -> Answer:
         """Submit a job or an array; return the daemon's answer as it is."""
         key = options.get("key") or uuid4().hex
-        ask = asks.submission(command, options, key)
+        ask = requests.submission(command, options, key)
         try:
             return self._ask(ask)
         except UnreachableError as error:
@@ -148,63 +148,63 @@ class Client:
         limit: int | None = None,
     ) -> Answer:
         """Return the jobs that have not ended; `user` may be "me"."""
-        return self._ask(asks.read("/jobs", user=user, queue=queue, state=state, limit=limit))
+        return self._ask(requests.read("/jobs", user=user, queue=queue, state=state, limit=limit))
 
     def history(self, *, user: str | None = None, limit: int | None = None) -> Answer:
         """Return jobs that have ended, the last one first."""
-        return self._ask(asks.read("/history", user=user, limit=limit))
+        return self._ask(requests.read("/history", user=user, limit=limit))
 
     def job(self, job_id: str, *, wait_s: float = 0) -> Answer:
         """Return everything about a job, at its end if that comes within some seconds."""
-        return self._ask(asks.read("/jobs/{}", job_id, wait_s=wait_s or None))
+        return self._ask(requests.read("/jobs/{}", job_id, wait_s=wait_s or None))
 
     def why(self, job_id: str, at: str | None = None) -> Answer:
         """Return why a job is where it is, or was at an event or instant."""
-        return self._ask(asks.read("/jobs/{}/why", job_id, at=at))
+        return self._ask(requests.read("/jobs/{}/why", job_id, at=at))
 
     def cancel(self, job_id: str) -> Answer:
         """End a job, or keep it from starting."""
-        return self._ask(asks.act("/jobs/{}/cancel", job_id))
+        return self._ask(requests.act("/jobs/{}/cancel", job_id))
 
     def suspend(self, job_id: str) -> Answer:
         """Save a job, take it off its GPUs, and hold it."""
-        return self._ask(asks.act("/jobs/{}/suspend", job_id))
+        return self._ask(requests.act("/jobs/{}/suspend", job_id))
 
     def resume(self, job_id: str) -> Answer:
         """Let a held job start again."""
-        return self._ask(asks.act("/jobs/{}/resume", job_id))
+        return self._ask(requests.act("/jobs/{}/resume", job_id))
 
     def discard_checkpoint(self, job_id: str) -> Answer:
         """Let a job go on without what it saved on servers that do not answer."""
-        return self._ask(asks.act("/jobs/{}/discard-checkpoint", job_id))
+        return self._ask(requests.act("/jobs/{}/discard-checkpoint", job_id))
 
     def set_aside(self, job_id: str) -> Answer:
         """End a job's attempt, whatever its records say, and hold the job."""
-        return self._ask(asks.act("/jobs/{}/set-aside", job_id))
+        return self._ask(requests.act("/jobs/{}/set-aside", job_id))
 
     def set_priority(self, job_id: str, priority: int) -> Answer:
         """Give a job another priority; the higher goes first."""
-        return self._ask(asks.act("/jobs/{}/priority", job_id, body={"priority": priority}))
+        return self._ask(requests.act("/jobs/{}/priority", job_id, body={"priority": priority}))
 
     def nodes(self) -> Answer:
         """Return the servers."""
-        return self._ask(asks.read("/nodes"))
+        return self._ask(requests.read("/nodes"))
 
     def drain(self, node: str) -> Answer:
         """Start nothing new on a server."""
-        return self._ask(asks.act("/nodes/{}/drain", node))
+        return self._ask(requests.act("/nodes/{}/drain", node))
 
     def restore(self, node: str) -> Answer:
         """Put a drained server back to work."""
-        return self._ask(asks.act("/nodes/{}/restore", node))
+        return self._ask(requests.act("/nodes/{}/restore", node))
 
     def state(self, at: str | None = None) -> Answer:
         """Return what is true, or was at an event or instant."""
-        return self._ask(asks.read("/state", at=at))
+        return self._ask(requests.read("/state", at=at))
 
     def decision(self, seq: int | str) -> Answer:
         """Return the decision that an event belongs to."""
-        return self._ask(asks.read("/decisions/{}", str(seq)))
+        return self._ask(requests.read("/decisions/{}", str(seq)))
 
     def events(
         self,
@@ -217,7 +217,7 @@ class Client:
     ) -> Answer:
         """Return a page of events, and where the next one begins."""
         params: dict[str, Any] = {"job": job, "node": node, "kind": kind}
-        return self._ask(asks.read("/events", after=after, limit=limit, **params))
+        return self._ask(requests.read("/events", after=after, limit=limit, **params))
 
     def stream(
         self,
@@ -235,7 +235,7 @@ class Client:
         params = {"after": after, "job": job, "node": node, "kind": kind}
         lines = Lines()
         with (
-            closing(self.open_stream(asks.read("/stream", **params))) as response,
+            closing(self.open_stream(requests.read("/stream", **params))) as response,
             named(self.address),
         ):
             for line in response.iter_lines():
@@ -257,7 +257,7 @@ class Client:
 
         `tail` asks for the last so many bytes of one stream of an attempt only.
         """
-        ask = asks.read(
+        ask = requests.read(
             "/jobs/{}/logs",
             job_id,
             rank=rank,
@@ -282,7 +282,7 @@ class Client:
                 content=ask.body,
                 timeout=timeout,
             )
-        return asks.value_of(response.status_code, response.content)
+        return requests.value_of(response.status_code, response.content)
 
     def open_stream(self, ask: Ask) -> httpx.Response:
         """Return an answer whose body is still to be read.
@@ -302,5 +302,5 @@ class Client:
             if response.status_code >= 400:
                 content = response.read()
                 response.close()
-                raise asks.error_of(response.status_code, content)
+                raise requests.error_of(response.status_code, content)
         return response

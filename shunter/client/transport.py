@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from shunter.addresses import TcpAddress, UnixAddress, find_address, has_been_used
-from shunter.client.asks import token_from
+from shunter.client.requests import token_from
 from shunter.errors import (
     RefusedError,
     ShunterError,

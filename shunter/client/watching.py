@@ -21,7 +21,7 @@ from shunter.errors import (
 )
 
 if TYPE_CHECKING:
-    from shunter.client.handles import JobHandle
+    from shunter.client.futures import JobHandle
     from shunter.client.synchronous import Client
 
 __all__ = ["PATIENCE_S", "Watch"]

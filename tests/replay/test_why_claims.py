@@ -19,7 +19,7 @@ from shunter.app.replaying.instants import clock
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import explain
 from shunter.core.cluster import CPU_POOL
-from shunter.core.intake import answers
+from shunter.core.intake import reactions
 from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.state import Job, State
@@ -135,7 +135,7 @@ def grants_of(events: Iterable[tuple[int, Event]]) -> list[tuple[int, Allocation
 
 def is_part(event: Event) -> bool:
     because = getattr(event, "because", None)
-    return isinstance(event, PARTS) and because not in (answers.HELD, answers.NODE_LOST)
+    return isinstance(event, PARTS) and because not in (reactions.HELD, reactions.NODE_LOST)
 
 
 def ask(name: str, scene: Scene, where: float) -> Asked:

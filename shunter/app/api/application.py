@@ -1,4 +1,4 @@
-"""The ASGI application: the door, then the table of routes, then what errors become."""
+"""The ASGI application: the host guard, then the table of routes, then what errors become."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp
 
-from shunter.app.api.access.door import Door
+from shunter.app.api.access.host_guard import HostGuard
 from shunter.app.api.problems import (
     client_left,
     http_problem,
@@ -45,7 +45,7 @@ def application(served: Served) -> ASGIApp:
         },
     )
     server = served.site.config.server
-    return Door(app, server.hosts, server.body_bytes_most)
+    return HostGuard(app, server.hosts, server.body_bytes_most)
 
 
 def _of_method(endpoints: Mapping[str, Endpoint]) -> Endpoint:

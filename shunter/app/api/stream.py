@@ -15,7 +15,7 @@ import anyio
 import anyio.lowlevel
 import orjson
 
-from shunter.app.api.lives import Lives
+from shunter.app.api.job_histories import JobHistories
 from shunter.app.api.past import Past
 from shunter.app.api.slow_readers import SLOW_S, TimelyResponse
 from shunter.app.live.site import Site
@@ -70,7 +70,7 @@ class Stream:
         self._fresh = anyio.Event()
         self._arrived = anyio.Event()
         self._closed = False
-        self.lives = Lives()
+        self.histories = JobHistories()
         self.followers = 0
         self.dropped = 0
         self.last_seq = site.committed
@@ -82,7 +82,7 @@ class Stream:
                 tasks.start_soon(self._wake_in_groups)
                 async for seq, event in self._site.follow(self.last_seq):
                     self._kept.append(self._sent(seq, event))
-                    self.lives.take(event)
+                    self.histories.take(event)
                     self.last_seq = seq
                     self._fresh.set()
                     self._arrived = _told(self._arrived)

@@ -88,7 +88,7 @@ def verify(
     from dataclasses import asdict
 
     from shunter.app.cli.units import number
-    from shunter.app.collector import collector_off
+    from shunter.app.gc_control import collector_off
     from shunter.events.log import VerifyReport
 
     async def verified() -> VerifyReport:
@@ -147,7 +147,7 @@ async def _export_lines(reader: "LogReader", to: str | None, file: BinaryIO) -> 
 
 
 async def _export_trace(reader: "LogReader", target: Path | None) -> None:
-    from shunter.app.replaying.observed import observed_trace
+    from shunter.app.replaying.trace_export import observed_trace
     from shunter.workloads import write_trace
 
     with output.progress("collecting jobs") as advance:

@@ -132,8 +132,8 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _blocker(blocker: dict[str, Any]) -> str:
+    from shunter.app.replaying.formatting import gpus_in_words
     from shunter.app.replaying.instants import clock
-    from shunter.app.replaying.wording import gpus_in_words
 
     if blocker.get("where", "nothing") == "nothing":
         return f"{blocker['id']}: {blocker['phase']}"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from shunter.app.collector import collector_off
+from shunter.app.gc_control import collector_off
 from shunter.app.replaying.folding import Advance, fold_events
 from shunter.core.state import SUSPENDING, Job, Outcome, State
 from shunter.events.facts.decisions import AllocationChanged

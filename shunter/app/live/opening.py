@@ -15,7 +15,7 @@ from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.resolved import Decider, decider_of, record_of
 from shunter.app.live.backends import live_backend, root_of
 from shunter.app.live.clock import STEP_US, wall_now
-from shunter.app.live.desk import mark
+from shunter.app.live.command_broker import mark
 from shunter.app.live.digests import Digests
 from shunter.app.live.history import History, Identity, read_history
 from shunter.app.live.policy import AskedPolicy

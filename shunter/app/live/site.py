@@ -9,21 +9,21 @@ from functools import partial
 
 import anyio
 
-from shunter.app.collector import collector_off
 from shunter.app.config.model import Config
+from shunter.app.gc_control import collector_off
 from shunter.app.live.backends import LiveBackend
 from shunter.app.live.clock import watch_clock
+from shunter.app.live.command_broker import CommandBroker, Stopped
 from shunter.app.live.commands import Commands, Stamped
-from shunter.app.live.desk import Desk, Stopped
 from shunter.app.live.digests import Digests
 from shunter.app.live.feed import Feed
 from shunter.app.live.history import Identity
+from shunter.app.live.maintenance.log_maintenance import LogMaintenance
+from shunter.app.live.maintenance.notices import Tell, tell_delays, tell_faults, tell_slow_starts
+from shunter.app.live.maintenance.retention import forget_environments, keep_for
 from shunter.app.live.policy import AskedPolicy
 from shunter.app.live.requests import Caller, Receipt, Submission
 from shunter.app.live.task_groups import gathered, the_one
-from shunter.app.live.upkeep.keeping import Keeper
-from shunter.app.live.upkeep.notices import Tell, tell_delays, tell_faults, tell_slow_starts
-from shunter.app.live.upkeep.retention import forget_environments, keep_for
 from shunter.app.snapshots import snapshot_of
 from shunter.backends.node.crashes import crash_point
 from shunter.core.effects import Effect
@@ -74,8 +74,8 @@ class Site:
         self._backend = backend
         self._log = log
         self._feed = Feed(log)
-        self._keeper = Keeper(core, asked, log, backend, config.log)
-        self._desk = Desk(backend, log, self._feed, self._keeper)
+        self._keeper = LogMaintenance(core, asked, log, backend, config.log)
+        self._desk = CommandBroker(backend, log, self._feed, self._keeper)
         self._commands = Commands(core.state, config, digests)
         self.strays: Sequence[tuple[str, int]] = ()
         """Attempts that were found running, and of which the log knows nothing."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from shunter import __version__
+from shunter.app.replaying.formatting import fact_in_words
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.scores import measures_of, score_in_words
 from shunter.app.replaying.terms import Term
-from shunter.app.replaying.wording import fact_in_words
 from shunter.app.sources import sources_of
 from shunter.core.ports import Policy
 from shunter.core.ranking import RankedPolicy, Ranking

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from shunter.app.collector import collector_off
+from shunter.app.gc_control import collector_off
 from shunter.app.snapshots import check_outcomes, check_state, state_of
 from shunter.core.fold import RULES
 from shunter.core.state import State

@@ -7,7 +7,7 @@ the job asked for and from the servers themselves.
 
 from typing import Protocol
 
-from shunter.app.replaying.wording import gpus_in_words
+from shunter.app.replaying.formatting import gpus_in_words
 from shunter.core.cluster import Cluster, Health, Server
 from shunter.core.intake.admission import EVEN_WHEN_EMPTY
 from shunter.events.values.job_spec import JobSpec

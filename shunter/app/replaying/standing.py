@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from shunter.app.replaying.formatting import told_apart
 from shunter.app.replaying.instants import clock
-from shunter.app.replaying.wording import told_apart
 from shunter.core.cluster import Cluster
 from shunter.core.digest import state_digest
 from shunter.core.intake.arrays import has_no_turn

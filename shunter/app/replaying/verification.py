@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
-from shunter.app.collector import collector_off
+from shunter.app.gc_control import collector_off
 from shunter.app.replaying.divergence import Divergence, seen_at
 from shunter.app.replaying.folding import Advance, cut
 from shunter.app.replaying.instants import clock
@@ -21,7 +21,7 @@ from shunter.app.replaying.timing import RoundWatch
 from shunter.app.snapshots import check_outcomes, check_state
 from shunter.core.digest import state_digest
 from shunter.core.fold import RULES
-from shunter.core.intake import answers
+from shunter.core.intake import reactions
 from shunter.core.scheduler import leaves_work
 from shunter.core.state import State
 from shunter.errors import IllegalEventError, LogDamagedError, UsageError
@@ -136,7 +136,7 @@ class Verifier:
             return self._ask(event)
         if kind in _DECIDED and not _is_order(event):
             return self._diverged(event, None, "nothing of the kind is decided here")
-        if isinstance(event, JobCancelled) and event.cause == answers.DEPENDENCY:
+        if isinstance(event, JobCancelled) and event.cause == reactions.DEPENDENCY:
             return self._diverged(event, None, "its dependencies can still be met")
         if isinstance(event, PolicySetAside):
             self._active()[0].asked.set_aside(event.cause)
@@ -241,13 +241,13 @@ class Verifier:
             state.launched.clear()
         if kind is JobSubmitted:
             job = state.jobs[event.job_id]  # type: ignore[union-attr]  # the kind was just compared
-            answer = answers.to_submission(state, term.admission, event.at_us, job)
+            answer = reactions.to_submission(state, term.admission, event.at_us, job)
             if answer is not None:
                 self._expected.append(answer)
         elif kind in _ENDS and state.stranded:
-            self._expected.extendleft(reversed(answers.to_end(state, event.at_us)))
+            self._expected.extendleft(reversed(reactions.to_end(state, event.at_us)))
         elif isinstance(event, NodeLost):
-            self._expected.extend(answers.to_lost_node(state, event))
+            self._expected.extend(reactions.to_lost_node(state, event))
         elif term.rules.round_us and leaves_work(event):
             watch.changed()
 
@@ -385,7 +385,7 @@ def check_snapshot(verifier: Verifier, snapshot: Snapshot) -> None:
 
 def _is_order(event: Event) -> bool:
     """Say whether a decision is that of a person, who put a job on hold."""
-    return isinstance(event, AllocationChanged) and event.because == answers.HELD
+    return isinstance(event, AllocationChanged) and event.because == reactions.HELD
 
 
 def same_targets(recorded: Sequence[Target], solved: Sequence[Target]) -> bool:

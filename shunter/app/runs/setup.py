@@ -14,8 +14,8 @@ from shunter.app.worlds import find_world
 from shunter.backends.simulated import SimulatedBackend
 from shunter.backends.simulated.failures import Failures
 from shunter.core.performance import SpeedModel
-from shunter.core.planning.answers import is_our_own
 from shunter.core.planning.planner import RoundRules
+from shunter.core.planning.policy_answers import is_our_own
 from shunter.core.ports import Backend, Policy
 from shunter.errors import ConfigError, TraceError, UsageError
 from shunter.events.facts.cluster import NodeAdded, QuotaChanged

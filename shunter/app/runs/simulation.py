@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shunter.app.collector import collector_off
 from shunter.app.config.loading import LoadedConfig
+from shunter.app.gc_control import collector_off
 from shunter.app.runs.setup import Setup, load_jobs, set_up
 from shunter.app.runs.share_gaps import ShareGaps
 from shunter.app.runs.summary import SCHEMA, job_numbers, stories

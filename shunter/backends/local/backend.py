@@ -1,7 +1,7 @@
 """This machine as a cluster: every attempt under a supervisor that outlives the daemon.
 
 Orders of one job are carried out one after the other, those of different jobs side by side. What
-comes of them is read from the supervisors' records (patrol.py). A lost answer is unknown: the
+comes of them is read from the supervisors' records (watcher.py). A lost answer is unknown: the
 attempt is fenced, and then its records say whether it began before.
 """
 
@@ -25,10 +25,10 @@ from anyio.abc import TaskGroup
 from shunter.backends.inbox import Inbox, Stamped
 from shunter.backends.local.memory import MemoryControl, memory_control
 from shunter.backends.local.orders import order_for
-from shunter.backends.local.patrol import Patrol
 from shunter.backends.local.ports import Ports
 from shunter.backends.local.samples import Samples
 from shunter.backends.local.settings import LocalSettings
+from shunter.backends.local.watcher import Watcher
 from shunter.backends.node import attempts
 from shunter.backends.node.crashes import crash_point
 from shunter.backends.node.far.pruning import by_age
@@ -73,7 +73,7 @@ class LocalBackend:
         self._moved_from: dict[JobId, tuple[NodeName, ...]] = {}
         self._tasks: TaskGroup = anyio.create_task_group()
         self._orders = Orders(self._tasks, self._obey)
-        self._patrol = Patrol(
+        self._patrol = Watcher(
             settings.root, settings.term, self._inbox, self._tasks, settings.patrol_s
         )
         self._watches = self._patrol.watches

@@ -13,7 +13,7 @@ from anyio import to_thread
 from shunter.backends.inbox import Inbox
 from shunter.backends.node.messages.known import sample_in
 from shunter.backends.profiles import GpuReader, GpuUse, NoGpus, Thinning, profile_of
-from shunter.backends.supervised.handing_on import hand_on
+from shunter.backends.supervised.profile_forwarding import hand_on
 from shunter.backends.supervised.watch import Watch
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId

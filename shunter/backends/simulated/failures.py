@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from math import log
 
-from shunter.core.chance import Stream
+from shunter.core.rng import Stream
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import NodeName
 

@@ -10,7 +10,7 @@ from typing import Any
 from shunter.backends.inbox import Inbox
 from shunter.backends.profiles import GpuUse, Thinning, profile_of, use_told
 from shunter.backends.ssh.gangs import Gang
-from shunter.backends.supervised.handing_on import hand_on
+from shunter.backends.supervised.profile_forwarding import hand_on
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId, NodeName
 

@@ -1,7 +1,6 @@
 """Rules for the facts about decisions."""
 
-from shunter.core.fold.occupancy import decide, hold, may_launch, open_up, undecide
-from shunter.core.fold.tenure import (
+from shunter.core.fold.attempt_transitions import (
     back_to_queue,
     begin,
     job_of,
@@ -10,6 +9,7 @@ from shunter.core.fold.tenure import (
     stop_work,
     vacate,
 )
+from shunter.core.fold.occupancy import decide, hold, may_launch, open_up, undecide
 from shunter.core.state import GRANTED, LAUNCHING, RUNNING, SUSPENDING, WAITING, Job, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.decisions import (

@@ -1,8 +1,7 @@
 """Rules for the facts that backends observe."""
 
 from shunter.core.fold import checkpoints
-from shunter.core.fold.occupancy import may_launch
-from shunter.core.fold.tenure import (
+from shunter.core.fold.attempt_transitions import (
     attempt_of,
     back_to_queue,
     fall_back,
@@ -13,6 +12,7 @@ from shunter.core.fold.tenure import (
     stop_work,
     withdraw,
 )
+from shunter.core.fold.occupancy import may_launch
 from shunter.core.state import ENDING, GRANTED, LAUNCHING, RUNNING, SUSPENDING, Job, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.execution import (

@@ -1,6 +1,6 @@
 """Rules for the facts about submissions and their ends."""
 
-from shunter.core.fold.tenure import depart, fall_back, is_met, job_of
+from shunter.core.fold.attempt_transitions import depart, fall_back, is_met, job_of
 from shunter.core.retries import BACKING_OFF, backoff_us
 from shunter.core.state import ENDING, WAITING, Job, Outcome, State
 from shunter.errors import IllegalEventError

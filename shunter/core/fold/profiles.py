@@ -1,6 +1,6 @@
 """Rules for the facts about speed and use."""
 
-from shunter.core.fold.tenure import attempt_of
+from shunter.core.fold.attempt_transitions import attempt_of
 from shunter.core.state import Job, Pace, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.profiles import ProfileMeasured, ProfileSampled

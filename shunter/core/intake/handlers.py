@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from shunter.core.cluster import Health
 from shunter.core.effects import Continue, SetAside, Stop
+from shunter.core.fold.attempt_transitions import job_of
 from shunter.core.fold.jobs import TIMEOUT, key_of
-from shunter.core.fold.tenure import job_of
-from shunter.core.intake import answers
+from shunter.core.intake import reactions
 from shunter.core.intake.arrays import ARRAY
 from shunter.core.intake.checkpoints import attempt_started, discard_checkpoint
 from shunter.core.intake.inputs import (
@@ -89,7 +89,7 @@ def submit_job(core: "Scheduler", order: SubmitJob) -> None:
         )
     )
     job = core.state.jobs[order.job_id]
-    answer = answers.to_submission(core.state, core.admission, order.at_us, job)
+    answer = reactions.to_submission(core.state, core.admission, order.at_us, job)
     if answer is not None:
         core.emit(answer)
         core.terminate(job)
@@ -132,7 +132,7 @@ def suspend_job(core: "Scheduler", order: SuspendJob) -> None:
     if job.allocation.shares and not stays:
         core.carry_out(
             AllocationChanged(
-                order.at_us, order.job_id, NOTHING, answers.HELD, instant=core.rules.instant
+                order.at_us, order.job_id, NOTHING, reactions.HELD, instant=core.rules.instant
             )
         )
 
@@ -245,7 +245,7 @@ def node_unreachable(core: "Scheduler", seen: NodeUnreachable) -> None:
 def node_lost(core: "Scheduler", seen: NodeLost) -> None:
     """Note a dead server; take back what was promised there to jobs not launched yet."""
     core.emit(seen)
-    for withdrawal in answers.to_lost_node(core.state, seen):
+    for withdrawal in reactions.to_lost_node(core.state, seen):
         core.emit(withdrawal)
 
 
@@ -341,7 +341,7 @@ def _await_turn(core: "Scheduler", job: Job, at_us: int) -> None:
 
 def _cancel_stranded(core: "Scheduler", at_us: int) -> None:
     """Cancel the jobs whose dependency ended otherwise, and those behind them."""
-    for cancelled in answers.to_end(core.state, at_us):
+    for cancelled in reactions.to_end(core.state, at_us):
         # One that needs several of those that end is gone with the first of them.
         job = core.state.jobs.get(cancelled.job_id)
         if job is not None:

@@ -7,12 +7,12 @@ with what was recorded; `why` asks it once more with all reasons. One code path 
 from dataclasses import dataclass
 from typing import Any
 
-from shunter.core.chance import Stream
 from shunter.core.planning.approver import approve, no_such_job
 from shunter.core.planning.barrier import OnFault
 from shunter.core.planning.guards import NO_GUARDS, Guards
 from shunter.core.planning.plan import Plan, Suspend
 from shunter.core.ports import Policy
+from shunter.core.rng import Stream
 from shunter.core.state import State
 from shunter.core.view import View
 from shunter.events.facts.decisions import (

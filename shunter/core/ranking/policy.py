@@ -12,7 +12,7 @@ from shunter.core.ranking.classing import classes_of
 from shunter.core.ranking.easy import backfill
 from shunter.core.ranking.index import Index, Misfit, Ranks, Remembering, Telling
 from shunter.core.ranking.keys import drift, rank_of
-from shunter.core.ranking.listening import estimating, listeners
+from shunter.core.ranking.observers import estimating, listeners
 from shunter.core.ranking.placing import Placed, place_starts
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.ranking.selection import Bars, Selection, Walk

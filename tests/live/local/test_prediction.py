@@ -10,7 +10,7 @@ import pytest
 from shunter.app.config import load_config
 from shunter.app.fitting import Launch, Observed, config_text, fit_costs, observe_log
 from shunter.app.live import Site, Submission
-from shunter.app.replaying.observed import observed_trace
+from shunter.app.replaying.trace_export import observed_trace
 from shunter.app.runs.simulation import simulate
 from shunter.events.facts.execution import JobSuspended
 from shunter.events.facts.jobs import JobFinished

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.api.documents.lives import life_of
+from shunter.app.api.documents.job_history import history_of
 from shunter.app.live import Caller, Site
 from shunter.errors import NotFoundError, RefusedError
 from shunter.events.facts.execution import (
@@ -75,7 +75,7 @@ async def test_show_says_how_many_messages_were_dropped_and_why(tmp_path: Path) 
         note = await dropped(site, job_id, len(WRONG))
         assert note.count == len(WRONG), "at the end all are told"
     async with read_log(str(tmp_path / "log.db")) as reader:
-        life = life_of(event for _, event in await reader.job_events(job_id))
+        life = history_of(event for _, event in await reader.job_events(job_id))
     assert life is not None
     document = life.attempts[0].document(str)
     assert document["messages_dropped"] == len(WRONG)

@@ -11,12 +11,12 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from shunter.app.api.documents.lives import life_of
+from shunter.app.api.documents.job_history import history_of
 from shunter.app.live import Site, Submission, open_site, opening
 from shunter.app.live.clock import wall_now
 from shunter.app.live.history import History, Identity
+from shunter.app.live.maintenance.log_maintenance import superseded
 from shunter.app.live.opening import start_us
-from shunter.app.live.upkeep.keeping import superseded
 from shunter.core.state import State
 from shunter.errors import ConfigError, LogError
 from shunter.events.facts.cluster import NodeAdded, NodeRemoved
@@ -128,7 +128,7 @@ def test_failure_that_no_scheduler_saw_has_its_own_instant(tmp_path: Path) -> No
     assert failed.ended_us == over.ended_us
     assert failed.ended_us is not None
     assert failed.at_us - failed.ended_us >= OUTAGE_S * 1e6 * 0.9
-    life = life_of(events)
+    life = history_of(events)
     assert life is not None
     assert 0 < life.run_us < OUTAGE_S * 1e6
     assert life.ended_us == failed.ended_us

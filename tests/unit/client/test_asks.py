@@ -4,9 +4,9 @@ from typing import Any
 import orjson
 import pytest
 
-from shunter.client.asks import act, error_of, read, submission, token_from, value_of
-from shunter.client.following import Followed, Lines
-from shunter.client.handles import end_of
+from shunter.client.futures import end_of
+from shunter.client.requests import act, error_of, read, submission, token_from, value_of
+from shunter.client.sse import Followed, Lines
 from shunter.errors import (
     ConflictError,
     JobFailedError,

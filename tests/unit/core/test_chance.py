@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.core.chance import Stream
+from shunter.core.rng import Stream
 
 names = st.lists(st.integers() | st.text(), min_size=1, max_size=3).map(tuple)
 

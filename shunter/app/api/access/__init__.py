@@ -1,3 +1,3 @@
-"""Who may come in, and as whom: sockets, tokens, callers, and what is refused at the door."""
+"""Who may call, and as whom: sockets, tokens, callers, and what is refused unread."""
 
 __all__: list[str] = []

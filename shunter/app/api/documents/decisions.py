@@ -10,8 +10,8 @@ from typing import Any
 
 from shunter.app.api.documents.dates import with_dates
 from shunter.app.api.documents.jobs import Dated
+from shunter.app.replaying.formatting import fact_in_words
 from shunter.app.replaying.lookup import is_part
-from shunter.app.replaying.wording import fact_in_words
 from shunter.errors import NotFoundError
 from shunter.events.codec import encode_payload
 from shunter.events.facts.decisions import (

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from shunter.app.replaying.wording import allocation_in_words, down_in_words, told_apart
+from shunter.app.replaying.formatting import allocation_in_words, down_in_words, told_apart
 from shunter.core.fold.occupancy import release_wait
 from shunter.core.intake.arrays import has_no_turn, turn_of
 from shunter.core.intake.checkpoints import checkpoint_wait, waits_for_checkpoint

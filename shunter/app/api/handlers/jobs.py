@@ -7,8 +7,8 @@ import anyio
 from starlette.responses import Response
 
 from shunter.app.api.documents.dates import with_dates
+from shunter.app.api.documents.job_history import JobHistory, history_of
 from shunter.app.api.documents.jobs import Evidence, job_row, job_state, queue_document
-from shunter.app.api.documents.lives import Life, life_of
 from shunter.app.api.handlers.queries import AtQuery, HistoryQuery, JobQuery, QueueQuery
 from shunter.app.api.routing import Call, NoBody, json_answer
 from shunter.app.api.served import Served
@@ -66,9 +66,11 @@ async def history(call: Call[HistoryQuery, NoBody]) -> Response:
     ended = list(reversed(state.ended))
     rows: list[dict[str, Any]] = []
     for first in range(0, len(ended), TOGETHER):
-        lives = await _ended_lives(served, ended[first : first + TOGETHER])
+        histories = await _ended_histories(served, ended[first : first + TOGETHER])
         rows += [
-            life.row(served.dated) for life in lives if user in (None, life.submitted.spec.user)
+            history.row(served.dated)
+            for history in histories
+            if user in (None, history.submitted.spec.user)
         ]
         if len(rows) >= query.limit:
             break
@@ -94,8 +96,8 @@ async def job(call: Call[JobQuery, NoBody]) -> Response:
             seq = served.stream.last_seq
     evidence = await _evidence(served) if job_id in served.site.state.jobs else None
     await served.durable(served.site.state.seq)  # its end may be on its way to the disk
-    life = await life_in_log(served, job_id)
-    return json_answer(_job_document(served, job_id, life, evidence))
+    history = await history_in_log(served, job_id)
+    return json_answer(_job_document(served, job_id, history, evidence))
 
 
 async def _evidence(served: Served) -> Evidence:
@@ -133,8 +135,8 @@ def known(served: Served, job_id: JobId) -> None:
         raise NotFoundError(f"there is no job {job_id}; `shunter queue` lists them")
 
 
-async def life_in_log(served: Served, job_id: JobId) -> Life:
-    """Return the life of a job as far as it is durable.
+async def history_in_log(served: Served, job_id: JobId) -> JobHistory:
+    """Return the history of a job as far as it is durable.
 
     One that an earlier daemon began is read once; from then on it is followed like all others.
 
@@ -142,25 +144,27 @@ async def life_in_log(served: Served, job_id: JobId) -> Life:
         NotFoundError: the log does not know it yet.
     """
     stream = served.stream
-    life = stream.lives.of(job_id)
-    if life is not None:
-        return life
+    history = stream.histories.of(job_id)
+    if history is not None:
+        return history
     upto = stream.last_seq
     events = await served.past.read(lambda reader: reader.job_events(job_id))
-    life = stream.lives.of(job_id) or life_of(event for seq, event in events if seq <= upto)
-    if life is None:
-        life = life_of(event for _, event in events)
-        if life is None:
+    history = stream.histories.of(job_id) or history_of(
+        event for seq, event in events if seq <= upto
+    )
+    if history is None:
+        history = history_of(event for _, event in events)
+        if history is None:
             raise NotFoundError(f"job {job_id} is not in the log yet; ask again")
-        return life
-    if stream.lives.of(job_id) is None:
+        return history
+    if stream.histories.of(job_id) is None:
         now = stream.last_seq
         async for _, event in _between(served, upto, now):
             if getattr(event, "job_id", None) == job_id:
-                life.take(event)
+                history.take(event)
         if stream.last_seq == now:  # nothing was missed: what came meanwhile was in memory
-            stream.lives.adopt(job_id, life)
-    return life
+            stream.histories.adopt(job_id, history)
+    return history
 
 
 async def _between(served: Served, after: int, upto: int) -> AsyncIterator[tuple[int, Event]]:
@@ -172,49 +176,49 @@ async def _between(served: Served, after: int, upto: int) -> AsyncIterator[tuple
                 return
 
 
-async def _ended_lives(served: Served, ids: list[JobId]) -> list[Life]:
-    """Return the lives of jobs that have ended; unknown ones are read in one go."""
-    lives = served.stream.lives
-    unknown = [job_id for job_id in ids if lives.of(job_id) is None]
+async def _ended_histories(served: Served, ids: list[JobId]) -> list[JobHistory]:
+    """Return the histories of jobs that have ended; unknown ones are read in one go."""
+    histories = served.stream.histories
+    unknown = [job_id for job_id in ids if histories.of(job_id) is None]
 
-    async def read(reader: LogReader) -> dict[JobId, Life]:
+    async def read(reader: LogReader) -> dict[JobId, JobHistory]:
         found = {}
         for job_id in unknown:
-            life = life_of(event for _, event in await reader.job_events(job_id))
-            if life is not None and life.outcome is not None:
-                found[job_id] = life
+            history = history_of(event for _, event in await reader.job_events(job_id))
+            if history is not None and history.outcome is not None:
+                found[job_id] = history
         return found
 
-    for job_id, life in (await served.past.read(read) if unknown else {}).items():
-        lives.keep(job_id, life)
-    known = [lives.of(job_id) for job_id in ids]
-    return [life for life in known if life is not None and life.outcome is not None]
+    for job_id, history in (await served.past.read(read) if unknown else {}).items():
+        histories.keep(job_id, history)
+    known = [histories.of(job_id) for job_id in ids]
+    return [history for history in known if history is not None and history.outcome is not None]
 
 
 def _job_document(
-    served: Served, job_id: JobId, life: Life, evidence: Evidence | None
+    served: Served, job_id: JobId, history: JobHistory, evidence: Evidence | None
 ) -> dict[str, Any]:
     state, dated = served.site.state, served.dated
-    live = None if life.outcome is not None else state.jobs.get(job_id)
-    submitted = to_object(life.submitted)
-    attempts = life.attempts if live is None else life.upto(live.attempt)
-    standing = "" if life.outcome is None else life.outcome.value
+    live = None if history.outcome is not None else state.jobs.get(job_id)
+    submitted = to_object(history.submitted)
+    attempts = history.attempts if live is None else history.upto(live.attempt)
+    standing = "" if history.outcome is None else history.outcome.value
     return {
         "schema_version": 1,
         "seq": served.site.committed,
         "now": served.now,
         "id": job_id,
         "state": job_state(live) if live is not None else standing or "ending",
-        "is_over": life.outcome is not None,
-        "cause": life.cause,
-        "exit_code": life.exit_code,
+        "is_over": history.outcome is not None,
+        "cause": history.cause,
+        "exit_code": history.exit_code,
         "row": None if live is None else job_row(live, state, dated, evidence=evidence),
         "spec": submitted["spec"],
-        "environment": dict(life.submitted.environment),
-        "submitted_at": dated(life.submitted.at_us),
-        "started_at": None if life.started_us is None else dated(life.started_us),
-        "ended_at": None if life.ended_us is None else dated(life.ended_us),
+        "environment": dict(history.submitted.environment),
+        "submitted_at": dated(history.submitted.at_us),
+        "started_at": None if history.started_us is None else dated(history.started_us),
+        "ended_at": None if history.ended_us is None else dated(history.ended_us),
         "attempts": [attempt.document(dated) for attempt in attempts],
-        "profile": None if life.sample is None else to_object(life.sample),
-        "profile_at": None if life.sample is None else dated(life.sample.at_us),
+        "profile": None if history.sample is None else to_object(history.sample),
+        "profile_at": None if history.sample is None else dated(history.sample.at_us),
     }

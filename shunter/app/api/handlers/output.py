@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import anyio
 from starlette.responses import Response
 
-from shunter.app.api.documents.lives import Life
-from shunter.app.api.handlers.jobs import known, life_in_log
+from shunter.app.api.documents.job_history import JobHistory
+from shunter.app.api.handlers.jobs import history_in_log, known
 from shunter.app.api.handlers.printed import BOTH, Both, Printed, Reader
 from shunter.app.api.handlers.queries import LogsQuery
 from shunter.app.api.routing import BYTES, Call, NoBody
@@ -32,12 +32,12 @@ async def logs(call: Call[LogsQuery, NoBody]) -> Response:
     """Answer with the output of one rank, from one attempt or as it comes."""
     job_id, served, query = JobId(call.path["job_id"]), call.served, call.query
     known(served, job_id)
-    life = await life_in_log(served, job_id)
-    _check_owner(life, call.caller)
+    history = await history_in_log(served, job_id)
+    _check_owner(history, call.caller)
     since_us = None
     if query.since is not None:
         since_us = instant_us(query.since, served.site.origin.isoformat())
-    attempts = _attempts(life, query.attempt, since_us)
+    attempts = _attempts(history, query.attempt, since_us)
     since_s = None if since_us is None else served.site.wall(since_us).timestamp()
     if query.skip is not None and query.stream == BOTH:
         raise UsageError("skip counts bytes of one stream: expected stdout or stderr")
@@ -54,7 +54,7 @@ async def logs(call: Call[LogsQuery, NoBody]) -> Response:
         attempts = attempts[-1:]
     first = attempts[0] if attempts else 0
     if first and not query.follow:
-        await _check_kept(stream, life, first)
+        await _check_kept(stream, history, first)
     is_fixed = query.attempt is not None
     if query.tail is not None:
         offset = await _tail(stream, first, query)
@@ -65,14 +65,14 @@ async def logs(call: Call[LogsQuery, NoBody]) -> Response:
     return TimelyResponse(pieces, BYTES, headers={"X-Attempt": str(first)})
 
 
-async def _check_kept(stream: Printed, life: Life, attempt: int) -> None:
+async def _check_kept(stream: Printed, history: JobHistory, attempt: int) -> None:
     """Raise NotFoundError if a rank of an attempt that has run has left no output."""
     await stream.enter(attempt, 0)
     _, size = await stream.read(0, 1)
-    job_id = life.submitted.job_id
+    job_id = history.submitted.job_id
     if size is None and stream.rank:
         raise NotFoundError(f"attempt {attempt} of job {job_id} has no rank {stream.rank}")
-    if size is None and _has_run(life, attempt):
+    if size is None and _has_run(history, attempt):
         raise NotFoundError(f"the output of attempt {attempt} of job {job_id} is not kept any more")
 
 
@@ -101,35 +101,35 @@ async def _tail(stream: Printed, attempt: int, query: LogsQuery) -> int:
     return max(0, (size or 0) - (query.tail or 0))
 
 
-def _check_owner(life: Life, by: Caller) -> None:
-    owner = life.submitted.spec.user
+def _check_owner(history: JobHistory, by: Caller) -> None:
+    owner = history.submitted.spec.user
     if not by.is_admin and owner != by.user:
         raise RefusedError(
-            f"the output of job {life.submitted.job_id} is for {owner or 'its owner'} and admins"
+            f"the output of job {history.submitted.job_id} is for {owner or 'its owner'} and admins"
         )
 
 
-def _has_run(life: Life, number: int) -> bool:
+def _has_run(history: JobHistory, number: int) -> bool:
     """Say whether an attempt has begun and is over."""
     return any(
         one.number == number and one.started_us is not None and one.released_us is not None
-        for one in life.attempts
+        for one in history.attempts
     )
 
 
-def _attempts(life: Life, wanted: int | None, since_us: int | None) -> list[int]:
+def _attempts(history: JobHistory, wanted: int | None, since_us: int | None) -> list[int]:
     """Return the attempts that may be shown, oldest first; the last one always may.
 
     Raises:
         NotFoundError: there is no such attempt.
     """
-    found = life.attempts
+    found = history.attempts
     if wanted is not None:
         found = [one for one in found if one.number == wanted]
         if not found:
-            last = life.attempts[-1].number if life.attempts else 0
+            last = history.attempts[-1].number if history.attempts else 0
             raise NotFoundError(
-                f"job {life.submitted.job_id} has no attempt {wanted}; the last is {last}"
+                f"job {history.submitted.job_id} has no attempt {wanted}; the last is {last}"
             )
     if since_us is not None:
         found = [
@@ -197,5 +197,5 @@ class _Output:
         job = self.served.site.state.jobs.get(self.job_id)
         if job is not None:
             return attempt + 1 if job.attempt > attempt else None
-        life = await life_in_log(self.served, self.job_id)
-        return next((one.number for one in life.attempts if one.number > attempt), None)
+        history = await history_in_log(self.served, self.job_id)
+        return next((one.number for one in history.attempts if one.number > attempt), None)

@@ -29,7 +29,7 @@ from shunter.app.api.stream import Stream
 from shunter.app.config.live import ServerSection
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.live import Site, open_site
-from shunter.app.live.upkeep.notices import Tell
+from shunter.app.live.maintenance.notices import Tell
 from shunter.errors import ConfigError, ShunterError
 from shunter.events.values.ids import JobId
 

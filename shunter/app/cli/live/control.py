@@ -15,7 +15,7 @@ from shunter.errors import ShunterError
 
 if TYPE_CHECKING:
     from shunter.client import Client
-    from shunter.client.asks import Answer
+    from shunter.client.requests import Answer
 
 Jobs = Annotated[list[str], typer.Argument(metavar="JOB…", help="Ids of jobs.")]
 

@@ -15,7 +15,7 @@ from shunter.app.cli.live.tables import age, print_rows, printable, rows_shown
 from shunter.app.cli.options import Json
 
 if TYPE_CHECKING:
-    from shunter.client.asks import Answer
+    from shunter.client.requests import Answer
 
 EVERY_S = 1.0
 IDS_NAMED = 8

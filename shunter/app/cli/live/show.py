@@ -16,7 +16,7 @@ from shunter.errors import ShunterError
 
 if TYPE_CHECKING:
     from shunter.client import Client
-    from shunter.client.asks import Answer
+    from shunter.client.requests import Answer
 
 ATTEMPTS = ("ATTEMPT", "WHERE", "STARTED", "ENDED", "HOW", "CODE", "STEP", "SUSPENDED IN")
 ENDED = (

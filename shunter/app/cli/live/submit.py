@@ -24,7 +24,7 @@ from shunter.app.cli.live.submitting.waiting import wait_for
 from shunter.errors import UsageError
 
 if TYPE_CHECKING:
-    from shunter.client.asks import Answer, JobOptions
+    from shunter.client.requests import Answer, JobOptions
 
 NOT_PASSED_ON = frozenset(("_", "OLDPWD", "PWD", "SHLVL", "TERM", "XDG_RUNTIME_DIR"))
 """Variables of the shell one sits at, which mean nothing to a job."""

@@ -1,7 +1,7 @@
 """What checkpoints have to do with a wait, in words: a silent server, a split, and what is lost."""
 
+from shunter.app.replaying.formatting import discarded_in_words, gpus_in_words
 from shunter.app.replaying.why.explanation import Explanation
-from shunter.app.replaying.wording import discarded_in_words, gpus_in_words
 from shunter.core.fold.checkpoints import awaited, out_of_reach
 from shunter.events.facts.execution import CheckpointDiscarded
 from shunter.events.values.reasons import Wait

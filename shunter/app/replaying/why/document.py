@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from shunter.app.replaying.formatting import allocation_in_words
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.why.explanation import Explanation
+from shunter.app.replaying.why.job_events import Own
 from shunter.app.replaying.why.needs import needs, suffices
-from shunter.app.replaying.why.outset import Round
 from shunter.app.replaying.why.present import Group
 from shunter.app.replaying.why.ranking import (
     became,
@@ -13,10 +14,9 @@ from shunter.app.replaying.why.ranking import (
     rank_in_words,
     scores_in_words,
 )
+from shunter.app.replaying.why.scan_start import Round
 from shunter.app.replaying.why.sentences import details, headline, how_ended, is_preempted
-from shunter.app.replaying.why.story import Own
-from shunter.app.replaying.why.stretches import Run
-from shunter.app.replaying.wording import allocation_in_words
+from shunter.app.replaying.why.timeline import Run
 from shunter.core.state import Job, JobPhase, State
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.values.ids import JobId

@@ -13,21 +13,21 @@ from shunter.app.replaying.lookup import end_of_decision, unknown_job
 from shunter.app.replaying.rejections import is_short_when_empty
 from shunter.app.replaying.scores import measures_of
 from shunter.app.replaying.terms import Rebuild
-from shunter.app.replaying.why.again import Folded, Planned, fold_story, rules_of
-from shunter.app.replaying.why.later import Later, later_of
-from shunter.app.replaying.why.outset import Round
-from shunter.app.replaying.why.present import Present
-from shunter.app.replaying.why.service import told_apart
-from shunter.app.replaying.why.story import (
+from shunter.app.replaying.why.job_events import (
+    JobEvents,
     Own,
-    Story,
     known_jobs,
     last_grant,
     later_submission,
     launches_of,
     read_story,
 )
-from shunter.app.replaying.why.stretches import (
+from shunter.app.replaying.why.later import Later, later_of
+from shunter.app.replaying.why.present import Present
+from shunter.app.replaying.why.replan import Folded, Planned, fold_story, rules_of
+from shunter.app.replaying.why.scan_start import Round
+from shunter.app.replaying.why.servers_in_service import told_apart
+from shunter.app.replaying.why.timeline import (
     Run,
     Segment,
     Waiting,
@@ -81,7 +81,7 @@ class Explanation:
     url: str
     asked_seq: int
     policy: str
-    story: Story
+    story: JobEvents
     runs: Sequence[Run]
     waits: Sequence[Waiting]
     reasons: Sequence[Segment]
@@ -309,7 +309,7 @@ def _named(found: Explanation) -> tuple[JobId, ...]:
     return tuple(dict.fromkeys((*ahead, *blockers)))
 
 
-def _measures(story: Story, rebuild: Rebuild) -> dict[int, tuple[Measure, ...]]:
+def _measures(story: JobEvents, rebuild: Rebuild) -> dict[int, tuple[Measure, ...]]:
     """Return what scores count in each term, by the event that began it."""
     found: dict[int, tuple[Measure, ...]] = {}
     known: dict[tuple[str, str], tuple[Measure, ...]] = {}
@@ -334,14 +334,14 @@ async def _missing(reader: LogReader, job_id: JobId, seq: int) -> NotFoundError:
     return unknown_job(job_id, await known_jobs(reader), reader.url)
 
 
-def _cut_at_end(story: Story) -> Story:
+def _cut_at_end(story: JobEvents) -> JobEvents:
     """Return the story with its end as its last event: nothing after it matters."""
     end = story.end
     assert end is not None, "only the story of a job that has ended is cut"
-    return Story(story.job_id, end.seq, end.event.at_us, story.own, terms=story.terms)
+    return JobEvents(story.job_id, end.seq, end.event.at_us, story.own, terms=story.terms)
 
 
-def _was_stranded(story: Story) -> bool:
+def _was_stranded(story: JobEvents) -> bool:
     end = story.end
     return (
         end is not None and isinstance(end.event, JobCancelled) and end.event.cause == "dependency"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from shunter.app.replaying.why.story import Story
+from shunter.app.replaying.why.job_events import JobEvents
 from shunter.events.codec import decode_event
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JOB_ENDS
@@ -38,7 +38,7 @@ class Later:
     ends: dict[JobId, tuple[int, Event]] = field(default_factory=dict)
 
 
-async def later_of(reader: LogReader, story: Story, named: Sequence[JobId]) -> Later | None:
+async def later_of(reader: LogReader, story: JobEvents, named: Sequence[JobId]) -> Later | None:
     """Return what became of a job after its story; None where the log ends with it.
 
     Raises:

@@ -6,10 +6,10 @@ come first. `suffices` are the few things of which the planner itself says that 
 
 from collections.abc import Callable
 
+from shunter.app.replaying.formatting import gpus_in_words
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.why.checkpoints import go_on_without, split_fits
 from shunter.app.replaying.why.explanation import Explanation
-from shunter.app.replaying.wording import gpus_in_words
 from shunter.events.values.reasons import Reason, Wait
 
 __all__ = ["needs", "suffices"]

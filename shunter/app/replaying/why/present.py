@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from shunter.app.replaying.terms import Term
-from shunter.app.replaying.why.story import Story
+from shunter.app.replaying.why.job_events import JobEvents
 from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.ranking import RankedPolicy, Ranking
 from shunter.core.ranking.keys import drift, rank_of
@@ -100,7 +100,7 @@ class Present:
         return max(0, self.needed - room.free - room.behind)
 
 
-def present_of(story: Story, state: State, term: Term | None, problem: str) -> Present:
+def present_of(story: JobEvents, state: State, term: Term | None, problem: str) -> Present:
     """Return how a job stands in a state.
 
     Args:

@@ -1,13 +1,13 @@
 """Where a job stands in the queue and what it was decided by, in words; and what became of it."""
 
+from shunter.app.replaying.formatting import because_in_words, gpus_in_words
 from shunter.app.replaying.instants import clock, span
 from shunter.app.replaying.scores import gpu_time_in_words, score_in_words
 from shunter.app.replaying.why.explanation import Explanation
+from shunter.app.replaying.why.job_events import Own
 from shunter.app.replaying.why.present import Group
-from shunter.app.replaying.why.story import Own
-from shunter.app.replaying.why.stretches import outcome_of
-from shunter.app.replaying.wording import because_in_words, gpus_in_words
-from shunter.core.intake.answers import HELD
+from shunter.app.replaying.why.timeline import outcome_of
+from shunter.core.intake.reactions import HELD
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JobHeld
 

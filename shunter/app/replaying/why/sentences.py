@@ -1,15 +1,15 @@
 """Explanations in words, made from their numbers: the answer first, then what it rests on."""
 
+from shunter.app.replaying.formatting import allocation_in_words
 from shunter.app.replaying.instants import clock, span
 from shunter.app.replaying.rejections import rejection_in_words
 from shunter.app.replaying.why.checkpoints import discarded
 from shunter.app.replaying.why.explanation import Explanation
-from shunter.app.replaying.why.outset import Round
 from shunter.app.replaying.why.ranking import decision_in_words, standing
 from shunter.app.replaying.why.reasons import reason_in_words
-from shunter.app.replaying.why.stretches import Run, Segment
-from shunter.app.replaying.wording import allocation_in_words
-from shunter.core.intake.answers import HELD
+from shunter.app.replaying.why.scan_start import Round
+from shunter.app.replaying.why.timeline import Run, Segment
+from shunter.core.intake.reactions import HELD
 from shunter.core.state import JobPhase
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptLost, LaunchFailed

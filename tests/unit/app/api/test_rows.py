@@ -7,8 +7,8 @@ from shunter.app.api.documents.jobs import queue_document, wait_to_count
 from shunter.app.cli.live.queue import explained
 from shunter.app.cli.live.reasons import clause
 from shunter.app.replaying.folding import fold_events
+from shunter.app.replaying.formatting import told_apart
 from shunter.app.replaying.standing import standing
-from shunter.app.replaying.wording import told_apart
 from shunter.backends.simulated import Costs
 from shunter.core.intake.arrays import ARRAY
 from shunter.core.intake.inputs import Command, DrainNode

@@ -24,7 +24,7 @@ from shunter.app.fitting import (
     work_us,
 )
 from shunter.app.fitting.costs import LEAST_US
-from shunter.app.replaying.observed import observed_trace
+from shunter.app.replaying.trace_export import observed_trace
 from shunter.app.runs.simulation import simulate
 from shunter.core.state import Outcome
 from shunter.events.facts.execution import AttemptEnded, GpusReleased, LaunchFailed

@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.app.live.upkeep.retention import keep_for
+from shunter.app.live.maintenance.retention import keep_for
 from shunter.core.state import Outcome, State
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId

@@ -11,7 +11,7 @@ import pytest
 from shunter.app.replaying.folding import fold_events
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import explain
-from shunter.app.replaying.why.outset import outset_of
+from shunter.app.replaying.why.scan_start import outset_of
 from shunter.core.state import State
 from shunter.errors import NotFoundError
 from shunter.events import Event, JobId, SchedulerStarted

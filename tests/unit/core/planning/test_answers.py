@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from shunter.core.planning.answers import is_our_own
 from shunter.core.planning.barrier import OnFault
 from shunter.core.planning.plan import Plan, Reservation, Start, Suspend
+from shunter.core.planning.policy_answers import is_our_own
 from shunter.core.ports import Policy
 from shunter.errors import PlanError
 from shunter.events import (

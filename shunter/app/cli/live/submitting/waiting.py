@@ -18,7 +18,7 @@ from shunter.errors import ShunterError, UnavailableError
 
 if TYPE_CHECKING:
     from shunter.client import Client
-    from shunter.client.asks import Answer
+    from shunter.client.requests import Answer
 
 __all__ = ["exit_code_of", "wait_for"]
 

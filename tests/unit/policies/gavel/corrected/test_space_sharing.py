@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shunter.app.replaying.wording import because_in_words
+from shunter.app.replaying.formatting import because_in_words
 from shunter.core.intake.inputs import AttemptExited, SubmitJob
 from shunter.core.performance import SpeedModel
 from shunter.core.placement import PLACEMENTS

@@ -19,7 +19,7 @@ from shunter.core.scheduler import Scheduler
 from shunter.events.facts.run import SegmentSealed
 from shunter.events.log import LogWriter, Outcomes, Segment, Snapshot
 
-__all__ = ["Keeper", "superseded"]
+__all__ = ["LogMaintenance", "superseded"]
 
 SNAPSHOT_EVENTS = 5_000
 """Events between snapshots where the config does not say; to read them takes 0.1 s."""
@@ -29,7 +29,7 @@ SPAN_EVENTS = 250_000
 """Of older snapshots, one in so many events is kept: folding so many takes a second."""
 
 
-class Keeper:
+class LogMaintenance:
     """Takes snapshots between steps; writes, seals and tidies beside the loop."""
 
     def __init__(

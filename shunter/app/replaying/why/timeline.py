@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from shunter.app.replaying.why.outset import Round
-from shunter.app.replaying.why.story import Own, Story, Told
-from shunter.core.intake.answers import HELD
+from shunter.app.replaying.why.job_events import JobEvents, Own, Told
+from shunter.app.replaying.why.scan_start import Round
 from shunter.core.intake.arrays import ARRAY, turn_of
 from shunter.core.intake.checkpoints import CHECKPOINT
+from shunter.core.intake.reactions import HELD
 from shunter.core.planning.planner import RoundRules
 from shunter.core.retries import BACKING_OFF
 from shunter.core.state import Outcome
@@ -77,7 +77,7 @@ class Segment:
 
 
 def stretches_of(
-    story: Story, launches: Sequence[tuple[int, int]]
+    story: JobEvents, launches: Sequence[tuple[int, int]]
 ) -> tuple[list[Run], list[Waiting]]:
     """Return the runs and waits of a job, from its own events and its launches."""
     life = _Life(story.own[0])
@@ -164,7 +164,7 @@ class _Life:
 
 
 def segments_of(
-    story: Story, waiting: Waiting, rules: RoundRules | None, *, blocked: bool
+    story: JobEvents, waiting: Waiting, rules: RoundRules | None, *, blocked: bool
 ) -> list[Segment]:
     """Return the parts of a wait, each with the reason that held then.
 
@@ -196,7 +196,7 @@ class _Reasons:
     """Why a job waits at any instant of one stretch."""
 
     def __init__(
-        self, story: Story, waiting: Waiting, rules: RoundRules | None, *, blocked: bool
+        self, story: JobEvents, waiting: Waiting, rules: RoundRules | None, *, blocked: bool
     ) -> None:
         self._story = story
         self._waiting = waiting
@@ -269,7 +269,7 @@ def _reason_of_hold(event: JobHeld | JobReleased) -> Reason | None:
     return _HOLDERS.get(event.by, Reason.held)
 
 
-def _first_round_us(story: Story, waiting: Waiting, rules: RoundRules | None) -> int:
+def _first_round_us(story: JobEvents, waiting: Waiting, rules: RoundRules | None) -> int:
     """Return when the first round was that could have ended a wait.
 
     A round is skipped only where planning could not have changed anything, so the class's reason
@@ -297,7 +297,7 @@ def _initial(waiting: Waiting) -> tuple[Wait, Round | None]:
     return _FIRST_ROUND, None
 
 
-def _unblocked_us(story: Story, *, blocked: bool) -> int | None:
+def _unblocked_us(story: JobEvents, *, blocked: bool) -> int | None:
     """Return from when on a job waited for no other one; None: it still does."""
     if blocked:
         return None

@@ -101,7 +101,7 @@ def vacate(state: State, job: Job, at_us: int) -> None:
 
 
 def _settle(job: Job, since_us: int, at_us: int) -> None:
-    """Credit a tenure that is over."""
+    """Credit the time for which GPUs were held, which is over."""
     elapsed = at_us - since_us
     job.service_gpu_us += job.gpus * elapsed
     job.held_us += elapsed

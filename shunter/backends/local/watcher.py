@@ -21,13 +21,13 @@ from shunter.backends.node.crashes import crash_point
 from shunter.backends.supervised.watch import NEVER, Watch
 from shunter.events.values.ids import JobId
 
-__all__ = ["Patrol"]
+__all__ = ["Watcher"]
 
 SWEEP_S = 0.05
 Look = tuple[Watch, dict[str, Any]]
 
 
-class Patrol:
+class Watcher:
     """The attempts that may run, and what tells that one of them has news."""
 
     def __init__(

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shunter.app.collector import collector_off
+from shunter.app.gc_control import collector_off
 from shunter.app.replaying.classing import last_start
 from shunter.app.replaying.folding import fold_events
 from shunter.app.replaying.terms import Rebuild, Term
+from shunter.app.replaying.why.job_events import JobEvents
 from shunter.app.replaying.why.present import Present, demand_of, present_of
-from shunter.app.replaying.why.story import Story
 from shunter.app.snapshots import state_of
 from shunter.core.fold import RULES
 from shunter.core.fold.decisions import SET_ASIDE
@@ -67,7 +67,7 @@ class Folded:
     present: Present | None = None
 
 
-def rules_of(story: Story, rebuild: Rebuild) -> tuple[RoundRules | None, str]:
+def rules_of(story: JobEvents, rebuild: Rebuild) -> tuple[RoundRules | None, str]:
     """Return the rules of rounds at the end of a story, or why there are none."""
     started = _started(story)
     if started is None:
@@ -79,7 +79,7 @@ def rules_of(story: Story, rebuild: Rebuild) -> tuple[RoundRules | None, str]:
 
 
 async def fold_story(
-    reader: LogReader, story: Story, rebuild: Rebuild, *, plan: bool, track: bool
+    reader: LogReader, story: JobEvents, rebuild: Rebuild, *, plan: bool, track: bool
 ) -> Folded:
     """Fold up to the end of a story; plan again before its last round.
 
@@ -113,7 +113,9 @@ async def fold_story(
 class _Replay:
     """Folds a log up to the points where the policy is asked."""
 
-    def __init__(self, reader: LogReader, story: Story, rebuild: Rebuild, *, track: bool) -> None:
+    def __init__(
+        self, reader: LogReader, story: JobEvents, rebuild: Rebuild, *, track: bool
+    ) -> None:
         self.folded = Folded(State())
         self._reader = reader
         self._story = story
@@ -210,7 +212,7 @@ class _Replay:
         return term
 
 
-def plan_again(story: Story, state: State, term: Term | None, problem: str) -> Planned:
+def plan_again(story: JobEvents, state: State, term: Term | None, problem: str) -> Planned:
     """Ask a policy that stands on a state, at the round that follows or at once."""
     planned = Planned(state.seq, state.now_us, problem=problem)
     job = state.jobs.get(story.job_id)
@@ -234,7 +236,7 @@ def plan_again(story: Story, state: State, term: Term | None, problem: str) -> P
     return planned
 
 
-def _pause(story: Story) -> int:
+def _pause(story: JobEvents) -> int:
     """Return the last event before the round whose reasons hold then.
 
     Where no round was planned since the job came, its class's reason holds for it too: rounds are
@@ -248,7 +250,7 @@ def _pause(story: Story) -> int:
     return story.own[0].seq if has_reason else story.seq
 
 
-def _started(story: Story) -> SchedulerStarted | None:
+def _started(story: JobEvents) -> SchedulerStarted | None:
     """Return what started the policy that decided at the end of a story."""
     return last_start(event for _, event in story.terms)
 

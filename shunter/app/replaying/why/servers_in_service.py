@@ -7,7 +7,7 @@ where all that are missing are drained, the wait is told as that.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shunter.app.replaying.why.stretches import Segment
+from shunter.app.replaying.why.timeline import Segment
 from shunter.events.facts.cluster import (
     NodeAdded,
     NodeDrained,

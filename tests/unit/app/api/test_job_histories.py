@@ -1,5 +1,5 @@
-from shunter.app.api.documents.lives import Life, life_of
-from shunter.app.api.lives import ENDED_MOST, Lives
+from shunter.app.api.documents.job_history import JobHistory, history_of
+from shunter.app.api.job_histories import ENDED_MOST, JobHistories
 from shunter.core.state import Outcome
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (
@@ -29,14 +29,14 @@ def on(node: str) -> Allocation:
     return Allocation((Share(NodeName(node), 0b11),))
 
 
-def life(*events: Event) -> Life:
-    found = life_of([JobSubmitted(0, JOB, JobSpec(gpus=2)), *events])
+def life(*events: Event) -> JobHistory:
+    found = history_of([JobSubmitted(0, JOB, JobSpec(gpus=2)), *events])
     assert found is not None
     return found
 
 
 def test_job_that_was_never_submitted_has_no_life() -> None:
-    assert life_of([AttemptStarted(1, JOB, 1)]) is None
+    assert history_of([AttemptStarted(1, JOB, 1)]) is None
 
 
 def test_suspended_attempt_tells_every_step_with_its_instant() -> None:
@@ -161,12 +161,12 @@ def test_each_way_to_end_has_its_outcome() -> None:
 
 
 def test_lives_are_those_of_jobs_seen_from_their_submission() -> None:
-    lives = Lives()
+    lives = JobHistories()
     lives.take(AttemptStarted(1, JobId("before"), 1))
     lives.take(JobSubmitted(2, JOB, JobSpec()))
     assert (lives.of(JobId("before")), lives.of(JOB)) == (
         None,
-        Life(JobSubmitted(2, JOB, JobSpec())),
+        JobHistory(JobSubmitted(2, JOB, JobSpec())),
     )
     lives.take(JobFinished(3, JOB))
     found = lives.of(JOB)
@@ -175,7 +175,7 @@ def test_lives_are_those_of_jobs_seen_from_their_submission() -> None:
 
 
 def test_oldest_end_goes_when_there_are_too_many() -> None:
-    lives = Lives()
+    lives = JobHistories()
     ids = [JobId(f"j{number}") for number in range(ENDED_MOST + 1)]
     for job_id in ids:
         lives.take(JobSubmitted(1, job_id, JobSpec()))

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, cast
 
-from shunter.client.asks import Answer
 from shunter.client.calls import Call
+from shunter.client.requests import Answer
 from shunter.client.watching import PATIENCE_S
 from shunter.errors import JobFailedError, RefusedError, UnreachableError
 

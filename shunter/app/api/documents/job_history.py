@@ -1,4 +1,4 @@
-"""One job's own events as its life: attempts with their instants, and how it ended.
+"""One job's own events as its history: attempts with their instants, and how it ended.
 
 An attempt is granted before it has a number: the number comes with the first fact that names it.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shunter.app.api.documents.jobs import Dated
-from shunter.app.replaying.wording import allocation_in_words
+from shunter.app.replaying.formatting import allocation_in_words
 from shunter.core.intake.checkpoints import GIVEN_UP
 from shunter.core.state import Outcome
 from shunter.events.facts.decisions import AllocationChanged
@@ -37,7 +37,7 @@ from shunter.events.facts.jobs import (
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.kinds import Event
 
-__all__ = ["Attempt", "Life", "life_of"]
+__all__ = ["Attempt", "JobHistory", "history_of"]
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class Attempt:
 
 
 @dataclass(slots=True)
-class Life:
+class JobHistory:
     """A job from its submission on; no outcome: it has not ended."""
 
     submitted: JobSubmitted
@@ -209,15 +209,15 @@ _EXECUTION = (
 )
 
 
-def life_of(events: Iterable[Event]) -> Life | None:
-    """Return the life that a job's events tell; None if it was never submitted."""
-    life: Life | None = None
+def history_of(events: Iterable[Event]) -> JobHistory | None:
+    """Return the history that a job's events tell; None if it was never submitted."""
+    history: JobHistory | None = None
     for event in events:
         if isinstance(event, JobSubmitted):
-            life = Life(event)
-        elif life is not None:
-            life.take(event)
-    return life
+            history = JobHistory(event)
+        elif history is not None:
+            history.take(event)
+    return history
 
 
 def _execute(one: Attempt, event: Event) -> None:

@@ -1,6 +1,6 @@
 """Between the round loop and its two neighbours: who asked for what, and when it is done.
 
-The round loop reads a backend and writes a log. The desk stands in for both: it notes which
+The round loop reads a backend and writes a log. The broker stands in for both: it notes which
 commands a step took, hands its events to the log and, once they are durable, to followers; and
 when the loop comes back for more, the step's effects are out and whoever asked is answered.
 """
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from shunter.app.collector import collector_on
+from shunter.app.gc_control import collector_on
 from shunter.app.live.backends import LiveBackend
 from shunter.app.live.feed import Feed
+from shunter.app.live.maintenance.log_maintenance import LogMaintenance
 from shunter.app.live.requests import Receipt
-from shunter.app.live.upkeep.keeping import Keeper
 from shunter.backends.node.crashes import crash_point, is_armed
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Command, Input
@@ -23,7 +23,7 @@ from shunter.errors import ShunterError, UnreachableError
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter
 
-__all__ = ["Desk", "Stopped", "mark"]
+__all__ = ["CommandBroker", "Stopped", "mark"]
 
 
 class Stopped(Exception):  # noqa: N818 it is no error: the loop was asked to end
@@ -40,12 +40,14 @@ class _Asked:
     refused: ShunterError | None = None
 
 
-class Desk:
+class CommandBroker:
     """What the round loop takes for its backend and its log."""
 
     instant = False
 
-    def __init__(self, backend: LiveBackend, log: LogWriter, feed: Feed, keeper: Keeper) -> None:
+    def __init__(
+        self, backend: LiveBackend, log: LogWriter, feed: Feed, keeper: LogMaintenance
+    ) -> None:
         self._backend = backend
         self._keeper = keeper
         self._log = log

@@ -11,12 +11,12 @@ from typing import Any
 import orjson
 
 from shunter.app.replaying.classing import classing_of, last_start
+from shunter.app.replaying.formatting import names_partners
 from shunter.app.replaying.terms import Rebuild
-from shunter.app.replaying.why.outset import Outset, Round, outset_of
-from shunter.app.replaying.wording import names_partners
+from shunter.app.replaying.why.scan_start import Outset, Round, outset_of
 from shunter.core.fold.checkpoints import in_split, split_of
 from shunter.core.fold.profiles import note_messages
-from shunter.core.intake.answers import HELD, NODE_LOST
+from shunter.core.intake.reactions import HELD, NODE_LOST
 from shunter.core.placement import Classing
 from shunter.events.codec import decode_event, row_fields
 from shunter.events.facts.cluster import QuotaChanged
@@ -78,7 +78,7 @@ class Own:
 
 
 @dataclass(slots=True)
-class Story:
+class JobEvents:
     """What was found about a job up to `seq`, from its submission on.
 
     `told` begins with what was true of its class when it came. `rounds` are all rounds since its
@@ -126,7 +126,7 @@ class Story:
 
 async def read_story(
     reader: LogReader, job_id: JobId, seq: int, at_us: int, rebuild: Rebuild
-) -> Story:
+) -> JobEvents:
     """Collect the story of a job up to an event; empty if it came later or never.
 
     Args:
@@ -136,7 +136,7 @@ async def read_story(
         at_us: the instant at which the story ends.
         rebuild: makes the policy of a term, which may tell gangs apart.
     """
-    story = Story(job_id, seq, at_us)
+    story = JobEvents(job_id, seq, at_us)
     outset = await outset_of(reader, job_id)
     if outset.seq >= seq:
         return story  # it came later
@@ -173,7 +173,7 @@ async def known_jobs(reader: LogReader) -> list[str]:
 class _Scan:
     """Goes through frames and fills a story."""
 
-    def __init__(self, story: Story, rebuild: Rebuild, outset: Outset) -> None:
+    def __init__(self, story: JobEvents, rebuild: Rebuild, outset: Outset) -> None:
         self.over = False
         self._story = story
         self._rebuild = rebuild
