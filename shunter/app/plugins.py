@@ -36,7 +36,7 @@ class Plugins:
 
     def missing(self, name: str) -> str:
         """Return what to say of a name that is not installed: who brings it, or what is."""
-        if name in PEERS[self.group]:
+        if name in PEERS.get(self.group, ()):
             return f"no {self.kind} {name!r}; {BRINGS}"
         return f"no {self.kind} {name!r}{did_you_mean(name, self.names())}"
 

@@ -17,7 +17,7 @@ ENDED_MOST = 10_000
 
 
 class JobHistories:
-    """JobHistories by job: all that go on, and the newest of those that have ended."""
+    """Histories by job: all that go on, and the newest of those that have ended."""
 
     def __init__(self) -> None:
         self._going: dict[JobId, JobHistory] = {}

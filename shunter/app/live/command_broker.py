@@ -46,10 +46,10 @@ class CommandBroker:
     instant = False
 
     def __init__(
-        self, backend: LiveBackend, log: LogWriter, feed: Feed, keeper: LogMaintenance
+        self, backend: LiveBackend, log: LogWriter, feed: Feed, maintenance: LogMaintenance
     ) -> None:
         self._backend = backend
-        self._keeper = keeper
+        self._maintenance = maintenance
         self._log = log
         self._feed = feed
         self._open: dict[_Asked, None] = {}
@@ -107,7 +107,7 @@ class CommandBroker:
         await self._log.commit()
         mark("durable", events)
         self._feed.publish(self._log.seq - len(events) + 1, events)
-        await self._keeper.look()
+        await self._maintenance.look()
 
     async def perform(self, effects: Sequence[Effect], now_us: int) -> None:
         """Hand a step's effects out."""

@@ -74,8 +74,8 @@ class Site:
         self._backend = backend
         self._log = log
         self._feed = Feed(log)
-        self._keeper = LogMaintenance(core, asked, log, backend, config.log)
-        self._desk = CommandBroker(backend, log, self._feed, self._keeper)
+        self._maintenance = LogMaintenance(core, asked, log, backend, config.log)
+        self._broker = CommandBroker(backend, log, self._feed, self._maintenance)
         self._commands = Commands(core.state, config, digests)
         self.strays: Sequence[tuple[str, int]] = ()
         """Attempts that were found running, and of which the log knows nothing."""
@@ -132,7 +132,7 @@ class Site:
         Raises:
             UnreachableError: the scheduler stopped before it took the command.
         """
-        return await self._desk.tell(stamped)
+        return await self._broker.tell(stamped)
 
     def checked(self, request: Submission, by: Caller) -> JobSpec:
         """Return the specification that a submission would become; nothing is submitted.
@@ -331,7 +331,7 @@ class Site:
         cause = "it was asked to"
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._keeper.run)
+                tasks.start_soon(self._maintenance.run)
                 tasks.start_soon(watch_clock, self._backend)
                 tasks.start_soon(forget_environments, self._feed, self._backend)
                 tasks.start_soon(tell_faults, self._feed, self._core, self._asked, tell)
@@ -348,21 +348,21 @@ class Site:
             cause = str(error)
             raise error from errors
         finally:
-            self._desk.close(cause)
+            self._broker.close(cause)
             self._feed.close()
 
     def stop(self) -> None:
         """Let `run` end after the step it is in; jobs run on."""
-        self._desk.stop()
+        self._broker.stop()
 
     async def _loop(self) -> None:
         # A collection takes as long as a round; it has its time while the loop waits.
         with suppress(Stopped), collector_off():
             now_us = self._core.state.now_us
-            await run_rounds(self._core, self._desk, self._desk, now_us, step=self._step)
+            await run_rounds(self._core, self._broker, self._broker, now_us, step=self._step)
 
     async def _step(self, now_us: int, inputs: Sequence[Input]) -> tuple[list[Event], list[Effect]]:
-        hand_on = partial(self._desk.hand_on, self._core)
+        hand_on = partial(self._broker.hand_on, self._core)
         return await self._asked.step(self._core, now_us, inputs, hand_on)
 
     async def _say_goodbye(self) -> None:
@@ -373,8 +373,8 @@ class Site:
         stopped = SchedulerStopped(at_us, "asked to stop")
         core.emit(stopped)
         core.view.close()
-        self._desk.append([stopped])
+        self._broker.append([stopped])
         await self._asked.farewell([stopped])
         memory = await self._asked.memory(core.state.seq)
         await self._log.save_snapshot(*snapshot_of(core, self._log.outcomes_kept, memory))
-        await self._desk.commit()
+        await self._broker.commit()

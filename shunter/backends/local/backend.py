@@ -73,10 +73,10 @@ class LocalBackend:
         self._moved_from: dict[JobId, tuple[NodeName, ...]] = {}
         self._tasks: TaskGroup = anyio.create_task_group()
         self._orders = Orders(self._tasks, self._obey)
-        self._patrol = Watcher(
+        self._watcher = Watcher(
             settings.root, settings.term, self._inbox, self._tasks, settings.patrol_s
         )
-        self._watches = self._patrol.watches
+        self._watches = self._watcher.watches
         self._samples = Samples(self._inbox, settings.sample_s)
         self._ports = Ports(*settings.ports)
         self._launching: dict[tuple[JobId, int], int] = {}
@@ -96,8 +96,8 @@ class LocalBackend:
         self._beat()
         await self._tasks.__aenter__()
         self._tasks.start_soon(self._keep_beating)
-        self._tasks.start_soon(self._patrol.listen, self._notices)
-        self._tasks.start_soon(self._patrol.run)
+        self._tasks.start_soon(self._watcher.listen, self._notices)
+        self._tasks.start_soon(self._watcher.run)
         self._tasks.start_soon(self._samples.run, self._watches.values)
         return self
 
@@ -209,7 +209,7 @@ class LocalBackend:
         record = None if is_set_aside else started_in(folder)
         watch = Watch(job_id, attempt, folder, told_start=started, told_facts=noted, started=record)
         watch.is_set_aside = is_set_aside
-        self._patrol.add(watch)
+        self._watcher.add(watch)
 
     async def perform(self, effects: Sequence[Effect], now_us: int) -> None:
         """Accept orders; what comes of them is observed."""
@@ -262,7 +262,7 @@ class LocalBackend:
                 self._fail(effect, cause or "its supervisor did not start", retryable=True)
                 return
         came_from = self._moved_from.pop(job_id, ())
-        self._patrol.add(Watch(job_id, attempt, folder, came_from, started=known["started"]))
+        self._watcher.add(Watch(job_id, attempt, folder, came_from, started=known["started"]))
 
     async def _start(self, order: dict[str, Any]) -> str:
         """Start a supervisor; return why it is not known to have started, or nothing."""
@@ -308,7 +308,7 @@ class LocalBackend:
         if watch is not None and watch.attempt == effect.attempt:
             watch.is_set_aside = True
             await self._fence(effect.job_id, effect.attempt)
-            self._patrol.notice(effect.job_id)
+            self._watcher.notice(effect.job_id)
 
     async def _raise_fence(self, job_id: JobId, attempt: int) -> None:
         """Record a fence; while the disk is full, nothing else can be done for this job."""
