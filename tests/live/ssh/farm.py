@@ -140,9 +140,15 @@ class Farm:
                 os.kill(pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """End all hosts."""
+        """End all hosts, and wait for what their sshds started: it may still write there."""
+        daemons = [host.process.pid for host in self.hosts.values() if host.process is not None]
+        started = [below for pid in daemons for below in descendants(pid)]
         for name in self.hosts:
             self.stop(name)
+        until_s = time.monotonic() + PATIENCE_S
+        while left := [pid for pid in started if name_of(pid)]:
+            assert time.monotonic() < until_s, f"{left} outlive the sshds that started them"
+            time.sleep(0.005)
 
     def _host(self, number: int, name: str) -> FarmHost:
         address = f"127.0.0.{2 + number}"
