@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from heapq import heappop, heappush
 
 from shunter.core.state import Job
+from shunter.events.values.causes import BACKING_OFF
 from shunter.events.values.ids import JobId
 
 __all__ = ["BACKING_OFF", "LAUNCHES_MOST", "LONG_US", "Losses", "Returns", "backoff_us"]
-
-BACKING_OFF = "backing_off"
-"""Who holds a job that waits for its next try."""
 
 LAUNCHES_MOST = 5
 """So many launches in a row may fail; with the last of them the job does."""

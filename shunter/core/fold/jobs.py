@@ -1,7 +1,7 @@
 """Rules for the facts about submissions and their ends."""
 
 from shunter.core.fold.attempt_transitions import depart, fall_back, is_met, job_of
-from shunter.core.retries import BACKING_OFF, backoff_us
+from shunter.core.retries import backoff_us
 from shunter.core.state import ENDING, WAITING, Job, Outcome, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.jobs import (
@@ -19,9 +19,9 @@ from shunter.events.facts.jobs import (
     JobSubmitted,
     TimeLimitReached,
 )
+from shunter.events.values.causes import BACKING_OFF, TIMEOUT
 from shunter.events.values.ids import UserName
 
-TIMEOUT = "timeout"
 KEYS_MOST = 10_000
 _FINISHED = Outcome.finished  # members are slow to look up
 

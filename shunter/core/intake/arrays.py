@@ -9,20 +9,16 @@ lets another one pass, and gets a turn anew once it is resumed.
 
 from collections.abc import Mapping, Sequence
 
-from shunter.core.intake.checkpoints import CHECKPOINT
-from shunter.core.retries import BACKING_OFF
 from shunter.core.state import Job
 from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
 from shunter.events.facts.jobs import JOB_ENDS, JobHeld
 from shunter.events.kinds import Event
+from shunter.events.values.causes import ARRAY, BACKING_OFF, CHECKPOINT
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.reasons import Reason, Wait
 
 __all__ = ["ARRAY", "Arrays", "has_no_turn", "turn_of", "under_way"]
-
-ARRAY = "array"
-"""Who holds a task that has no turn yet."""
 
 Jobs = Mapping[JobId, Job]
 

@@ -23,6 +23,7 @@ from shunter.events.facts.execution import (
 from shunter.events.facts.jobs import JobReleased
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
+from shunter.events.values.causes import CHECKPOINT, GIVEN_UP, LOST
 from shunter.events.values.reasons import Reason, Wait
 
 if TYPE_CHECKING:
@@ -38,12 +39,6 @@ __all__ = [
     "discard_checkpoint",
     "waits_for_checkpoint",
 ]
-
-CHECKPOINT = "checkpoint"
-"""Who holds a job whose checkpoint is out of reach for now."""
-
-LOST, GIVEN_UP = "lost", "given_up"
-"""Why a checkpoint was discarded: a server of it is lost or gone, or its owner did not wait."""
 
 _CHANGING = frozenset(
     (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from shunter.core.cluster import Health
 from shunter.core.effects import Continue, SetAside, Stop
 from shunter.core.fold.attempt_transitions import job_of
-from shunter.core.fold.jobs import TIMEOUT, key_of
+from shunter.core.fold.jobs import key_of
 from shunter.core.intake import reactions
 from shunter.core.intake.arrays import ARRAY
 from shunter.core.intake.checkpoints import attempt_started, discard_checkpoint
@@ -68,6 +68,7 @@ from shunter.events.facts.jobs import (
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.facts.run import ClockStepped, SegmentSealed
 from shunter.events.values.allocation import NOTHING
+from shunter.events.values.causes import TIMEOUT
 from shunter.events.values.job_spec import SuspendMode
 
 if TYPE_CHECKING:

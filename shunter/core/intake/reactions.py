@@ -11,12 +11,10 @@ from shunter.events.facts.cluster import NodeLost
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JobCancelled, JobRejected
 from shunter.events.values.allocation import NOTHING
-from shunter.events.values.reasons import Because, Reason
+from shunter.events.values.causes import DEPENDENCY, HELD, NODE_LOST
+from shunter.events.values.reasons import Reason
 
-DEPENDENCY = "dependency"
-NODE_LOST = Because("node_lost", (), ())
-HELD = Because("held", (), ())
-"""Why a job leaves that somebody put on hold: the one decision that people make themselves."""
+__all__ = ["DEPENDENCY", "HELD", "NODE_LOST", "to_end", "to_lost_node", "to_submission"]
 
 
 def to_submission(
