@@ -41,6 +41,11 @@ class Returns:
         if job.back_at_us is not None:
             heappush(self._due, (job.back_at_us, job.ordinal, job.job_id))
 
+    @property
+    def is_set(self) -> bool:
+        """Whether any job may back off."""
+        return bool(self._due)
+
     def next_us(self, jobs: Mapping[JobId, Job]) -> int | None:
         """Return when the next job comes back; those that need not are forgotten."""
         while self._due:
@@ -51,12 +56,11 @@ class Returns:
             heappop(self._due)
         return None
 
-    def due(self, jobs: Mapping[JobId, Job], now_us: int) -> list[JobId]:
-        """Take out the jobs that come back now."""
-        found = []
-        while (back_us := self.next_us(jobs)) is not None and back_us <= now_us:
-            found.append(heappop(self._due)[2])
-        return found
+    def due(self, jobs: Mapping[JobId, Job], now_us: int) -> JobId | None:
+        """Take out the next job that comes back now."""
+        if not self._due or (back_us := self.next_us(jobs)) is None or back_us > now_us:
+            return None
+        return heappop(self._due)[2]
 
 
 class Losses:

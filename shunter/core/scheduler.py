@@ -6,28 +6,23 @@ over), then time limits, then ranks that change by themselves, then the round.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from heapq import heappop, heappush
 from typing import Any, Protocol
 
 from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.fold import RULES
 from shunter.core.fold.checkpoints import within_reach
-from shunter.core.intake.admission import Admission
-from shunter.core.intake.arrays import ARRAY, Arrays
-from shunter.core.intake.checkpoints import CHECKPOINT, checkpoint_waits
 from shunter.core.intake.handlers import HANDLERS
 from shunter.core.intake.inputs import Input, NothingComes
 from shunter.core.planning.barrier import Barrier
 from shunter.core.planning.planner import Planner, RoundRules
 from shunter.core.ports import Observer, Observers, Policy
-from shunter.core.retries import BACKING_OFF, Losses, Returns
-from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
+from shunter.core.reactor import WATCHED, Reactor, holds, orders_end
+from shunter.core.state import LAUNCHING, RUNNING, Job, State
 from shunter.core.view import View
 from shunter.errors import IllegalEventError, PlanError
 from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned, Trigger
-from shunter.events.facts.jobs import JobHeld, JobReleased, JobSubmitted, TimeLimitReached
+from shunter.events.facts.jobs import JobReleased, JobSubmitted
 from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
 
 _ROUND, _EVENT, _WAKE = Trigger  # members are slow to look up
 
@@ -56,21 +51,17 @@ class Scheduler:
     __slots__ = (
         "_effects",
         "_events",
-        "_limits",
         "_listeners",
         "_observers",
         "_often",
-        "admission",
-        "arrays",
         "asked",
         "dirty",
         "fruitless",
-        "losses",
         "memory",
         "nothing_comes",
         "planner",
         "policy",
-        "returns",
+        "reactor",
         "round_ended",
         "rules",
         "state",
@@ -101,7 +92,7 @@ class Scheduler:
         self.memory = self.asked.start(self.view)
         self.view.close()
         self.planner = Planner(self.asked, self.memory, self.state, self.view, rules)
-        self.admission = Admission(self.state.cluster)
+        self.reactor = Reactor(self.state, rules)
         self.world_ended = False
         self.round_ended = False
         self.nothing_comes = False
@@ -111,14 +102,6 @@ class Scheduler:
         self._observers = self._merged_observers()
         self._events: list[Event] = []
         self._effects: list[Effect] = []
-        self._limits: list[tuple[int, int, JobId, int]] = []
-        self.returns = Returns()
-        self.losses = Losses()
-        self.arrays = Arrays()
-        for job in self.state.jobs.values():
-            self._time(job)
-            self.returns.add(job)
-            self.arrays.add(job)
 
     def step(self, now_us: int, inputs: Sequence[Input]) -> tuple[list[Event], list[Effect]]:
         """Take in what happened up to now, decide if due; return facts and effects.
@@ -143,16 +126,12 @@ class Scheduler:
             handlers[type(item)](self, item)
         if inputs and type(inputs[-1]) is not NothingComes:
             self.dirty, self.nothing_comes, self.fruitless = True, False, 0
-        if self._limits:
-            self._end_overdue(now_us)
-        for job_id in self.returns.due(self.state.jobs, now_us):
-            self.emit(JobReleased(now_us, job_id, BACKING_OFF))
-            self.dirty = True
-        for job_id in self.arrays.due(self.state.jobs, self._events):
-            self.emit(JobReleased(now_us, job_id, ARRAY))
-            self.dirty = True
-        if self.state.resumable:
-            self._settle_checkpoints(now_us)
+        timers = self.reactor.timers
+        if timers.is_set:
+            while (fact := timers.due(now_us)) is not None:
+                self.derive(fact)
+                if type(fact) is JobReleased:
+                    self.dirty = True
         self.view.close()
 
     def is_due(self, now_us: int) -> bool:
@@ -194,7 +173,7 @@ class Scheduler:
 
     def deadline_us(self, now_us: int) -> int | None:
         """Return the next instant at which the core must be asked though nothing happens."""
-        rules, timed_us = self.rules, self._next_timer()
+        rules, timed_us = self.rules, self.reactor.timers.next_us()
         if rules.backend_rounds:
             return timed_us
         wake_us = self._often.wake_at(self.memory)
@@ -207,11 +186,12 @@ class Scheduler:
         return min(wake_us, timed_us)
 
     def emit(self, event: Event) -> None:
-        """Make a fact: fold it, tell those who observe its kind, and keep it for the log."""
+        """Make a fact, and all that follows from it: fold, tell observers, keep for the log."""
         state = self.state
         kind = type(event)
         if event.at_us < state.now_us:
             raise IllegalEventError(f"{kind.__name__} at {event.at_us} us comes too late")
+        before = self.reactor.look(event) if kind in WATCHED else None  # type: ignore[arg-type]
         RULES[kind](state, event)
         view = self.view
         state.now_us = view.now_us = event.at_us
@@ -221,6 +201,17 @@ class Scheduler:
             tell(event, view)
         if state.launched:
             self._launch_all()
+        if kind in self.reactor.kinds:
+            for fact in self.reactor.react(event, before):
+                self.derive(fact)
+
+    def derive(self, fact: Event) -> None:
+        """Make a fact that follows from others, with the order that goes with it."""
+        if not holds(fact, self.state):
+            return
+        if orders_end(fact):
+            self.terminate(self.state.jobs[fact.job_id])  # type: ignore[union-attr]  # all have one
+        self.emit(fact)
 
     def order(self, effect: Effect) -> None:
         """Have something done to a job's attempt, once this step is durable."""
@@ -229,16 +220,6 @@ class Scheduler:
     def terminate(self, job: Job) -> None:
         """Ask for the end of a job's attempt."""
         self._effects.append(Terminate(job.job_id, job.attempt))
-
-    def _settle_checkpoints(self, now_us: int) -> None:
-        """Hold jobs whose checkpoints are out of reach; release the others."""
-        stay = self.rules.checkpoints_stay
-        for job, waits in checkpoint_waits(self.state, self._events, stay=stay):
-            if waits:
-                self.emit(JobHeld(now_us, job.job_id, CHECKPOINT))
-            else:
-                self.emit(JobReleased(now_us, job.job_id, CHECKPOINT))
-                self.dirty = True
 
     def _is_on_grid(self, now_us: int) -> bool:
         """Say whether a round begins now that has not been planned yet."""
@@ -312,31 +293,8 @@ class Scheduler:
                 order = resume_of(job)
             self._effects.append(order)
             if job.spec.time_limit_us is not None:
-                self._time(job)
+                self.reactor.timers.began(job)
         self.state.launched.clear()
-
-    def _time(self, job: Job) -> None:
-        """Note when a job that holds GPUs will have held them as long as it may."""
-        limit_us = job.spec.time_limit_us
-        if limit_us is not None and job.since_us is not None:
-            due_us = job.since_us + max(0, limit_us - job.held_us)
-            heappush(self._limits, (due_us, job.ordinal, job.job_id, job.attempt))
-
-    def _next_timer(self) -> int | None:
-        """Return when a time limit or a wait between launches is over next."""
-        limit_us, back_us = self._next_limit(), self.returns.next_us(self.state.jobs)
-        if limit_us is None or back_us is None:
-            return back_us if limit_us is None else limit_us
-        return min(limit_us, back_us)
-
-    def _next_limit(self) -> int | None:
-        while self._limits:
-            due_us, _, job_id, attempt = self._limits[0]
-            job = self.state.jobs.get(job_id)
-            if job is not None and job.attempt == attempt and job.since_us is not None:
-                return due_us
-            heappop(self._limits)
-        return None
 
     def _ends_somebody(self) -> bool:
         """Say whether this step has asked a job to end."""
@@ -344,15 +302,6 @@ class Scheduler:
             isinstance(effect, Terminate) and effect.job_id in self.state.jobs
             for effect in self._effects
         )
-
-    def _end_overdue(self, now_us: int) -> None:
-        while (due_us := self._next_limit()) is not None and due_us <= now_us:
-            _, _, job_id, _ = heappop(self._limits)
-            job = self.state.jobs[job_id]
-            if job.phase is not ENDING:
-                assert job.spec.time_limit_us is not None, "only jobs with a limit are timed"
-                self.emit(TimeLimitReached(now_us, job_id, job.spec.time_limit_us))
-                self.terminate(job)
 
 
 def resume_of(job: Job) -> Resume:

@@ -7,22 +7,21 @@ what holds GPUs, and what waits for them and is held by nobody; so a task that s
 lets another one pass, and gets a turn anew once it is resumed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from shunter.core.state import Job
 from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
 from shunter.events.facts.jobs import JOB_ENDS, JobHeld
-from shunter.events.kinds import Event
 from shunter.events.values.causes import ARRAY, BACKING_OFF, CHECKPOINT
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.reasons import Reason, Wait
 
-__all__ = ["ARRAY", "Arrays", "has_no_turn", "turn_of", "under_way"]
+__all__ = ["ARRAY", "TURNING", "Arrays", "has_no_turn", "turn_of", "under_way"]
 
 Jobs = Mapping[JobId, Job]
 
-_TURNING = frozenset((*JOB_ENDS, JobHeld, GpusReleased, AttemptLost, LaunchFailed))
+TURNING = frozenset((*JOB_ENDS, JobHeld, GpusReleased, AttemptLost, LaunchFailed))
 """The kinds after which fewer tasks of an array may be under way."""
 
 
@@ -47,7 +46,6 @@ class Arrays:
 
     def __init__(self) -> None:
         self._tasks: dict[JobId, dict[JobId, None]] = {}
-        self._has_looked = False
 
     def add(self, job: Job) -> None:
         """Note a task of an array with a bound; any other job is none of ours."""
@@ -68,18 +66,13 @@ class Arrays:
                     return True
         return False
 
-    def due(self, jobs: Jobs, events: Sequence[Event]) -> list[JobId]:
-        """Return the tasks whose turn it is now.
+    @property
+    def is_set(self) -> bool:
+        """Whether there is any such task."""
+        return bool(self._tasks)
 
-        Args:
-            jobs: all that have not ended.
-            events: what has happened since the last time.
-        """
-        if not self._tasks or (
-            self._has_looked and not any(type(event) in _TURNING for event in events)
-        ):
-            return []
-        self._has_looked = True
+    def due(self, jobs: Jobs) -> list[JobId]:
+        """Return the tasks whose turn it is now, of all jobs that have not ended."""
         found: list[JobId] = []
         for array in list(self._tasks):
             found += self._turns(array, jobs)

@@ -1,0 +1,334 @@
+"""What follows at once from a fact and the state: the facts that no policy and no backend makes.
+
+    a fact ──▶ fold ──▶ react ──▶ facts that follow ──▶ fold ──▶ react ──▶ …
+                                      end of a step ──▶ due ──▶ …
+
+A job that can never run is rejected, one whose dependency ended otherwise than it needs is
+cancelled, what was promised on a lost server is taken back, and how a job ends follows from how its
+attempt did. The live scheduler and a simulation emit these facts; `replay --verify` compares them.
+Which kinds they are stands in `events/classes.py`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from shunter.core.intake.admission import Admission
+from shunter.core.planning.planner import RoundRules
+from shunter.core.reactor.timers import Due, Timers
+from shunter.core.retries import LAUNCHES_MOST, Losses, backoff_us
+from shunter.core.state import ENDING, GRANTED, LAUNCHING, RUNNING, SUSPENDING, Job, JobPhase, State
+from shunter.events.classes import FactClass, class_of
+from shunter.events.facts.cluster import CLUSTER_CHANGES, NodeLost
+from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.execution import (
+    AttemptLost,
+    AttemptStarted,
+    CheckpointDiscarded,
+    GpusReleased,
+    JobSuspended,
+    LaunchFailed,
+)
+from shunter.events.facts.jobs import (
+    JOB_ENDS,
+    JobCancelled,
+    JobCancelRequested,
+    JobFailed,
+    JobFinished,
+    JobHeld,
+    JobRejected,
+    JobReleased,
+    JobRetried,
+    JobSubmitted,
+    TimeLimitReached,
+)
+from shunter.events.facts.run import SchedulerStarted
+from shunter.events.kinds import Event
+from shunter.events.values.allocation import NOTHING
+from shunter.events.values.causes import ARRAY, BACKING_OFF, DEPENDENCY, LOST, NODE_LOST, TIMEOUT
+from shunter.events.values.reasons import Reason
+
+__all__ = ["WATCHED", "JobEnd", "Reactor", "holds", "orders_end"]
+
+JobEnd = JobFinished | JobFailed | JobCancelled | JobRetried
+"""What follows once nothing of an attempt is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """How a job was before a fact of its attempt was folded."""
+
+    phase: JobPhase
+    since_us: int | None
+
+
+WATCHED = frozenset((AttemptLost, LaunchFailed, JobSuspended))
+"""The kinds of which it must be known how their job was before."""
+
+
+class Reactor:
+    """What follows from facts, under the rules of a term; begins with what the state says.
+
+    `gone_us` is when the processes of the attempt went whose GPUs are released with the next fact,
+    where the backend told it; it is nothing to be known later. `kinds` are those from which anything
+    can follow. How often attempts were lost in a
+    row is counted from the term's start on.
+    """
+
+    __slots__ = (
+        "_losses",
+        "_reactions",
+        "_rules",
+        "_state",
+        "admission",
+        "gone_us",
+        "kinds",
+        "timers",
+    )
+
+    def __init__(self, state: State, rules: RoundRules) -> None:
+        self._state = state
+        self._rules = rules
+        self._losses = Losses()
+        self.admission = Admission(state.cluster)
+        self.timers = Timers(state, stay=rules.checkpoints_stay)
+        self.gone_us: int | None = None
+        self._reactions: dict[type[Event], Callable[[Any, Any], Sequence[Event]]] = {
+            **dict.fromkeys((SchedulerStarted, CheckpointDiscarded, *CLUSTER_CHANGES), _nothing),
+            **dict.fromkeys(JOB_ENDS, self._ended),
+            NodeLost: self._node_lost,
+            JobSubmitted: self._submitted,
+            JobCancelRequested: self._cancel_requested,
+            JobHeld: self._held,
+            JobReleased: self._released,
+            JobRetried: self._retried,
+            GpusReleased: self._gpus_released,
+            JobSuspended: self._suspended,
+            AttemptLost: self._attempt_lost,
+            LaunchFailed: self._launch_failed,
+        }
+        self.kinds = frozenset(self._reactions)
+
+    def look(self, fact: AttemptLost | LaunchFailed | JobSuspended) -> Before | None:
+        """Return how a fact's job is before the fact is folded (for the kinds in `WATCHED`)."""
+        job = self._state.jobs.get(fact.job_id)
+        return None if job is None else Before(job.phase, job.since_us)
+
+    def react(self, fact: Event, before: Before | None = None) -> Sequence[Event]:
+        """Return what follows from a fact that has just been folded.
+
+        Each is to be folded, with all that follows from it, before the next; one that does not
+        hold any more by then (`holds`) is left out.
+        """
+        kind = type(fact)
+        self.timers.note(kind)
+        return self._reactions[kind](fact, before)
+
+    def due(self, now_us: int) -> Due | None:
+        """Take out what is due next at the end of a step at an instant; None: nothing is."""
+        return self.timers.due(now_us)
+
+    def may_retry(self, job: Job) -> bool:
+        """Say whether an attempt may follow a failure; in a trace it is the end."""
+        return self._rules.is_live and job.spec.retries > 0
+
+    def end_of(self, job: Job, at_us: int, exit_code: int | None, ended_us: int | None) -> JobEnd:
+        """Return how a job ends that holds nothing now (or lets go with this very fact).
+
+        One that failed by itself and has retries left waits for its next attempt instead.
+
+        Args:
+            job: one whose attempt is over, if it had one.
+            at_us: the instant.
+            exit_code: how its processes ended; None: nobody saw it, or there were none.
+            ended_us: when they went, where that was seen later.
+        """
+        # Logs of simulations say it of jobs that finished, and of no others.
+        gone_us = ended_us if self._rules.is_live else None
+        if job.end_cause == TIMEOUT:
+            return JobFailed(at_us, job.job_id, TIMEOUT, exit_code, gone_us)
+        if job.end_cause:
+            return JobCancelled(at_us, job.job_id, job.end_cause, gone_us)
+        if exit_code == 0:
+            return JobFinished(at_us, job.job_id, ended_us)
+        if self.may_retry(job) and job.failures <= job.spec.retries:
+            return JobRetried(at_us, job.job_id, job.attempt)
+        return JobFailed(at_us, job.job_id, "exit", exit_code, gone_us)
+
+    def discards(self, seen: AttemptStarted) -> list[CheckpointDiscarded]:
+        """Return what must precede the start of an attempt: checkpoints on lost servers go.
+
+        They could not be brought to it, so the job goes on without them.
+        """
+        job = self._state.jobs.get(seen.job_id)
+        if job is None or not self._is_live_attempt(job, seen):
+            return []
+        return [
+            CheckpointDiscarded(seen.at_us, job.job_id, one.attempt, one.nodes, one.step, LOST)
+            for one in (job.checkpoints or ())[: job.out_of_reach]
+        ]
+
+    def completed(self, seen: AttemptStarted) -> AttemptStarted:
+        """Return the start of an attempt with what its checkpoints depend on, if it is live."""
+        job = self._state.jobs.get(seen.job_id)
+        if job is None or not self._is_live_attempt(job, seen):
+            return seen
+        keeps_split = job.spec.gpus > 1 and not job.spec.split_may_change
+        stay = self._rules.checkpoints_stay
+        return replace(seen, keeps_split=keeps_split, checkpoints_stay=stay)
+
+    def _is_live_attempt(self, job: Job, seen: AttemptStarted) -> bool:
+        is_current = job.attempt == seen.attempt and job.since_us is not None
+        return self._rules.is_live and is_current
+
+    def _submitted(self, fact: JobSubmitted, before: None) -> Sequence[Event]:
+        """End a job at once that can never run; hold a task that has no turn."""
+        job = self._state.jobs[fact.job_id]
+        answer = self._refusal(job, fact.at_us)
+        if answer is not None:
+            return (answer,)
+        if job.spec.at_once is None:
+            return ()
+        self.timers.arrays.add(job)
+        return self._without_turn(job, fact.at_us)
+
+    def _refusal(self, job: Job, at_us: int) -> JobRejected | JobCancelled | None:
+        """Return how a new job that can never run ends at once; None if it may wait."""
+        state, job_id = self._state, job.job_id
+        refusal = self.admission.refusal(job.demand, job.spec.user, state.queue_of(job))
+        if refusal is not None:
+            return JobRejected(
+                at_us, job_id, refusal.reason, refusal.needed, refusal.most, refusal.detail
+            )
+        deadline_us = job.spec.deadline_us
+        if deadline_us is not None and deadline_us <= at_us:
+            detail = "its deadline is not after its submission"
+            return JobRejected(at_us, job_id, Reason.infeasible, 0, 0, detail)
+        if job.blocked_by:
+            pending = sum(1 for other in job.spec.depends_on if other.job_id in state.jobs)
+            if job.blocked_by > pending:
+                return JobCancelled(at_us, job_id, DEPENDENCY)
+        return None
+
+    def _without_turn(self, job: Job, at_us: int) -> Sequence[Event]:
+        """Hold a task of an array of which enough are under way."""
+        if self.timers.arrays.is_full(job, self._state.jobs):
+            return (JobHeld(at_us, job.job_id, ARRAY),)
+        return ()
+
+    def _cancel_requested(self, fact: JobCancelRequested, before: None) -> Sequence[Event]:
+        """End a job that holds nothing."""
+        job = self._state.jobs[fact.job_id]
+        return (self.end_of(job, fact.at_us, None, None),) if job.since_us is None else ()
+
+    def _released(self, fact: JobReleased, before: None) -> Sequence[Event]:
+        """Hold a task again that somebody released when it is not its turn."""
+        job = self._state.jobs[fact.job_id]
+        if class_of(fact) is FactClass.derived or job.since_us is not None:
+            return ()
+        return self._without_turn(job, fact.at_us)
+
+    def _held(self, fact: JobHeld, before: None) -> Sequence[Event]:
+        """Note when a job that backs off comes back."""
+        self.timers.returns.add(self._state.jobs[fact.job_id])
+        return ()
+
+    def _retried(self, fact: JobRetried, before: None) -> Sequence[Event]:
+        """Let a job that failed by itself wait for its next attempt."""
+        job = self._state.jobs[fact.job_id]
+        if job.is_on_hold:
+            return ()
+        until_us = fact.at_us + backoff_us(job.failures)
+        return (JobHeld(fact.at_us, job.job_id, BACKING_OFF, until_us),)
+
+    def _gpus_released(self, fact: GpusReleased, before: None) -> Sequence[Event]:
+        """End a job whose attempt had ended."""
+        job, gone_us = self._state.jobs[fact.job_id], self.gone_us
+        self.gone_us = None
+        if job.phase is not ENDING:
+            return ()
+        return (self.end_of(job, fact.at_us, job.exit_code, gone_us),)
+
+    def _suspended(self, fact: JobSuspended, before: Before) -> Sequence[Event]:
+        """Let a job wait that left though nobody asked it to.
+
+        So a job that always leaves at once is not launched again as fast as the machine can.
+        """
+        job = self._state.jobs[fact.job_id]
+        if before.phase is RUNNING and not job.is_on_hold:
+            return (JobHeld(fact.at_us, job.job_id, BACKING_OFF),)
+        return ()
+
+    def _attempt_lost(self, fact: AttemptLost, before: Before) -> Sequence[Event]:
+        """End a job that was about to; one that is lost again and again waits.
+
+        A first loss is not its own fault.
+        """
+        job = self._state.jobs[fact.job_id]
+        if before.phase is ENDING:
+            return (self.end_of(job, fact.at_us, job.exit_code, None),)
+        waits_us = self._loss_us(job, fact.at_us, before) if self._rules.is_live else 0
+        if not waits_us or job.is_on_hold:
+            return ()
+        return (JobHeld(fact.at_us, job.job_id, BACKING_OFF, fact.at_us + waits_us),)
+
+    def _launch_failed(self, fact: LaunchFailed, before: Before) -> Sequence[Event]:
+        """Let a job wait before its next try; with too many of them, it fails.
+
+        One whose checkpoint could not be brought is tried however often.
+        """
+        job, at_us = self._state.jobs[fact.job_id], fact.at_us
+        if before.phase is ENDING:
+            return (self.end_of(job, at_us, job.exit_code, None),)
+        if before.phase is not LAUNCHING:
+            return ()
+        if fact.retryable and fact.checkpoint_on:
+            waits_us = max(backoff_us(1), self._loss_us(job, at_us, before))
+            return (JobHeld(at_us, job.job_id, BACKING_OFF, at_us + waits_us),)
+        if fact.retryable and job.launches_failed < LAUNCHES_MOST:
+            return (JobHeld(at_us, job.job_id, BACKING_OFF),)
+        return (JobFailed(at_us, job.job_id, f"launch: {fact.cause}"),)
+
+    def _loss_us(self, job: Job, at_us: int, before: Before) -> int:
+        """Count the loss of an attempt; return how long its job is to wait."""
+        lived_us = 0 if before.since_us is None else at_us - before.since_us
+        return self._losses.wait_us(job.job_id, lived_us, self._state.jobs)
+
+    def _node_lost(self, fact: NodeLost, before: None) -> Sequence[Event]:
+        """Take back what was promised on a lost server.
+
+        That is where waiting jobs were to start and running ones to move, none of it launched yet.
+        """
+        return [
+            AllocationChanged(fact.at_us, job_id, NOTHING, NODE_LOST)
+            for job_id, job in self._state.jobs.items()
+            if (job.phase is GRANTED or job.phase is SUSPENDING)
+            and any(share.node == fact.node for share in job.allocation.shares)
+        ]
+
+    def _ended(self, fact: Event, before: None) -> Sequence[Event]:
+        """Cancel the jobs that needed this one to end otherwise."""
+        stranded = self._state.stranded
+        if not stranded:
+            return ()
+        return [JobCancelled(fact.at_us, job_id, DEPENDENCY) for job_id in stranded]
+
+
+def holds(fact: Event, state: State) -> bool:
+    """Say whether what follows from a fact still does, after all that followed before it.
+
+    A job that needed several of those that end is gone with the first of them.
+    """
+    return not isinstance(fact, JobCancelled) or fact.job_id in state.jobs
+
+
+def orders_end(fact: Event) -> bool:
+    """Say whether the backend is to end the job of a derived fact: nobody else has asked it to."""
+    if isinstance(fact, JobCancelled):
+        return fact.cause == DEPENDENCY
+    return isinstance(fact, JobRejected | TimeLimitReached)
+
+
+def _nothing(fact: Event, before: None) -> Sequence[Event]:
+    """Let nothing follow but what is due at the end of the step."""
+    return ()

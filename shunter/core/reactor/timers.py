@@ -1,0 +1,164 @@
+"""What is due once time has come: time limits, back-off, turns of arrays, checkpoint holds.
+
+All of it can be read from the state; what stands here is an index of that, so that a step need not
+look at every job. At the end of a step comes what is due, in this order. A job whose time limit is
+over is asked to end; one that backed off comes back; tasks of arrays have their turn; and jobs are
+held whose checkpoints do not answer, and released once they do.
+"""
+
+from collections import deque
+from heapq import heappop, heappush
+
+from shunter.core.fold.checkpoints import awaited
+from shunter.core.intake.arrays import TURNING, Arrays
+from shunter.core.intake.checkpoints import waits_for_checkpoint
+from shunter.core.retries import Returns
+from shunter.core.state import ENDING, Job, State
+from shunter.events.facts.cluster import CLUSTER_CHANGES
+from shunter.events.facts.execution import (
+    AttemptLost,
+    CheckpointDiscarded,
+    GpusReleased,
+    LaunchFailed,
+)
+from shunter.events.facts.jobs import JobHeld, JobReleased, TimeLimitReached
+from shunter.events.facts.run import SchedulerStarted
+from shunter.events.kinds import Event
+from shunter.events.values.causes import ARRAY, BACKING_OFF, CHECKPOINT
+from shunter.events.values.ids import JobId
+
+__all__ = ["Due", "Timers"]
+
+_CHANGING = frozenset(
+    (
+        *CLUSTER_CHANGES,
+        GpusReleased,
+        AttemptLost,
+        LaunchFailed,
+        JobReleased,
+        CheckpointDiscarded,
+        SchedulerStarted,
+    )
+)
+"""The kinds after which a checkpoint may be in reach, or out of it, or wanted by a waiting job."""
+
+Due = TimeLimitReached | JobHeld | JobReleased
+"""The facts that follow from the state and the time."""
+
+
+class Timers:
+    """What will be due, and when; begins with what the state says.
+
+    `stay` says that checkpoints lie on the servers that saved them.
+    """
+
+    __slots__ = (
+        "_checkpoints",
+        "_checkpoints_changed",
+        "_limits",
+        "_state",
+        "_stay",
+        "_turns",
+        "_turns_changed",
+        "arrays",
+        "returns",
+    )
+
+    def __init__(self, state: State, *, stay: bool) -> None:
+        self._state = state
+        self._stay = stay
+        self._limits: list[tuple[int, int, JobId, int]] = []
+        self._turns: deque[JobId] = deque()
+        self._turns_changed = True
+        self._checkpoints: deque[tuple[Job, bool]] = deque()
+        self._checkpoints_changed = False
+        self.returns = Returns()
+        self.arrays = Arrays()
+        for job in state.jobs.values():
+            self.began(job)
+            self.returns.add(job)
+            self.arrays.add(job)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether anything can be due at all."""
+        return bool(
+            self._limits or self.returns.is_set or self.arrays.is_set or self._state.resumable
+        )
+
+    def began(self, job: Job) -> None:
+        """Note when a job that holds GPUs will have held them as long as it may."""
+        limit_us = job.spec.time_limit_us
+        if limit_us is not None and job.since_us is not None:
+            due_us = job.since_us + max(0, limit_us - job.held_us)
+            heappush(self._limits, (due_us, job.ordinal, job.job_id, job.attempt))
+
+    def note(self, kind: type[Event]) -> None:
+        """Note that a fact may have changed whose turn it is, or which checkpoints answer."""
+        if kind in TURNING:
+            self._turns_changed = True
+        if kind in _CHANGING:
+            self._checkpoints_changed = True
+
+    def next_us(self) -> int | None:
+        """Return when a time limit or a wait between launches is over next."""
+        limit_us, back_us = self._next_limit(), self.returns.next_us(self._state.jobs)
+        if limit_us is None or back_us is None:
+            return back_us if limit_us is None else limit_us
+        return min(limit_us, back_us)
+
+    def due(self, now_us: int) -> Due | None:
+        """Take out what is due next at the end of a step at an instant; None: nothing is."""
+        if self._limits and (over := self._over(now_us)) is not None:
+            return over
+        if (back := self.returns.due(self._state.jobs, now_us)) is not None:
+            return JobReleased(now_us, back, BACKING_OFF)
+        if self.arrays.is_set and (turn := self._turn()) is not None:
+            return JobReleased(now_us, turn, ARRAY)
+        return self._checkpoint(now_us) if self._state.resumable else None
+
+    def _next_limit(self) -> int | None:
+        while self._limits:
+            due_us, _, job_id, attempt = self._limits[0]
+            job = self._state.jobs.get(job_id)
+            if job is not None and job.attempt == attempt and job.since_us is not None:
+                return due_us
+            heappop(self._limits)
+        return None
+
+    def _over(self, now_us: int) -> TimeLimitReached | None:
+        """Take out the next job that has held its GPUs as long as it may."""
+        while (due_us := self._next_limit()) is not None and due_us <= now_us:
+            _, _, job_id, _ = heappop(self._limits)
+            job = self._state.jobs[job_id]
+            if job.phase is not ENDING:
+                assert job.spec.time_limit_us is not None, "only jobs with a limit are timed"
+                return TimeLimitReached(now_us, job_id, job.spec.time_limit_us)
+        return None
+
+    def _turn(self) -> JobId | None:
+        """Take out the next task whose turn it is."""
+        if self._turns_changed:
+            self._turns_changed = False
+            self._turns = deque(self.arrays.due(self._state.jobs))
+        return self._turns.popleft() if self._turns else None
+
+    def _checkpoint(self, now_us: int) -> JobHeld | JobReleased | None:
+        """Take out the next job that is to wait for its checkpoint, or need not any more."""
+        if self._checkpoints_changed:
+            self._checkpoints_changed = False
+            self._checkpoints = deque(self._checkpoint_waits())
+        if not self._checkpoints:
+            return None
+        job, waits = self._checkpoints.popleft()
+        make = JobHeld if waits else JobReleased
+        return make(now_us, job.job_id, CHECKPOINT)
+
+    def _checkpoint_waits(self) -> list[tuple[Job, bool]]:
+        """Return the jobs that are to be held (True) or released (False)."""
+        state, found = self._state, []
+        for job in [state.jobs[job_id] for job_id in state.resumable]:
+            waits = self._stay and bool(awaited(job, state.cluster))
+            if (waits and job.is_eligible) or (not waits and waits_for_checkpoint(job)):
+                found.append((job, waits))
+        return found
