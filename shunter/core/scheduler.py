@@ -186,12 +186,12 @@ class Scheduler:
         return min(wake_us, timed_us)
 
     def emit(self, event: Event) -> None:
-        """Make a fact, and all that follows from it: fold, tell observers, keep for the log."""
+        """Make a fact and what follows: fold it, tell observers, keep it for the log."""
         state = self.state
         kind = type(event)
         if event.at_us < state.now_us:
             raise IllegalEventError(f"{kind.__name__} at {event.at_us} us comes too late")
-        before = self.reactor.look(event) if kind in WATCHED else None  # type: ignore[arg-type]
+        before = self.reactor.look(event) if kind in WATCHED else None
         RULES[kind](state, event)
         view = self.view
         state.now_us = view.now_us = event.at_us

@@ -162,7 +162,7 @@ def restore_node(core: "Scheduler", order: RestoreNode) -> None:
 
 
 def attempt_exited(core: "Scheduler", seen: AttemptExited) -> None:
-    """Note that processes are gone; where that takes no time, it is the end of their job."""
+    """Note that processes are gone; where that takes no time, it ends their job."""
     job = core.state.jobs.get(seen.job_id) or job_of(core.state, seen.job_id, "AttemptExited")
     rules, reactor = core.rules, core.reactor
     if rules.instant and seen.released and not reactor.may_retry(job):

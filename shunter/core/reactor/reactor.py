@@ -67,12 +67,11 @@ WATCHED = frozenset((AttemptLost, LaunchFailed, JobSuspended))
 
 
 class Reactor:
-    """What follows from facts, under the rules of a term; begins with what the state says.
+    """What follows from facts under the rules of a term, from a state on.
 
     `gone_us` is when the processes of the attempt went whose GPUs are released with the next fact,
-    where the backend told it; it is nothing to be known later. `kinds` are those from which anything
-    can follow. How often attempts were lost in a
-    row is counted from the term's start on.
+    where the backend told it; it is nothing to be known later. `kinds` are those from which
+    anything can follow. How often attempts were lost in a row is counted from the term's start on.
     """
 
     __slots__ = (
@@ -109,8 +108,10 @@ class Reactor:
         }
         self.kinds = frozenset(self._reactions)
 
-    def look(self, fact: AttemptLost | LaunchFailed | JobSuspended) -> Before | None:
-        """Return how a fact's job is before the fact is folded (for the kinds in `WATCHED`)."""
+    def look(self, fact: Event) -> Before | None:
+        """Return how a job is before a fact of a kind in `WATCHED` is folded."""
+        if not isinstance(fact, AttemptLost | LaunchFailed | JobSuspended):
+            return None
         job = self._state.jobs.get(fact.job_id)
         return None if job is None else Before(job.phase, job.since_us)
 
@@ -156,7 +157,7 @@ class Reactor:
         return JobFailed(at_us, job.job_id, "exit", exit_code, gone_us)
 
     def discards(self, seen: AttemptStarted) -> list[CheckpointDiscarded]:
-        """Return what must precede the start of an attempt: checkpoints on lost servers go.
+        """Return what precedes the start of an attempt: lost checkpoints go.
 
         They could not be brought to it, so the job goes on without them.
         """
@@ -169,7 +170,10 @@ class Reactor:
         ]
 
     def completed(self, seen: AttemptStarted) -> AttemptStarted:
-        """Return the start of an attempt with what its checkpoints depend on, if it is live."""
+        """Return the start of an attempt with what its checkpoints depend on.
+
+        Of one that is not live that is nothing.
+        """
         job = self._state.jobs.get(seen.job_id)
         if job is None or not self._is_live_attempt(job, seen):
             return seen
@@ -315,7 +319,7 @@ class Reactor:
 
 
 def holds(fact: Event, state: State) -> bool:
-    """Say whether what follows from a fact still does, after all that followed before it.
+    """Say whether a derived fact still holds, after those before it.
 
     A job that needed several of those that end is gone with the first of them.
     """
@@ -323,7 +327,10 @@ def holds(fact: Event, state: State) -> bool:
 
 
 def orders_end(fact: Event) -> bool:
-    """Say whether the backend is to end the job of a derived fact: nobody else has asked it to."""
+    """Say whether the backend is to end the job of a derived fact.
+
+    Of the others somebody has asked it, or nothing of the job is left.
+    """
     if isinstance(fact, JobCancelled):
         return fact.cause == DEPENDENCY
     return isinstance(fact, JobRejected | TimeLimitReached)

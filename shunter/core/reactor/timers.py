@@ -94,7 +94,7 @@ class Timers:
             heappush(self._limits, (due_us, job.ordinal, job.job_id, job.attempt))
 
     def note(self, kind: type[Event]) -> None:
-        """Note that a fact may have changed whose turn it is, or which checkpoints answer."""
+        """Note a fact after which turns or checkpoints may be other ones."""
         if kind in TURNING:
             self._turns_changed = True
         if kind in _CHANGING:
