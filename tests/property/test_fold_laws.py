@@ -105,6 +105,7 @@ def test_decoded_state_has_the_same_derived_parts(world: World) -> None:
         state = replay(events[:cut])
         copy = again(state)
         assert copy.cluster == state.cluster
+        assert copy.cluster.pools == state.cluster.pools
         assert list(copy.cluster.pools) == list(state.cluster.pools)
         assert copy.queues == state.queues
 

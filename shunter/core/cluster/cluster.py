@@ -23,13 +23,33 @@ class Cluster:
 
     `deciding` and `holding` are the tenants of the GPUs that jobs share: by the last decisions, and
     physically. `version` counts the servers that joined or left since this process began to fold.
+
+    Facts change servers only. A pool learns of it when somebody looks at the pools next, so a
+    server that changes often between two looks is indexed once, and replay alone indexes nothing.
     """
 
     servers: dict[NodeName, Server] = field(default_factory=dict)
-    pools: dict[str, Pool] = field(default_factory=dict, metadata=DERIVED)
+    _pools: dict[str, Pool] = field(default_factory=dict, compare=False, metadata=DERIVED)
+    _stale: dict[NodeName, Server] = field(default_factory=dict, compare=False, metadata=DERIVED)
     deciding: Tenants = field(default_factory=Tenants, metadata=DERIVED)
     holding: Tenants = field(default_factory=Tenants, metadata=DERIVED)
     version: int = field(default=0, compare=False, metadata=DERIVED)
+
+    @property
+    def pools(self) -> dict[str, Pool]:
+        """The servers by GPU type, indexed by what they have free."""
+        if self._stale:
+            self._index()
+        return self._pools
+
+    @property
+    def has_types(self) -> bool:
+        """Whether there are servers of more than one type, or without GPUs beside some with."""
+        return len(self._pools) > 1
+
+    def look_again(self, server: Server) -> None:
+        """Index a server anew before the pools are looked at next: something of it changed."""
+        self._stale[server.name] = server
 
     def restored(self) -> None:
         """Rebuild the pools after decoding; allocations are taken again by the state."""
@@ -50,6 +70,7 @@ class Cluster:
         before = self.servers.get(name)
         if before is not None and before.health is not Health.removed:
             raise IllegalEventError(f"node {name} was added twice")
+        self._index()  # of a server that left under this name
         pool = self._pool_of(configuration.gpu_type)
         server = Server(name, configuration, len(pool.servers))
         self.servers[name] = server
@@ -67,7 +88,7 @@ class Cluster:
             raise IllegalEventError(f"node {name} was removed while jobs held GPUs of it")
         server.health = Health.removed
         self.version += 1
-        self.changed(server)
+        self.look_again(server)
 
     def server(self, name: NodeName) -> Server:
         """Return a server.
@@ -79,10 +100,6 @@ class Cluster:
         if server is None or server.health is _REMOVED:
             raise IllegalEventError(f"node {name} is not in the cluster")
         return server
-
-    def changed(self, server: Server) -> None:
-        """Bring the pool up to date after the health of a server changed."""
-        self.pools[server.configuration.gpu_type].refresh(server)
 
     def decide(self, shares: Iterable[Share]) -> None:
         """Mark GPUs, CPUs and memory as given away.
@@ -179,29 +196,23 @@ class Cluster:
 
     def _spend(self, server: Server, share: Share, sign: int) -> None:
         """Take what a share needs from what its server offers (-1), or give it back (1)."""
-        pool, position = self.pools[server.configuration.gpu_type], server.position
-        if server.health is _UP and not server.drained:
-            # The GPUs change hands as a whole, so flipping their bits is enough.
-            mask = share.gpu_mask & ~server.quarantined
-            free, bit, buckets = pool.free[position], 1 << position, pool.buckets
-            gained = sign * mask.bit_count()
-            pool.free[position] = free ^ mask
-            count = free.bit_count()
-            buckets[count] ^= bit
-            buckets[count + gained] ^= bit
-            pool.gpus_free += gained
+        self._stale[share.node] = server
         if share.cpus_milli or share.memory_mb:
             if share.cpus_milli < 0 or share.memory_mb < 0:
                 raise IllegalEventError(f"less than nothing of node {share.node} was given away")
             server.cpus_milli_free += sign * share.cpus_milli
             server.memory_mb_free += sign * share.memory_mb
-            pool.cpus_free[position] = server.cpus_milli_free
-            pool.memory_free[position] = server.memory_mb_free
+
+    def _index(self) -> None:
+        """Bring the pools up to date with the servers that changed."""
+        for server in self._stale.values():
+            self._pools[server.configuration.gpu_type].refresh(server)
+        self._stale.clear()
 
     def _pool_of(self, gpu_type: str) -> Pool:
-        pool = self.pools.get(gpu_type)
+        pool = self._pools.get(gpu_type)
         if pool is None:
-            pool = self.pools[gpu_type] = Pool(gpu_type)
+            pool = self._pools[gpu_type] = Pool(gpu_type)
         return pool
 
 

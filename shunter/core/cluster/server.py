@@ -61,6 +61,6 @@ class Server:
     @property
     def offered(self) -> int:
         """The mask of the GPUs that are free for new jobs."""
-        if not self.is_up:
+        if self.health is not _UP or self.drained:
             return 0
-        return self.all_gpus & ~self.decided & ~self.quarantined
+        return self.all_gpus & ~(self.decided | self.quarantined)

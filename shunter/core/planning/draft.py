@@ -1,7 +1,8 @@
 """The cluster as it would be after the changes drafted so far: what is free, and who finds a place.
 
-A draft changes the pools themselves and, once it is closed, puts back what it touched. So opening
-one costs nothing, however large the cluster is, and nothing of it outlives the planning.
+A draft changes the pools themselves and, once it is closed, has what it touched indexed anew. So
+opening one, and going back in it, cost what was touched, however large the cluster is; and nothing
+of it outlives the planning.
 """
 
 from shunter.core.cluster import CPU_POOL, Pool
@@ -20,23 +21,33 @@ class Draft:
     Only one may be open at a time, and nothing else may be folded or planned meanwhile.
     """
 
-    __slots__ = ("_before", "_servers", "pools")
+    __slots__ = ("_cluster", "_journal", "pools")
 
     def __init__(self, view: View) -> None:
         self.pools = view.pools
-        self._servers = view.cluster.servers
-        self._before: dict[tuple[str, int], tuple[int, int, int]] = {}
+        self._cluster = view.cluster
+        self._journal: list[tuple[Pool, int, int, int, int]] = []
 
     def __enter__(self) -> "Draft":
         return self
 
     def __exit__(self, *error: object) -> None:
-        for (name, position), (free, cpus_milli, memory_mb) in self._before.items():
-            pool = self.pools[name]
+        for pool, position, *_ in self._journal:
+            self._cluster.look_again(pool.servers[position])
+        self._journal.clear()
+
+    @property
+    def mark(self) -> int:
+        """How much was changed up to now: a point to go back to."""
+        return len(self._journal)
+
+    def rollback(self, mark: int) -> None:
+        """Undo all that was changed since a mark."""
+        while len(self._journal) > mark:
+            pool, position, free, cpus_milli, memory_mb = self._journal.pop()
             pool.set_free(position, free)
             pool.cpus_free[position] = cpus_milli
             pool.memory_free[position] = memory_mb
-        self._before.clear()
 
     def place(self, placement: Placement, name: str, demand: Demand) -> tuple[Share, ...] | Reason:
         """Take what a demand needs of one pool; return the shares, or why not."""
@@ -62,7 +73,7 @@ class Draft:
 
     def give(self, share: Share) -> None:
         """Free what a share holds, as far as its server takes jobs."""
-        server = self._servers[share.node]
+        server = self._cluster.servers[share.node]
         if server.is_up:
             pool, position = self.pools[server.configuration.gpu_type], server.position
             self._touch(pool, position)
@@ -72,13 +83,13 @@ class Draft:
 
     def take(self, share: Share) -> None:
         """Take what a share needs, whether it is free or not, if its server takes jobs."""
-        server = self._servers[share.node]
+        server = self._cluster.servers[share.node]
         if server.is_up:
             self._take(self.pools[server.configuration.gpu_type], server.position, share)
 
     def has(self, *shares: Share) -> bool:
         """Say whether some shares of the same GPUs of one server are free."""
-        server, mask = self._servers[shares[0].node], shares[0].gpu_mask
+        server, mask = self._cluster.servers[shares[0].node], shares[0].gpu_mask
         pool, position = self.pools[server.configuration.gpu_type], server.position
         return (
             server.is_up
@@ -95,8 +106,6 @@ class Draft:
             pool.memory_free[position] -= share.memory_mb
 
     def _touch(self, pool: Pool, position: int) -> None:
-        """Remember what is to be put back."""
-        key = pool.gpu_type, position
-        if key not in self._before:
-            before = pool.free[position], pool.cpus_free[position], pool.memory_free[position]
-            self._before[key] = before
+        """Note what is to be put back."""
+        before = pool.free[position], pool.cpus_free[position], pool.memory_free[position]
+        self._journal.append((pool, position, *before))

@@ -129,7 +129,7 @@ def _of_jobs(memory: Ranking, index: Index, ranks: Any) -> Observers:
         memory.sync(view.jobs[event.job_id], ranks, view)
         # Once it runs it is starved no more; who had to leave one pool may fit another; and who
         # found no place may now make others leave, and find one.
-        moved_on = not event.allocation.shares and len(view.pools) > 1
+        moved_on = not event.allocation.shares and view.cluster.has_types
         if starved or moved_on or (memory.unplaced and preemptive):
             memory.dirty = memory.again = True
 

@@ -542,6 +542,7 @@ def test_cpus_and_memory_are_taken_and_given_back() -> None:
     pool = state.cluster.pools["v100"]
     assert (pool.cpus_free, pool.memory_free) == ([5000], [44])
     apply(state, job_finished(0))
+    pool = state.cluster.pools["v100"]
     assert (pool.cpus_free, pool.memory_free) == ([8000], [64])
 
 

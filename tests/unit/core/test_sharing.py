@@ -185,6 +185,7 @@ def test_tenants_follow_from_the_jobs_alone() -> None:
     state = replay([*QUEUED, put(1, HERE), put(2, HERE), put(0, HERE, 10)])
     assert state.cluster.deciding.of((node_name(0), 0)) == (J0, J1, J2)
     assert again(state).cluster == state.cluster
+    assert again(state).cluster.pools == state.cluster.pools
 
 
 def test_view_names_the_partners_of_a_job() -> None:
