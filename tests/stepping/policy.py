@@ -4,7 +4,7 @@ It shares the core with the engine (state, placement, approver, round loop), and
 classes, no budgets, no timers. What it decides is right because it can be read.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,10 +31,16 @@ Backfill = Callable[[list[Job], Room, View, int], Iterator[tuple[Job, str]]]
 
 @dataclass
 class Picked:
-    """Who starts in which pool, and who must leave."""
+    """Who starts in which pool, and who must leave.
+
+    Of those, the first `settled` starts have their `places`, and the `gone` have left for them.
+    """
 
     starts: list[tuple[Job, str]] = field(default_factory=list)
     victims: list[Job] = field(default_factory=list)
+    settled: int = 0
+    gone: list[Job] = field(default_factory=list)
+    places: dict[JobId, Allocation] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,25 +58,37 @@ class Stepping(Stateless):
 
     def plan(self, memory: None, view: View, rng: Rng) -> Plan:
         barred: list[tuple[JobId, str]] = []
+        settled = Picked()
         while True:
-            picked = self._walk(view, barred)
+            picked = self._walk(view, barred, settled)
             places, misplaced = self._places(picked, view)
             if misplaced is None:
                 return Plan(tuple(_changes(picked, places)))
-            barred.append(misplaced)
+            room = self._room(picked, places, misplaced[0], view) if self.preemptive else None
+            if room is None:
+                barred.append(misplaced)
+            else:
+                settled = room
 
-    def _walk(self, view: View, barred: list[tuple[JobId, str]]) -> Picked:
+    def _walk(self, view: View, barred: list[tuple[JobId, str]], settled: Picked) -> Picked:
         running = [job for job in view.jobs.values() if may_go_on(job)]
         waiting = [job for job in view.jobs.values() if job.is_eligible]
         room = Room.of(view, running, barred, lambda job: self._demand_of(job, view))
-        picked = Picked()
+        picked = Picked(settled=settled.settled, gone=settled.gone, places=settled.places)
+        picked.victims += settled.gone
         if not self.preemptive:
             for job in self._sorted(running, view):
                 room.stay(job, pool_of(job, view))
             order = self._sorted(waiting, view)
         else:
             order = self._sorted([*running, *waiting], view)
+        upto = order.index(settled.starts[-1][0]) if settled.starts else -1
+        chosen = {job.job_id: pool for job, pool in settled.starts}
+        for job in settled.gone:
+            room.leave(job, pool_of(job, view))
         for number, job in enumerate(order):
+            if job in settled.gone:
+                continue
             if may_go_on(job):
                 if room.is_enough_for(job, pool_of(job, view)):
                     room.stay(job, pool_of(job, view))
@@ -79,9 +97,13 @@ class Stepping(Stateless):
                     picked.victims.append(job)
                 continue
             pools = room.pools_for(job)
+            if number <= upto:
+                pools = [chosen[job.job_id]] if job.job_id in chosen else []
             if pools:
                 room.start(job, pools[0])
                 picked.starts.append((job, pools[0]))
+            elif number <= upto:
+                continue
             elif self.misfit == "stop":
                 break
             elif self.misfit == "easy":
@@ -90,21 +112,72 @@ class Stepping(Stateless):
                 break
         return picked
 
-    def _sorted(self, jobs: list[Job], view: View) -> list[Job]:
-        def key(job: Job) -> tuple[int, int, int, int]:
-            return (band(job, view), -job.priority, self.rank(job, view), job.ordinal)
+    def _room(
+        self, picked: Picked, places: dict[JobId, Allocation], job_id: JobId, view: View
+    ) -> Picked | None:
+        """Settle a start that found no place, and who leaves for it; None: there is none."""
+        number = next(at for at, (job, _) in enumerate(picked.starts) if job.job_id == job_id)
+        job, _ = picked.starts[number]
+        demand = self._demand_of(job, view)
+        if replace(demand, max_level=None, shapes=(), cpus_milli=0, memory_mb=0) == demand:
+            return None
+        order = self._sorted([each for each in view.jobs.values() if may_go_on(each)], view)
+        rank = self._rank_of(job, view)
+        behind = [other for other in order if self._rank_of(other, view) > rank]
+        before = [places[other.job_id] for other, _ in picked.starts[:number]]
+        gone = [*picked.victims]
+        for other in behind:
+            without = [each for each in gone if each != other]
+            if other in gone and other not in picked.gone and _fits(without, before, view):
+                gone = without
+        rooms = []
+        for pool in _pools_for(demand, view):
+            could = [one for one in behind if one not in gone and pool_of(one, view) == pool]
+            none = self._placed(job, pool, gone, before, view)
+            where = none or self._placed(job, pool, [*gone, *could], before, view)
+            if where is None:
+                continue
+            leave = [] if none else could
+            for other in list(leave):
+                fewer = [each for each in leave if each != other]
+                nearer = self._placed(job, pool, [*gone, *fewer], before, view)
+                if _fits([*gone, *fewer], [*before, where], view):
+                    leave = fewer
+                elif nearer is not None:
+                    leave, where = fewer, nearer
+            rooms.append(([-order.index(each) for each in leave], pool, where, leave))
+        if not rooms:
+            return None
+        _, pool, where, leave = min(rooms, key=lambda room: room[0])
+        starts = [*picked.starts[:number], (job, pool)]
+        known = {other.job_id: places[other.job_id] for other, _ in picked.starts[:number]}
+        return Picked(starts, [], number + 1, [*gone, *leave], {**known, job.job_id: where})
 
-        return sorted(jobs, key=key)
+    def _placed(
+        self, job: Job, pool: str, gone: list[Job], before: list[Allocation], view: View
+    ) -> Allocation | None:
+        """Return the place of a job in one pool once some have left and others have come."""
+        pools = _pools_without(gone, view)
+        _take(pools, before, view)
+        shares = place(self.placement, pools[pool], self._demand_of(job, view))
+        return None if isinstance(shares, Reason) else Allocation(shares)
+
+    def _rank_of(self, job: Job, view: View) -> tuple[int, int, int, int]:
+        return (band(job, view), -job.priority, self.rank(job, view), job.ordinal)
+
+    def _sorted(self, jobs: list[Job], view: View) -> list[Job]:
+        return sorted(jobs, key=lambda job: self._rank_of(job, view))
 
     def _places(
         self, picked: Picked, view: View
     ) -> tuple[dict[JobId, Allocation], tuple[JobId, str] | None]:
         pools = _pools_without(picked.victims, view)
-        places: dict[JobId, Allocation] = {}
-        for job, pool in picked.starts:
+        places = dict(picked.places)
+        _take(pools, places.values(), view)
+        for job, pool in picked.starts[picked.settled :]:
             shares = self._place(job, pool, pools, view)
             if isinstance(shares, Reason):
-                return {}, (job.job_id, pool)
+                return places, (job.job_id, pool)
             places[job.job_id] = Allocation(shares)
         return places, None
 
@@ -112,8 +185,7 @@ class Stepping(Stateless):
         demand = self._demand_of(job, view)
         if demand.gpus:
             return place(self.placement, pools[pool], demand)
-        tried = [CPU_POOL] if CPU_POOL in pools else []
-        tried += [name for name in pools if name != CPU_POOL]
+        tried = _pools_for(demand, view)
         found = [place(self.placement, pools[name].copied(), demand) for name in tried]
         for name, shares in zip(tried, found, strict=True):
             if not isinstance(shares, Reason):
@@ -162,6 +234,41 @@ def _pools_without(victims: list[Job], view: View) -> dict[str, Pool]:
             pool.cpus_free[at] += share.cpus_milli
             pool.memory_free[at] += share.memory_mb
     return pools
+
+
+def _take(pools: Mapping[str, Pool], places: Iterable[Allocation], view: View) -> None:
+    """Take what some jobs were given."""
+    for share in [share for where in places for share in where.shares]:
+        server = view.cluster.servers[share.node]
+        pool, at = pools[server.configuration.gpu_type], server.position
+        pool.set_free(at, pool.free[at] & ~share.gpu_mask)
+        pool.cpus_free[at] -= share.cpus_milli
+        pool.memory_free[at] -= share.memory_mb
+
+
+def _fits(gone: list[Job], places: list[Allocation], view: View) -> bool:
+    """Say whether some places are free, each for one job, once some jobs have left."""
+    pools = _pools_without(gone, view)
+    for share in [share for where in places for share in where.shares]:
+        server = view.cluster.servers[share.node]
+        pool, at = pools[server.configuration.gpu_type], server.position
+        if share.gpu_mask & ~pool.free[at]:
+            return False
+        _take(pools, [Allocation((share,))], view)
+        if pool.cpus_free[at] < 0 or pool.memory_free[at] < 0:
+            return False
+    return True
+
+
+def _pools_for(demand: Demand, view: View) -> list[str]:
+    """Return the pools in which a job may be, in the order in which they are tried."""
+    if not demand.gpus:
+        return [*([CPU_POOL] if CPU_POOL in view.pools else []), *_others(view)]
+    return [name for name in demand.gpu_types or view.pools if name in view.pools]
+
+
+def _others(view: View) -> list[str]:
+    return [name for name in view.pools if name != CPU_POOL]
 
 
 def _changes(picked: Picked, places: dict[JobId, Allocation]) -> Iterator[Change]:

@@ -44,11 +44,11 @@ class Cluster:
 
     @property
     def has_types(self) -> bool:
-        """Whether there are servers of more than one type, or without GPUs beside some with."""
+        """Whether there are servers of more than one type, or some without GPUs."""
         return len(self._pools) > 1
 
     def look_again(self, server: Server) -> None:
-        """Index a server anew before the pools are looked at next: something of it changed."""
+        """Index a server that changed anew, before the pools are looked at next."""
         self._stale[server.name] = server
 
     def restored(self) -> None:

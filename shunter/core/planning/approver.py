@@ -10,6 +10,7 @@ where every tenant of it, the new one as well, is packed.
 
 from shunter.core.cluster import Gpu, Health, gpus_of
 from shunter.core.performance import level_of
+from shunter.core.placement.gpus import is_within
 from shunter.core.planning.guards import Guards
 from shunter.core.planning.plan import Change, Move, Pack, Plan, Start, Suspend
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
@@ -201,7 +202,7 @@ class Check:
         if gpus != spec.gpus:
             return Reason.refused, f"{gpus} GPUs instead of the gang of {spec.gpus}"
         demand = job.demand
-        if demand.max_level is not None or demand.shapes:
+        if gpus and (demand.max_level is not None or demand.shapes):
             refusal = self._split(demand, target)
             if refusal is not None:
                 return refusal
@@ -250,10 +251,14 @@ class Check:
         if demand.shapes and pieces not in [sorted(shape) for shape in demand.shapes]:
             reason = Reason.split_kept if demand.keeps_split else Reason.locality_not_met
             return reason, "the job does not accept this split over servers"
-        nodes = {share.node: self.servers[share.node].configuration for share in target.shares}
-        if demand.max_level is not None and target.shares:
+        if demand.max_level is not None:
+            nodes = {share.node: self.servers[share.node].configuration for share in target.shares}
             level = level_of(target, nodes)
-            if _LEVELS.index(level) > _LEVELS.index(demand.max_level):
+            if _LEVELS.index(level) <= _LEVELS.index(demand.max_level):
+                return None
+            if len(nodes) > 1 or not is_within(
+                nodes[target.shares[0].node], target.shares[0].gpu_mask, demand.max_level
+            ):
                 return Reason.locality_not_met, f"its GPUs would only share a {level}"
         return None
 

@@ -5,6 +5,8 @@ opening one, and going back in it, cost what was touched, however large the clus
 of it outlives the planning.
 """
 
+from collections.abc import Iterable
+
 from shunter.core.cluster import CPU_POOL, Pool
 from shunter.core.placement import Placement, find
 from shunter.core.view import View
@@ -86,6 +88,25 @@ class Draft:
         server = self._cluster.servers[share.node]
         if server.is_up:
             self._take(self.pools[server.configuration.gpu_type], server.position, share)
+
+    def take_back(self, shares: Iterable[Share]) -> bool:
+        """Take again what was given, if all of it is free; say whether it was."""
+        servers = self._cluster.servers
+        given = [
+            Share(
+                share.node,
+                share.gpu_mask & ~servers[share.node].quarantined,
+                share.cpus_milli,
+                share.memory_mb,
+            )
+            for share in shares
+            if servers[share.node].is_up
+        ]
+        if not all(self.has(share) for share in given):
+            return False
+        for share in given:
+            self.take(share)
+        return True
 
     def has(self, *shares: Share) -> bool:
         """Say whether some shares of the same GPUs of one server are free."""

@@ -5,6 +5,7 @@ from typing import Any
 from shunter.core.ports import Observer, Observers
 from shunter.core.ranking.index import Index, Misfit, Remembering
 from shunter.core.ranking.ranking import Ranking
+from shunter.core.ranking.selection import MAKES_ROOM
 from shunter.core.view import View
 from shunter.events.facts.cluster import (
     CLUSTER_CHANGES,
@@ -127,9 +128,11 @@ def _of_jobs(memory: Ranking, index: Index, ranks: Any) -> Observers:
     def allocated(event: AllocationChanged, view: View) -> None:
         starved = view.is_guarded and memory.is_starved(event.job_id)
         memory.sync(view.jobs[event.job_id], ranks, view)
-        # Once it runs it is starved no more; who had to leave one pool may fit another; and who
-        # found no place may now make others leave, and find one.
-        moved_on = not event.allocation.shares and view.cluster.has_types
+        # Once it runs it is starved no more; who had to leave one pool, or one place in it, may fit
+        # another; and who found no place may now make others leave, and find one.
+        moved_on = not event.allocation.shares and (
+            view.cluster.has_types or event.because.rule == MAKES_ROOM
+        )
         if starved or moved_on or (memory.unplaced and preemptive):
             memory.dirty = memory.again = True
 

@@ -1,11 +1,12 @@
 """An index policy: any index, on the one incremental engine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from shunter.core.placement import Placement
+from shunter.core.planning.draft import Draft
 from shunter.core.planning.plan import EMPTY_PLAN, Change, Plan, Start, Suspend
 from shunter.core.ports import Observers, Rng
 from shunter.core.ranking.classing import classes_of
@@ -13,15 +14,16 @@ from shunter.core.ranking.easy import backfill
 from shunter.core.ranking.index import Index, Misfit, Ranks, Remembering, Telling
 from shunter.core.ranking.keys import drift, rank_of
 from shunter.core.ranking.observers import estimating, listeners
-from shunter.core.ranking.placing import Placed, place_starts
+from shunter.core.ranking.placing import Placing, Shares
 from shunter.core.ranking.ranking import Ranking
-from shunter.core.ranking.selection import Bars, Selection, Walk
+from shunter.core.ranking.selection import MAKES_ROOM, Bars, Selection, Settled, Walk
 from shunter.core.ranking.waits import class_waits
 from shunter.core.state import WAITING
 from shunter.core.view import View
 from shunter.events.facts.decisions import Target
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.allocation import Allocation
+from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Because
 
 _RESERVED = Misfit.reserved  # members are slow to look up
@@ -117,17 +119,23 @@ class RankedPolicy:
         """Pick, place, and say why; pick again without the jobs that find no place."""
         excluded: Bars = {}
         memory.look_at(view.pools)
-        while True:
-            walk = self._walk(memory, view, excluded)
-            picked = walk.run()
-            promise = None
-            if self.index.misfit is _RESERVED:
-                promise = backfill(walk, view, self.default_limit_us)
-            placed = place_starts(picked, self.placement, view, memory.classes)
-            if isinstance(placed, dict):
-                break
-            entry, pool, reason = placed
-            excluded[entry.number, pool] = (entry.key, reason)
+        with Draft(view) as draft:
+            placing = Placing(draft, self.placement, memory, view)
+            while True:
+                walk = self._walk(memory, view, excluded, placing.settled)
+                picked = walk.run()
+                promise = None
+                if self.index.misfit is _RESERVED:
+                    promise = backfill(walk, view, self.default_limit_us)
+                misplaced = placing.place(picked)
+                if misplaced is None:
+                    break
+                preempts = self.index.preemptive
+                if not preempts or not placing.make_room(misplaced, picked, walk.drift):
+                    entry, pool, reason = misplaced
+                    excluded[entry.number, pool] = (entry.key, reason)
+                    placing.back()
+        placed = placing.placed
         waits = class_waits(walk, view)
         moved = memory.reclassed
         if not (picked.starts or picked.victims or waits or moved or promise):
@@ -155,7 +163,7 @@ class RankedPolicy:
             memory.ranks = index.ranks(memory.notes) if isinstance(index, Remembering) else index
         return memory.ranks
 
-    def _walk(self, memory: Ranking, view: View, excluded: Bars) -> Walk:
+    def _walk(self, memory: Ranking, view: View, excluded: Bars, settled: Settled | None) -> Walk:
         return Walk(
             memory,
             view,
@@ -163,23 +171,19 @@ class RankedPolicy:
             misfit=self.index.misfit,
             drift=drift(view.now_us) if self.index.drifts else 0,
             excluded=excluded,
+            settled=settled,
         )
 
-    def _changes(self, picked: Selection, placed: Placed, now_us: int) -> tuple[Change, ...]:
+    def _changes(
+        self, picked: Selection, placed: Mapping[JobId, Shares], now_us: int
+    ) -> tuple[Change, ...]:
         """Return the suspensions and then the starts, each with its rule and rank."""
         changes: list[Change] = []
-        reasons: dict[int, Because] = {}
-        numbers = self.numbers
         if picked.victims:
             zero = now_us if self.index.drifts else 0
-            gainers = tuple([entry.job_id for entry, _ in picked.starts[:4]])
-            for victim in picked.victims:
-                rank = rank_of(victim.key)
-                because = reasons.get(rank)
-                if because is None:
-                    because = reasons[rank] = Because("outranked", numbers(rank - zero), gainers)
-                changes.append(Suspend(victim.job_id, because))
-            reasons = {}
+            changes.extend(self._suspensions(picked, zero))
+        reasons: dict[int, Because] = {}
+        numbers = self.numbers
         for entry, _ in picked.starts:
             rank, job_id = rank_of(entry.key), entry.job_id
             because = reasons.get(rank)
@@ -187,6 +191,22 @@ class RankedPolicy:
                 because = reasons[rank] = Because(self.name, numbers(rank))
             changes.append(Start(job_id, Allocation(placed[job_id]), because))
         return tuple(changes)
+
+    def _suspensions(self, picked: Selection, zero: int) -> Iterator[Suspend]:
+        """Yield who leaves: for the first starts, or for who needs its place."""
+        room_for = picked.room_for
+        gainers = tuple([entry.job_id for entry, _ in picked.starts[:4]])
+        reasons: dict[tuple[int, JobId | None], Because] = {}
+        for victim in picked.victims:
+            rank, job_id = rank_of(victim.key), victim.job_id
+            gainer = room_for.get(job_id) if room_for else None
+            because = reasons.get((rank, gainer))
+            if because is None:
+                rule = "outranked" if gainer is None else MAKES_ROOM
+                for_whom = gainers if gainer is None else (gainer,)
+                because = Because(rule, self.numbers(rank - zero), for_whom)
+                reasons[rank, gainer] = because
+            yield Suspend(job_id, because)
 
 
 def _alone(rank: int) -> tuple[int, ...]:

@@ -106,7 +106,7 @@ class Ranking:
                 self.classes[entry.number].remove(entry.key)
                 self.waiting -= 1
             else:
-                self._unseat(entry)
+                self.unseat(entry)
         shares = job.allocation.shares
         if shares and not job.end_cause and job.exit_code is None:
             pool: str = view.cluster.servers[shares[0].node].configuration.gpu_type
@@ -148,7 +148,7 @@ class Ranking:
             self.classes[entry.number].add(key)
             self.waiting += 1
         else:
-            self._seat(entry)
+            self.seat(entry)
 
     def is_behind(self, job_id: JobId) -> bool:
         """Say whether a job waits behind another of its class that is known not to fit.
@@ -236,16 +236,16 @@ class Ranking:
             self.classes[entry.number].add(entry.key)
             self.waiting += 1
         else:
-            self._seat(entry)
+            self.seat(entry)
 
     def _take_out(self, entry: Entry) -> None:
         if entry.pool is NO_POOL:
             self.classes[entry.number].remove(entry.key)
             self.waiting -= 1
         else:
-            self._unseat(entry)
+            self.unseat(entry)
 
-    def _seat(self, entry: Entry) -> None:
+    def seat(self, entry: Entry) -> None:
         """Put a job among the running of its pool, and of its queue if that has a quota."""
         pool = self.pools.get(entry.pool)
         if pool is None:
@@ -254,7 +254,8 @@ class Ranking:
         if self.quotas and (quota := self._quota_of(entry)) is not None:
             quota.add(entry.key, entry.gpus)
 
-    def _unseat(self, entry: Entry) -> None:
+    def unseat(self, entry: Entry) -> None:
+        """Take a job from among the running."""
         self.pools[entry.pool].remove(entry.key)
         if self.quotas and (quota := self._quota_of(entry)) is not None:
             quota.remove(entry.key)

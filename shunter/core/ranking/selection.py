@@ -7,6 +7,7 @@ What a job finds free at its turn is what is free now, plus what running jobs ra
 hold. Going on, that only falls; so a class of equal jobs whose first member does not fit is out.
 """
 
+from bisect import bisect_right
 from dataclasses import field
 from heapq import heapify, heappop, heapreplace
 
@@ -17,10 +18,15 @@ from shunter.core.ranking.keys import FIRST, LAST, ORDINAL_MASK
 from shunter.core.ranking.ranking import Entry, Ranking
 from shunter.core.ranking.waiting import WaitingClass
 from shunter.core.view import View
+from shunter.events.values.allocation import Share
 from shunter.events.values.fact import record
+from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason
 
 _SKIPPED = Misfit.skipped  # members are slow to look up
+MAKES_ROOM = "makes_room"
+"""The rule by which a job leaves whose very place is needed; elsewhere there may be one for it."""
+
 Bars = dict[tuple[int, str], tuple[int, Reason]]
 
 
@@ -29,12 +35,23 @@ class Selection:
     """The outcome of one walk: who starts where, who must leave, who found no room.
 
     `misfits` are reasons by class number, where more is known than that others rank first.
+    `room_for` says for whom a victim leaves that was chosen for the place it has.
     """
 
     starts: list[tuple[Entry, str]] = field(default_factory=list)
     victims: list[Entry] = field(default_factory=list)
     misfits: dict[int, Reason] = field(default_factory=dict)
     head: Entry | None = None
+    room_for: dict[JobId, JobId] = field(default_factory=dict)
+
+
+@record
+class Settled:
+    """What was decided up to the job with a key, and who has left for it."""
+
+    key: int
+    picked: Selection
+    placed: dict[JobId, tuple[Share, ...]]
 
 
 class Walk:
@@ -42,7 +59,7 @@ class Walk:
 
     `excluded` says, by class and pool, which is the first job that fits by count but could not be
     placed, and why. The walk treats running jobs of a policy without preemption as if they all
-    ranked first.
+    ranked first. It goes on behind what is `settled`, if anything is.
     """
 
     __slots__ = (
@@ -56,6 +73,7 @@ class Walk:
         "preemptive",
         "quota_free",
         "ranking",
+        "settled",
         "skips",
     )
 
@@ -68,24 +86,40 @@ class Walk:
         misfit: Misfit,
         drift: int,
         excluded: Bars,
+        settled: Settled | None = None,
     ) -> None:
         self.ranking = ranking
         self.preemptive = preemptive
         self.skips = misfit is _SKIPPED
         self.drift = drift
         self.excluded = excluded
+        self.settled = settled
         self.picked = Selection()
         self.free = {name: pool.gpus_free for name, pool in view.pools.items()}
         self.quota_free = {name: view.quota_free(name) for name in ranking.quotas}
-        plain = len(self.free) == 1 and not self.quota_free and not excluded
+        plain = len(self.free) == 1 and not self.quota_free and not excluded and settled is None
         self._only = next(iter(self.free)) if plain else None
         self._at = FIRST
         self._over = False
+        if settled is not None:
+            self._go_on_behind(settled)
 
     def run(self) -> Selection:
         """Walk to the end and return who was picked."""
         if self._only is not None:
             return self._run_in_one_pool(self._only)
+        if self.settled is None:
+            return self._run()
+        victims = self.settled.picked.victims
+        for victim in victims:
+            self.ranking.unseat(victim)
+        try:
+            return self._run()
+        finally:
+            for victim in victims:
+                self.ranking.seat(victim)
+
+    def _run(self) -> Selection:
         picked, classes, by_ordinal = self.picked, self.ranking.classes, self.ranking.by_ordinal
         heads = self._heads()
         heapify(heads)
@@ -157,17 +191,38 @@ class Walk:
         self.free[only], self._over = free, free < 0
         return picked
 
+    def _go_on_behind(self, settled: Settled) -> None:
+        """Begin where the last job was settled; the pools are as it left them."""
+        kept = settled.picked
+        self.picked = Selection(
+            list(kept.starts), list(kept.victims), dict(kept.misfits), kept.head, kept.room_for
+        )
+        self._at = settled.key + self.drift
+        for entry, _ in kept.starts:
+            self._spend_quota(entry, entry.gpus)
+        for victim in kept.victims:
+            self._spend_quota(victim, -victim.gpus)
+        self._over = any(free < 0 for free in self.quota_free.values())
+
     def _heads(self) -> list[tuple[int, int, int]]:
         """Return the first job of each class that could fit: (key, class, place in it).
 
         No class finds more free at its turn than the one that ranks first would.
         """
-        classes = self.ranking.classes
-        heads = [
-            (waiting.keys[waiting.first], waiting.number, waiting.first)
-            for waiting in classes
-            if waiting.keys
-        ]
+        classes, settled = self.ranking.classes, self.settled
+        if settled is None:
+            heads = [
+                (waiting.keys[waiting.first], waiting.number, waiting.first)
+                for waiting in classes
+                if waiting.keys
+            ]
+        else:
+            places = [bisect_right(each.keys, settled.key, each.first) for each in classes]
+            heads = [
+                (waiting.keys[place], waiting.number, place)
+                for waiting, place in zip(classes, places, strict=True)
+                if place < len(waiting.keys)
+            ]
         if not self.skips or not heads or self._only is not None:
             return heads
         if not self.preemptive:

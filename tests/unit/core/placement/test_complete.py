@@ -16,7 +16,10 @@ from shunter.events.values.reasons import Reason
 from tests.factories import configuration, node_name
 
 SWITCHES = (0b0011, 0b1100)
-WIRINGS = ((), (LevelGroups(Level.switch, SWITCHES),))
+BY_SWITCH, BY_SOCKET = LevelGroups(Level.switch, SWITCHES), LevelGroups(Level.socket, (3, 12))
+PAIRS = LevelGroups(Level.switch, (0b0101, 0b1010))
+WIRINGS = ((), (BY_SWITCH,), (BY_SOCKET,), (PAIRS, LevelGroups(Level.socket, (0b1111,))))
+NEAR = (Level.switch, Level.socket)
 GPUS = 4
 
 
@@ -48,7 +51,7 @@ def demands(draw: st.DrawFn) -> Demand:
         gpus,
         cpus_milli=draw(st.sampled_from([0, 1000, 3000, 7000])),
         memory_mb=draw(st.sampled_from([0, 10, 50])),
-        max_level=draw(st.sampled_from([None, Level.switch, Level.server, Level.rack])),
+        max_level=draw(st.sampled_from([None, *NEAR, Level.server, Level.rack])),
         shapes=tuple(shapes),
     )
 
@@ -69,9 +72,18 @@ def fits(pool: Pool, position: int, count: int, demand: Demand) -> bool:
     memory = -(-demand.memory_mb * count // gpus) if gpus else demand.memory_mb
     if pool.cpus_free[position] < cpus or pool.memory_free[position] < memory:
         return False
-    levels = pool.servers[position].configuration.levels
-    groups = levels[0].masks if levels and demand.max_level is Level.switch else (15,)
+    groups = near_groups(pool.servers[position].configuration.levels, demand.max_level)
     return any((group & pool.free[position]).bit_count() >= count for group in groups)
+
+
+def near_groups(levels: tuple[LevelGroups, ...], level: Level | None) -> tuple[int, ...]:
+    """Return the groups within one of which GPUs must be: of the level, or the next described."""
+    masks = {groups.level: groups.masks for groups in levels}
+    if level is Level.switch and Level.switch in masks:
+        return masks[Level.switch]
+    if level in NEAR and Level.socket in masks:
+        return masks[Level.socket]
+    return (15,)
 
 
 def could_be_placed(pool: Pool, demand: Demand) -> bool:
@@ -101,7 +113,7 @@ def _candidates(demand: Demand, servers: list[int]) -> Iterator[list[tuple[int, 
         for shape in demand.shapes:
             for chosen in permutations(servers, len(shape)):
                 yield list(zip(chosen, shape, strict=True))
-    elif demand.max_level in (Level.switch, Level.server):
+    elif demand.max_level in (*NEAR, Level.server):
         for one in servers:
             yield [(one, demand.gpus)]
     else:
@@ -114,12 +126,11 @@ def holds(pool: Pool, free: list[int], shares: tuple[Share, ...], demand: Demand
     """Say whether what was placed was free, and is what was asked for."""
     names = {server.name: position for position, server in enumerate(pool.servers)}
     counts = [share.gpu_mask.bit_count() for share in shares]
-    if demand.max_level is Level.switch and not all(
-        not pool.servers[names[share.node]].configuration.levels
-        or any(share.gpu_mask & ~group == 0 for group in SWITCHES)
-        for share in shares
-    ):
-        return False
+    for share in shares:
+        levels = pool.servers[names[share.node]].configuration.levels
+        groups = near_groups(levels, demand.max_level)
+        if all(share.gpu_mask & ~group for group in groups):
+            return False
     wanted = {tuple(sorted(shape)) for shape in demand.shapes} or {tuple(sorted(counts))}
     return (
         sum(counts) == demand.gpus
