@@ -19,7 +19,6 @@ from shunter.app.replaying.instants import clock
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import explain
 from shunter.core.cluster import CPU_POOL
-from shunter.core.intake import reactions
 from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.state import Job, State
@@ -33,6 +32,7 @@ from shunter.events.facts.decisions import (
 )
 from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted
 from shunter.events.kinds import Event
+from shunter.events.values.causes import HELD, NODE_LOST
 from shunter.events.values.ids import JobId
 from tests.commanded import Commanded
 from tests.factories import run
@@ -135,7 +135,7 @@ def grants_of(events: Iterable[tuple[int, Event]]) -> list[tuple[int, Allocation
 
 def is_part(event: Event) -> bool:
     because = getattr(event, "because", None)
-    return isinstance(event, PARTS) and because not in (reactions.HELD, reactions.NODE_LOST)
+    return isinstance(event, PARTS) and because not in (HELD, NODE_LOST)
 
 
 def ask(name: str, scene: Scene, where: float) -> Asked:

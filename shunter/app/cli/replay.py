@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 LogAddress = Annotated[str, typer.Argument(metavar="LOG", help="A log: its path or address.")]
 
 
+_OLDER = "of an older Shunter, whose time limits, back-off, turns and ends were taken as recorded"
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command()(replay)
@@ -85,6 +88,7 @@ def _verification(verdict: "Verdict", *, resolve: bool) -> dict[str, Any]:
         "identical": found is None,
         "decisions": verdict.decisions,
         "terms": verdict.terms,
+        "lenient_terms": verdict.lenient,
         "resolved": resolve,
         "divergence": None if found is None else found.document(),
     }
@@ -131,5 +135,7 @@ def _verified(verified: dict[str, Any]) -> str:
 
     found = verified["divergence"]
     if found is None:
-        return f"{number(verified['decisions'])} decided again, all identical"
+        lenient = verified["lenient_terms"]
+        older = f"; {number(lenient)} terms {_OLDER}" if lenient else ""
+        return f"{number(verified['decisions'])} decided again, all identical{older}"
     return f"DIVERGED at decision {number(found['decision'])}, e{found['seq']}"

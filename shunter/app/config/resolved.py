@@ -24,6 +24,12 @@ __all__ = ["Decider", "record_of", "recorded_decider", "recorded_throughputs"]
 LAUNCHES_FIRST = "launches_first"
 """The key that says it in the record, where it is so."""
 
+REACTOR = "reactor"
+"""The key of a live record by which all that follows from facts is in the log.
+
+Its value is the version of what follows. Logs of earlier versions do not have it.
+"""
+
 
 @dataclass(frozen=True)
 class Decider:
@@ -55,7 +61,11 @@ def record_of(loaded: LoadedConfig, *, instant: bool, workload: dict[str, Any]) 
     for name in ("backend", "server"):
         document.pop(name, None)
     if loaded.config.backend.is_live:
-        document["backend"] = {"kind": loaded.config.backend.kind}
+        document["backend"] = {
+            "kind": loaded.config.backend.kind,
+            "checkpoints_stay": loaded.config.backend.checkpoints_stay,
+        }
+        document[REACTOR] = 1
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -143,6 +153,7 @@ def recorded_decider(record: str) -> Decider:
             all_reasons=document["reasons"] == "all",
             guards=section.guards.guards(launches_first=document.get(LAUNCHES_FIRST, False)),
             is_live="backend" in document,
+            checkpoints_stay=document.get("backend", {}).get("checkpoints_stay", False),
             on_fault=section.reaction(is_live="backend" in document),
         )
     except (ValueError, LookupError, TypeError) as error:

@@ -9,7 +9,6 @@ from bisect import bisect_right
 from difflib import get_close_matches
 
 from shunter.app.replaying.instants import clock, instant_us
-from shunter.core.intake import reactions
 from shunter.errors import NotFoundError, UsageError
 from shunter.events.facts.decisions import (
     AllocationChanged,
@@ -22,9 +21,10 @@ from shunter.events.facts.decisions import (
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
+from shunter.events.values.causes import HELD, NODE_LOST
 
 _PARTS = (AllocationChanged, PlanRejected, ReservationSet, WaitReasonChanged)
-_ORDERED = (reactions.HELD, reactions.NODE_LOST)
+_ORDERED = (HELD, NODE_LOST)
 _SEQ = re.compile(r"e?([0-9][0-9,_]{0,25})")
 NEAREST = 3
 _TOLD_MOST = 60

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from shunter.core.intake.admission import Admission
 from shunter.core.planning.barrier import TARGET, Barrier
 from shunter.core.planning.planner import Planner, RoundRules
 from shunter.core.ports import Policy
@@ -41,7 +40,6 @@ class Term:
         self.asked.aside = aside
         self.memory = self.asked.start(self.view)
         self.planner = Planner(self.asked, self.memory, state, self.view, rules)
-        self.admission = Admission(state.cluster)
         self.observers = merged([policy_observers(self.asked, self.memory)])
 
     def restore(self, memory: bytes) -> None:

@@ -48,7 +48,7 @@ from shunter.events.values.allocation import NOTHING
 from shunter.events.values.causes import ARRAY, BACKING_OFF, DEPENDENCY, LOST, NODE_LOST, TIMEOUT
 from shunter.events.values.reasons import Reason
 
-__all__ = ["WATCHED", "JobEnd", "Reactor", "holds", "orders_end"]
+__all__ = ["WATCHED", "Before", "JobEnd", "Reactor", "holds", "orders_end"]
 
 JobEnd = JobFinished | JobFailed | JobCancelled | JobRetried
 """What follows once nothing of an attempt is left."""

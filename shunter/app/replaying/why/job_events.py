@@ -16,7 +16,6 @@ from shunter.app.replaying.terms import Rebuild
 from shunter.app.replaying.why.scan_start import Outset, Round, outset_of
 from shunter.core.fold.checkpoints import in_split, split_of
 from shunter.core.fold.profiles import note_messages
-from shunter.core.intake.reactions import HELD, NODE_LOST
 from shunter.core.placement import Classing
 from shunter.events.codec import decode_event, row_fields
 from shunter.events.facts.cluster import QuotaChanged
@@ -35,6 +34,7 @@ from shunter.events.kinds import Event
 from shunter.events.log import Frame, LogReader
 from shunter.events.rows import decoder_of, row_encoder, stored_fields
 from shunter.events.values.allocation import NOTHING
+from shunter.events.values.causes import HELD, NODE_LOST
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand, JobSpec
 from shunter.events.values.reasons import Wait

@@ -7,9 +7,9 @@ from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.job_events import Own
 from shunter.app.replaying.why.present import Group
 from shunter.app.replaying.why.timeline import outcome_of
-from shunter.core.intake.reactions import HELD
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JobHeld
+from shunter.events.values.causes import HELD
 
 __all__ = ["became", "decision_in_words", "rank_in_words", "scores_in_words", "standing"]
 

@@ -9,7 +9,6 @@ from shunter.app.replaying.why.ranking import decision_in_words, standing
 from shunter.app.replaying.why.reasons import reason_in_words
 from shunter.app.replaying.why.scan_start import Round
 from shunter.app.replaying.why.timeline import Run, Segment
-from shunter.core.intake.reactions import HELD
 from shunter.core.state import JobPhase
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptLost, LaunchFailed
@@ -22,6 +21,7 @@ from shunter.events.facts.jobs import (
     JobRetried,
 )
 from shunter.events.values.allocation import Allocation
+from shunter.events.values.causes import HELD
 from shunter.events.values.reasons import Reason
 
 SERVERS_NAMED = 4

@@ -4,46 +4,32 @@
                           ▲                                   │
                           └── next ◀── the same facts? ◀──────┘
 
-Inputs are taken from the log as they are. What the scheduler decided (rounds and their changes,
-rejections, withdrawals, and when it decided at all) is derived once more by the same code.
+What was observed and commanded is taken from the log as it is. What a policy decided (rounds and
+their changes, and when they were due at all), and what followed from facts, from the state and from
+time, is made once more by the same code. Which is which stands in `events/classes.py`.
 """
 
-from collections import deque
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 
-from shunter.app.gc_control import collector_off
 from shunter.app.replaying.divergence import Divergence, seen_at
-from shunter.app.replaying.folding import Advance, cut
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.terms import Rebuild, Term, after_change
-from shunter.app.replaying.timing import RoundWatch
-from shunter.app.snapshots import check_outcomes, check_state
-from shunter.core.digest import state_digest
+from shunter.app.replaying.verification.derived import DerivedFacts
+from shunter.app.replaying.verification.rounds import RoundWatch
 from shunter.core.fold import RULES
-from shunter.core.intake import reactions
 from shunter.core.scheduler import leaves_work
 from shunter.core.state import State
-from shunter.errors import IllegalEventError, LogDamagedError, UsageError
-from shunter.events.codec import encode_record
-from shunter.events.facts.cluster import NodeAdded, NodeLost, NodeRemoved, QuotaChanged
+from shunter.errors import IllegalEventError, UsageError
+from shunter.events.classes import FactClass, class_of
+from shunter.events.facts.cluster import NodeAdded, NodeRemoved, QuotaChanged
 from shunter.events.facts.decisions import (
-    AllocationChanged,
-    PlanRejected,
     PolicySetAside,
-    ReservationSet,
     RoundPlanned,
     Target,
     TargetsSet,
     Trigger,
-    WaitReasonChanged,
 )
 from shunter.events.facts.jobs import (
-    JobCancelled,
-    JobFailed,
-    JobFinished,
-    JobRejected,
-    JobSubmitted,
     TimeLimitReached,
 )
 from shunter.events.facts.run import (
@@ -54,27 +40,12 @@ from shunter.events.facts.run import (
     SegmentSealed,
 )
 from shunter.events.kinds import Event
-from shunter.events.log import Frame, LogReader, Snapshot
 
 TOLERANCE = 1e-6
+MISSING = "something was due before, and is missing"
 
-_DECIDED = frozenset(
-    (AllocationChanged, PlanRejected, ReservationSet, WaitReasonChanged, JobRejected)
-)
 _NO_INPUTS = frozenset((ClockStepped, SegmentSealed, SchedulerStopped))
 _SETTING = frozenset((NodeAdded, NodeRemoved, QuotaChanged))
-_ENDS = frozenset((JobFinished, JobFailed, JobCancelled, JobRejected))
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What deciding again has shown; no `divergence`: all decisions are the same."""
-
-    state: State
-    decisions: int
-    terms: int
-    snapshots: int
-    divergence: Divergence | None
 
 
 class Verifier:
@@ -84,11 +55,13 @@ class Verifier:
         self.state = State()
         self.decisions = 0
         self.terms = 0
+        self.lenient = 0
         self._rebuild = rebuild
         self._resolve = resolve
         self._term: Term | None = None
         self._watch: RoundWatch | None = None
-        self._expected: deque[Event] = deque()
+        self._derived: DerivedFacts | None = None
+        self._before: Event | None = None
         self._targets_us = -1
         self._aside: PolicySetAside | None = None
 
@@ -127,35 +100,44 @@ class Verifier:
         if kind is SchedulerStarted or kind is ConfigChanged:
             self._begin(event)
             return None
-        expected = self._next_expected()
+        derived = self._following()
+        expected = derived.next_expected()
         if expected is not None:
-            if event == expected:
+            if derived.is_same(event, expected):
                 return None
+            untimed = derived.untimed(event)
+            if untimed is not None:
+                return self._diverged(event, untimed, MISSING)
             return self._diverged(event, expected, "another decision was recorded")
+        missed = derived.missed_before(event.at_us)
+        if missed is not None:
+            return self._diverged(event, missed, MISSING)
         if kind is RoundPlanned or kind is TargetsSet:
+            missed = derived.missed_by_round(event.at_us)
+            if missed is not None:
+                return self._diverged(event, missed, MISSING)
             return self._ask(event)
-        if kind in _DECIDED and not _is_order(event):
+        return self._compare_input(event, derived)
+
+    def _compare_input(self, event: Event, derived: DerivedFacts) -> Divergence | None:
+        """Return how an event differs from what may come where nothing must."""
+        found = class_of(event)
+        if found is FactClass.decided:
             return self._diverged(event, None, "nothing of the kind is decided here")
-        if isinstance(event, JobCancelled) and event.cause == reactions.DEPENDENCY:
-            return self._diverged(event, None, "its dependencies can still be met")
+        contradicted = derived.contradicts(event, self._before)
+        if contradicted is not None:
+            return self._diverged(event, *contradicted)
+        if found is FactClass.derived and not derived.follows(event):
+            untimed = derived.untimed(event)
+            why = "nothing of the kind follows here" if untimed is None else MISSING
+            return self._diverged(event, untimed, why)
         if isinstance(event, PolicySetAside):
             self._active()[0].asked.set_aside(event.cause)
             self._aside = None
             return None
-        if kind in _NO_INPUTS:
+        if type(event) in _NO_INPUTS:
             return None
         return self._heard(event)
-
-    def _next_expected(self) -> Event | None:
-        """Take the next fact that must follow.
-
-        A job that is gone is not cancelled once more.
-        """
-        while self._expected:
-            expected = self._expected.popleft()
-            if not isinstance(expected, JobCancelled) or expected.job_id in self.state.jobs:
-                return expected
-        return None
 
     def _heard(self, event: Event) -> Divergence | None:
         """Note an input; a round that was due before it must be there already.
@@ -199,8 +181,9 @@ class Verifier:
         if targets is not None:
             return self._diverged(event, targets, "target shares are due, and were not recorded")
         assert isinstance(event, RoundPlanned), "only rounds and targets are asked for"
-        self._expected.extend(term.planner.decisions(at_us, watch.trigger(event.trigger)))
-        expected = self._expected.popleft()
+        expected_next = self._following().expected
+        expected_next.extend(term.planner.decisions(at_us, watch.trigger(event.trigger)))
+        expected = expected_next.popleft()
         if event != expected:
             return self._diverged(event, expected, "the round came out otherwise")
         watch.planned(at_us)
@@ -228,27 +211,22 @@ class Verifier:
         state, kind = self.state, type(event)
         if event.at_us < state.now_us:
             raise IllegalEventError(f"the event {state.seq + 1} is older than the one before it")
+        derived = self._following()
+        before = derived.look(event)
         try:
             RULES[kind](state, event)
         except IllegalEventError as error:
             raise IllegalEventError(f"the event {state.seq + 1} does not fit: {error}") from error
         state.now_us = event.at_us
         state.seq += 1
+        self._before = event
         term, watch = self._active()
         if self._is_told():
             term.tell(event)
+        derived.folded(event, before)
         if state.launched:
             state.launched.clear()
-        if kind is JobSubmitted:
-            job = state.jobs[event.job_id]  # type: ignore[union-attr]  # the kind was just compared
-            answer = reactions.to_submission(state, term.admission, event.at_us, job)
-            if answer is not None:
-                self._expected.append(answer)
-        elif kind in _ENDS and state.stranded:
-            self._expected.extendleft(reversed(reactions.to_end(state, event.at_us)))
-        elif isinstance(event, NodeLost):
-            self._expected.extend(reactions.to_lost_node(state, event))
-        elif term.rules.round_us and leaves_work(event):
+        if term.rules.round_us and leaves_work(event):
             watch.changed()
 
     def _is_told(self) -> bool:
@@ -267,11 +245,17 @@ class Verifier:
         else:
             assert isinstance(event, ConfigChanged), "a term begins with a start or a change"
             started = after_change(self._active()[0].started, event)
-        self._expected.clear()
         self._targets_us = -1
         aside = "" if self._aside is None or self._aside.told > self.state.seq else "set aside"
         self._term = Term(started, self._rebuild, self.state, aside)
         self._watch = RoundWatch(self._term, event.at_us)
+        self._derived = DerivedFacts(self._term, self.state)
+        self.lenient += not self._derived.is_strict
+
+    def _following(self) -> DerivedFacts:
+        self._active()
+        assert self._derived is not None, "a term begins with all that follows it"
+        return self._derived
 
     def _active(self) -> tuple[Term, RoundWatch]:
         if self._term is None or self._watch is None:
@@ -310,82 +294,6 @@ class Verifier:
             term.policy,
             seen=seen_at(term, self.state, recorded.at_us, recorded, replayed),
         )
-
-
-async def verify_log(
-    reader: LogReader,
-    rebuild: Rebuild,
-    to: int | None = None,
-    *,
-    resolve: bool = False,
-    advance: Advance | None = None,
-) -> Verdict:
-    """Decide a whole log again, or the events up to `to`, up to the first difference.
-
-    Raises:
-        LogDamagedError: the bytes are not what was written, or a snapshot differs.
-        UsageError: the log's policy has other rules here, or the log names none.
-        NotFoundError: the log's policy is not installed.
-    """
-    verifier = Verifier(rebuild, resolve=resolve)
-    snapshots = [
-        snapshot for snapshot in await reader.snapshots() if to is None or snapshot.seq <= to
-    ]
-    pending = snapshots[::-1]
-    last = (await reader.head()).seq if to is None else to
-    checked, chain = 0, ""
-    divergence: Divergence | None = None
-    with collector_off():
-        async for frame, following in _with_next(reader.frames(0, to)):
-            chain = frame.chain.hex()
-            verifier.look_ahead(frame.events(0, to))
-            if following is not None:
-                verifier.look_ahead(following.events(0, to))
-            for events in cut(frame, pending, to):
-                divergence = verifier.take(events)
-                if divergence is not None:
-                    break
-                while pending and pending[-1].seq == verifier.state.seq:
-                    check_snapshot(verifier, pending.pop())
-                    checked += 1
-            if divergence is not None:
-                break
-            if advance is not None:
-                advance(verifier.state.seq, last)
-    if divergence is not None:
-        digest = state_digest(verifier.state)
-        sources = (await reader.sources()).get(verifier.state.term, {})
-        divergence = replace(divergence, chain=chain, state_digest=digest, sources=sources)
-    else:
-        await check_outcomes(reader, verifier.state, snapshots)
-    return Verdict(verifier.state, verifier.decisions, verifier.terms, checked, divergence)
-
-
-async def _with_next(frames: AsyncIterator[Frame]) -> AsyncIterator[tuple[Frame, Frame | None]]:
-    """Yield each frame with the one after it."""
-    before: Frame | None = None
-    async for frame in frames:
-        if before is not None:
-            yield before, frame
-        before = frame
-    if before is not None:
-        yield before, None
-
-
-def check_snapshot(verifier: Verifier, snapshot: Snapshot) -> None:
-    """Raise LogDamagedError unless state and policy memory are those of a snapshot."""
-    check_state(verifier.state, snapshot)
-    if snapshot.memory and encode_record(verifier.memory) != snapshot.memory:
-        raise LogDamagedError(
-            f"the policy's memory in the snapshot at sequence number {snapshot.seq} is not the "
-            "one that the events up to there lead to",
-            snapshot.seq,
-        )
-
-
-def _is_order(event: Event) -> bool:
-    """Say whether a decision is that of a person, who put a job on hold."""
-    return isinstance(event, AllocationChanged) and event.because == reactions.HELD
 
 
 def same_targets(recorded: Sequence[Target], solved: Sequence[Target]) -> bool:
