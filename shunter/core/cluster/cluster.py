@@ -47,9 +47,14 @@ class Cluster:
         """Whether there are servers of more than one type, or some without GPUs."""
         return len(self._pools) > 1
 
-    def look_again(self, server: Server) -> None:
-        """Index a server that changed anew, before the pools are looked at next."""
-        self._stale[server.name] = server
+    def changed(self, server: Server) -> None:
+        """Bring the pool up to date after the health of a server changed."""
+        self._pools[server.configuration.gpu_type].refresh(server)
+
+    def look_again(self, servers: Iterable[Server]) -> None:
+        """Index what servers have free anew, before the pools are looked at next."""
+        for server in servers:
+            self._stale[server.name] = server
 
     def restored(self) -> None:
         """Rebuild the pools after decoding; allocations are taken again by the state."""
@@ -88,7 +93,7 @@ class Cluster:
             raise IllegalEventError(f"node {name} was removed while jobs held GPUs of it")
         server.health = Health.removed
         self.version += 1
-        self.look_again(server)
+        self.changed(server)
 
     def server(self, name: NodeName) -> Server:
         """Return a server.
@@ -117,7 +122,9 @@ class Cluster:
                     "were given away twice"
                 )
             server.decided |= share.gpu_mask
-            self._spend(server, share, -1)
+            self._stale[share.node] = server
+            if share.cpus_milli or share.memory_mb:
+                self._spend(server, share, -1)
 
     def undecide(self, shares: Iterable[Share]) -> None:
         """Mark GPUs, CPUs and memory as free for other jobs.
@@ -130,7 +137,9 @@ class Cluster:
             if server.decided & share.gpu_mask != share.gpu_mask:
                 raise IllegalEventError(f"GPUs of node {share.node} were freed twice")
             server.decided ^= share.gpu_mask
-            self._spend(server, share, 1)
+            self._stale[share.node] = server
+            if share.cpus_milli or share.memory_mb:
+                self._spend(server, share, 1)
 
     def occupy(self, shares: Iterable[Share]) -> None:
         """Decide and hold in one step, for an outcome that takes no time.
@@ -149,7 +158,9 @@ class Cluster:
                 raise IllegalEventError(f"GPUs of node {share.node} were given away twice")
             server.decided |= mask
             server.held |= mask
-            self._spend(server, share, -1)
+            self._stale[share.node] = server
+            if share.cpus_milli or share.memory_mb:
+                self._spend(server, share, -1)
 
     def vacate(self, shares: Iterable[Share]) -> None:
         """Undecide and release in one step, for an outcome that takes no time.
@@ -166,7 +177,9 @@ class Cluster:
                 raise IllegalEventError(f"GPUs of node {share.node} were freed twice")
             server.decided ^= mask
             server.held ^= mask
-            self._spend(server, share, 1)
+            self._stale[share.node] = server
+            if share.cpus_milli or share.memory_mb:
+                self._spend(server, share, 1)
 
     def hold(self, shares: Iterable[Share]) -> None:
         """Mark GPUs as physically in use."""
@@ -195,18 +208,17 @@ class Cluster:
         )
 
     def _spend(self, server: Server, share: Share, sign: int) -> None:
-        """Take what a share needs from what its server offers (-1), or give it back (1)."""
-        self._stale[share.node] = server
-        if share.cpus_milli or share.memory_mb:
-            if share.cpus_milli < 0 or share.memory_mb < 0:
-                raise IllegalEventError(f"less than nothing of node {share.node} was given away")
-            server.cpus_milli_free += sign * share.cpus_milli
-            server.memory_mb_free += sign * share.memory_mb
+        """Take CPUs and memory from a server (-1), or give them back (1)."""
+        if share.cpus_milli < 0 or share.memory_mb < 0:
+            raise IllegalEventError(f"less than nothing of node {share.node} was given away")
+        server.cpus_milli_free += sign * share.cpus_milli
+        server.memory_mb_free += sign * share.memory_mb
 
     def _index(self) -> None:
         """Bring the pools up to date with the servers that changed."""
+        pools = self._pools
         for server in self._stale.values():
-            self._pools[server.configuration.gpu_type].refresh(server)
+            pools[server.configuration.gpu_type].index(server)
         self._stale.clear()
 
     def _pool_of(self, gpu_type: str) -> Pool:

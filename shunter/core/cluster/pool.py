@@ -6,8 +6,13 @@ requests as bitmaps). `copied` makes a scratch for planning in microseconds.
 """
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from shunter.core.cluster.server import Server
+from shunter.events.values.allocation import Share
+
+Before: TypeAlias = "tuple[Pool, int, int, int, int]"
+"""A server of a pool by its position, and the GPUs, CPUs and memory that were free there."""
 
 
 @dataclass(slots=True)
@@ -48,21 +53,54 @@ class Pool:
 
     def refresh(self, server: Server) -> None:
         """Bring the index up to date after a server changed."""
-        self.set_free(server.position, server.offered)
-        self.cpus_free[server.position] = server.cpus_milli_free
-        self.memory_free[server.position] = server.memory_mb_free
+        self.index(server)
         self.gpus_up += server.gpus_up - self.up[server.position]
         self.up[server.position] = server.gpus_up
+
+    def index(self, server: Server) -> None:
+        """Bring the index up to date after what a server has free changed."""
+        position, offered = server.position, server.offered
+        if self.free[position] != offered:
+            self.set_free(position, offered)
+        self.cpus_free[position] = server.cpus_milli_free
+        self.memory_free[position] = server.memory_mb_free
 
     def set_free(self, position: int, mask: int) -> None:
         """Set which GPUs of one server are free."""
         before, after = self.free[position].bit_count(), mask.bit_count()
         self.free[position] = mask
         if before != after:
-            bit = 1 << position
-            self.buckets[before] ^= bit
-            self.buckets[after] ^= bit
+            bit, buckets = 1 << position, self.buckets
+            buckets[before] ^= bit
+            buckets[after] ^= bit
             self.gpus_free += after - before
+
+    def take(self, position: int, share: Share) -> Before:
+        """Take what a share needs, free or not; return what was before."""
+        free, cpus, memory = (
+            self.free[position],
+            self.cpus_free[position],
+            self.memory_free[position],
+        )
+        self.set_free(position, free & ~share.gpu_mask)
+        if share.cpus_milli or share.memory_mb:
+            self.cpus_free[position] = cpus - share.cpus_milli
+            self.memory_free[position] = memory - share.memory_mb
+        return self, position, free, cpus, memory
+
+    def give(self, server: Server, share: Share) -> Before:
+        """Free what a share holds; return what was before."""
+        position = server.position
+        free, cpus, memory = (
+            self.free[position],
+            self.cpus_free[position],
+            self.memory_free[position],
+        )
+        self.set_free(position, free | share.gpu_mask & ~server.quarantined)
+        if share.cpus_milli or share.memory_mb:
+            self.cpus_free[position] = cpus + share.cpus_milli
+            self.memory_free[position] = memory + share.memory_mb
+        return self, position, free, cpus, memory
 
     def copied(self) -> "Pool":
         """Return a scratch whose GPUs can be given away without touching the original."""

@@ -63,4 +63,4 @@ class Server:
         """The mask of the GPUs that are free for new jobs."""
         if self.health is not _UP or self.drained:
             return 0
-        return self.all_gpus & ~(self.decided | self.quarantined)
+        return (1 << self.configuration.gpus) - 1 & ~(self.decided | self.quarantined)

@@ -30,7 +30,7 @@ def node_drained(state: State, event: NodeDrained) -> None:
     """Offer nothing of the server any more."""
     server = state.cluster.server(event.node)
     server.drained = True
-    state.cluster.look_again(server)
+    state.cluster.changed(server)
 
 
 def node_restored(state: State, event: NodeRestored) -> None:
@@ -39,7 +39,7 @@ def node_restored(state: State, event: NodeRestored) -> None:
     if not server.drained:
         raise IllegalEventError(f"node {event.node} was restored but not drained")
     server.drained = False
-    state.cluster.look_again(server)
+    state.cluster.changed(server)
 
 
 def node_unreachable(state: State, event: NodeUnreachable) -> None:
@@ -71,7 +71,7 @@ def gpu_quarantined(state: State, event: GpuQuarantined) -> None:
     """Offer one GPU no more."""
     server = _server_with(state, event.node, event.gpu)
     server.quarantined |= 1 << event.gpu
-    state.cluster.look_again(server)
+    state.cluster.changed(server)
 
 
 def gpu_restored(state: State, event: GpuRestored) -> None:
@@ -80,7 +80,7 @@ def gpu_restored(state: State, event: GpuRestored) -> None:
     if not server.quarantined >> event.gpu & 1:
         raise IllegalEventError(f"GPU {event.gpu} of node {event.node} was not quarantined")
     server.quarantined &= ~(1 << event.gpu)
-    state.cluster.look_again(server)
+    state.cluster.changed(server)
 
 
 def quota_changed(state: State, event: QuotaChanged) -> None:
@@ -97,7 +97,7 @@ def quota_changed(state: State, event: QuotaChanged) -> None:
 
 def _set_health(state: State, server: Server, health: Health) -> None:
     server.health = health
-    state.cluster.look_again(server)
+    state.cluster.changed(server)
     if state.resumable:
         settle_demands(state)
 

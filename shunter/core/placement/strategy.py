@@ -69,9 +69,7 @@ def place(placement: Placement, pool: Pool, demand: Demand) -> tuple[Share, ...]
     if isinstance(found, Reason):
         return found
     for position, share in found:
-        pool.set_free(position, pool.free[position] ^ share.gpu_mask)
-        pool.cpus_free[position] -= share.cpus_milli
-        pool.memory_free[position] -= share.memory_mb
+        pool.take(position, share)
     return tuple([share for _, share in found])
 
 

@@ -7,7 +7,8 @@ of it outlives the planning.
 
 from collections.abc import Iterable
 
-from shunter.core.cluster import CPU_POOL, Pool
+from shunter.core.cluster import CPU_POOL
+from shunter.core.cluster.pool import Before
 from shunter.core.placement import Placement, find
 from shunter.core.view import View
 from shunter.events.values.allocation import Share
@@ -28,14 +29,13 @@ class Draft:
     def __init__(self, view: View) -> None:
         self.pools = view.pools
         self._cluster = view.cluster
-        self._journal: list[tuple[Pool, int, int, int, int]] = []
+        self._journal: list[Before] = []
 
     def __enter__(self) -> "Draft":
         return self
 
     def __exit__(self, *error: object) -> None:
-        for pool, position, *_ in self._journal:
-            self._cluster.look_again(pool.servers[position])
+        self._cluster.look_again([touched[0].servers[touched[1]] for touched in self._journal])
         self._journal.clear()
 
     @property
@@ -58,7 +58,7 @@ class Draft:
         if isinstance(found, Reason):
             return found
         for position, share in found:
-            self._take(pool, position, share)
+            self._journal.append(pool.take(position, share))
         return tuple([share for _, share in found])
 
     def place_without_gpus(
@@ -77,17 +77,15 @@ class Draft:
         """Free what a share holds, as far as its server takes jobs."""
         server = self._cluster.servers[share.node]
         if server.is_up:
-            pool, position = self.pools[server.configuration.gpu_type], server.position
-            self._touch(pool, position)
-            pool.set_free(position, pool.free[position] | share.gpu_mask & ~server.quarantined)
-            pool.cpus_free[position] += share.cpus_milli
-            pool.memory_free[position] += share.memory_mb
+            pool = self.pools[server.configuration.gpu_type]
+            self._journal.append(pool.give(server, share))
 
     def take(self, share: Share) -> None:
         """Take what a share needs, whether it is free or not, if its server takes jobs."""
         server = self._cluster.servers[share.node]
         if server.is_up:
-            self._take(self.pools[server.configuration.gpu_type], server.position, share)
+            pool = self.pools[server.configuration.gpu_type]
+            self._journal.append(pool.take(server.position, share))
 
     def take_back(self, shares: Iterable[Share]) -> bool:
         """Take again what was given, if all of it is free; say whether it was."""
@@ -118,15 +116,3 @@ class Draft:
             and sum(share.cpus_milli for share in shares) <= pool.cpus_free[position]
             and sum(share.memory_mb for share in shares) <= pool.memory_free[position]
         )
-
-    def _take(self, pool: Pool, position: int, share: Share) -> None:
-        self._touch(pool, position)
-        pool.set_free(position, pool.free[position] & ~share.gpu_mask)
-        if share.cpus_milli or share.memory_mb:
-            pool.cpus_free[position] -= share.cpus_milli
-            pool.memory_free[position] -= share.memory_mb
-
-    def _touch(self, pool: Pool, position: int) -> None:
-        """Note what is to be put back."""
-        before = pool.free[position], pool.cpus_free[position], pool.memory_free[position]
-        self._journal.append((pool, position, *before))

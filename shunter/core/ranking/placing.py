@@ -68,13 +68,18 @@ class Placing:
         if self.settled is not None:
             starts = starts[len(self.settled.picked.starts) :]
             victims = victims[len(self.settled.picked.victims) :]
+        draft, placement, classes = self.draft, self.placement, self.ranking.classes
         for victim in victims:
             self.left[victim.job_id] = victim
         for victim in victims:
             for share in self._freed_by(victim):
-                self.draft.give(share)
+                draft.give(share)
         for entry, pool in starts:
-            shares = self._find(entry, pool)
+            demand = classes[entry.number].demand
+            if demand.gpus:
+                shares = draft.place(placement, pool, demand)
+            else:
+                shares = draft.place_without_gpus(placement, demand)
             if isinstance(shares, Reason):
                 return Misplaced(entry, pool, shares)
             self.placed[entry.job_id] = shares
@@ -193,12 +198,6 @@ class Placing:
         )
         self.settled = Settled(entry.key, kept, dict(self.placed))
         self._mark = self.draft.mark
-
-    def _find(self, entry: Entry, pool: str) -> Shares | Reason:
-        demand = self.ranking.classes[entry.number].demand
-        if demand.gpus:
-            return self.draft.place(self.placement, pool, demand)
-        return self.draft.place_without_gpus(self.placement, demand)
 
     def _find_in(self, entry: Entry, pool: str) -> Shares | Reason:
         demand = self.ranking.classes[entry.number].demand

@@ -93,7 +93,7 @@ def test_shares_of_the_same_gpus_need_their_cpus_together() -> None:
 def test_lost_server_has_nothing_to_give() -> None:
     view = cluster(1)
     view.cluster.servers[node_name(0)].drained = True
-    view.cluster.look_again(view.cluster.servers[node_name(0)])
+    view.cluster.changed(view.cluster.servers[node_name(0)])
     with Draft(view) as draft:
         draft.give(share(0, 0b1111))
         assert not draft.has(share(0, 0b0001))
