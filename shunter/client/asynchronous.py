@@ -63,7 +63,7 @@ class AsyncClient:
         await self._http.aclose()
 
     async def daemon(self) -> Answer:
-        """Return who answers, and whom it takes us for."""
+        """Return the cluster and the user as whom the daemon sees this client."""
         return await self._ask(requests.read("/daemon"))
 
     @overload

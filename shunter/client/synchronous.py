@@ -67,7 +67,7 @@ class Client:
         self._http.close()
 
     def daemon(self) -> Answer:
-        """Return who answers, and whom it takes us for."""
+        """Return the cluster and the user as whom the daemon sees this client."""
         return self._ask(requests.read("/daemon"))
 
     @overload

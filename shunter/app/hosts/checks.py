@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from shunter.app.config.cluster import ClusterSection
     from shunter.app.config.live import SshSection
     from shunter.backends.profiles import GpuUse
-    from shunter.backends.ssh.surveying import Surveyed
+    from shunter.backends.ssh.host_inventory import HostInventory
     from shunter.events.values.configuration_set import ConfigurationSet
 
 __all__ = ["CHECKS", "hosts"]
@@ -41,22 +41,24 @@ CHECKS: tuple[Check, ...] = (hosts,)
 
 def _hosts(section: "SshSection", cluster: "ClusterSection") -> Iterator[Finding]:
     from shunter.app.hosts.settings import access_of, hosts_of
-    from shunter.backends.ssh.surveying import survey_hosts
+    from shunter.backends.ssh.host_inventory import host_inventories
 
     described = dict(cluster.servers())
-    surveyed = survey_hosts(hosts_of(section, cluster), access_of(section), section.connect / 1e6)
-    for one in surveyed:
+    inventories = host_inventories(
+        hosts_of(section, cluster), access_of(section), section.connect / 1e6
+    )
+    for one in inventories:
         findings = list(findings_of(one, described[one.host.name]))
         if all(finding.state == "good" for finding in findings):
             yield Finding(one.host.name, "good", summary(one))
         yield from (finding for finding in findings if finding.state != "good")
         if one.found is not None:
             yield from _memory(one)
-    if not section.checkpoints and len(surveyed) > 1:
-        yield from _common_folder(surveyed)
+    if not section.checkpoints and len(inventories) > 1:
+        yield from _common_folder(inventories)
 
 
-def findings_of(one: "Surveyed", described: "ConfigurationSet") -> Iterator[Finding]:
+def findings_of(one: "HostInventory", described: "ConfigurationSet") -> Iterator[Finding]:
     """Return what is poor or bad about a host, against what the config says of it."""
     name, found = one.host.name, one.found
     section = f"[backend.ssh.hosts.{name}]"
@@ -100,7 +102,7 @@ def findings_of(one: "Surveyed", described: "ConfigurationSet") -> Iterator[Find
         yield Finding(name, "poor", what, "look at what its shell does at login (~/.bashrc)")
 
 
-def summary(one: "Surveyed") -> str:
+def summary(one: "HostInventory") -> str:
     """Return in one line what a host has."""
     found = one.found
     assert found is not None, "a host that did not answer has a cause instead"
@@ -120,7 +122,7 @@ def halves(cause: str) -> tuple[str, str]:
     return what, mend
 
 
-def _gpus(one: "Surveyed", described: "ConfigurationSet") -> Iterator[Finding]:
+def _gpus(one: "HostInventory", described: "ConfigurationSet") -> Iterator[Finding]:
     found, name = one.found, one.host.name
     assert found is not None, "only hosts that answered are looked at"
     yield from _lame(name, [use_told(each) for each in [*found["gpus"], *found["gpus_lost"]]])
@@ -137,7 +139,7 @@ def _gpus(one: "Surveyed", described: "ConfigurationSet") -> Iterator[Finding]:
         yield Finding(name, "bad", what, f"correct [backend.ssh.hosts.{name}] gpus")
 
 
-def _memory(one: "Surveyed") -> Iterator[Finding]:
+def _memory(one: "HostInventory") -> Iterator[Finding]:
     """Say where jobs may use more memory than they asked for."""
     found, name = one.found, one.host.name
     assert found is not None, "only hosts that answered are looked at"
@@ -161,10 +163,12 @@ def _lame(name: str, gpus: "list[GpuUse]") -> Iterator[Finding]:
         yield Finding(name, "poor", told, EXPLANATIONS[fault])
 
 
-def _common_folder(surveyed: "list[Surveyed]") -> Iterator[Finding]:
+def _common_folder(inventories: "list[HostInventory]") -> Iterator[Finding]:
     """Name the folders that all hosts mount from one place."""
     mounts = [
-        {tuple(mount) for mount in one.found["shared"]} for one in surveyed if one.found is not None
+        {tuple(mount) for mount in one.found["shared"]}
+        for one in inventories
+        if one.found is not None
     ]
     common = sorted(set.intersection(*mounts)) if mounts else []
     if common:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from shunter.app.first_config import LOG, OPEN_BASE, POLICY
+from shunter.backends.ssh.host_inventory import HostInventory, host_inventories
 from shunter.backends.ssh.settings import SshAccess, SshHost
-from shunter.backends.ssh.surveying import Surveyed, survey_hosts
 from shunter.errors import UnreachableError, UsageError
 from shunter.events.values.ids import NodeName
 
@@ -73,12 +73,12 @@ def ssh_config(
         UnreachableError: not one of them answers.
     """
     names = _names(hosts)
-    surveyed = survey_hosts(tuple(hosts), access, CONNECT_S)
-    silent = [one for one in surveyed if one.found is None]
-    if len(silent) == len(surveyed):
+    inventories = host_inventories(tuple(hosts), access, CONNECT_S)
+    silent = [one for one in inventories if one.found is None]
+    if len(silent) == len(inventories):
         raise UnreachableError("; ".join(one.cause for one in silent))
     notes = [f"left out: {one.cause}" for one in silent]
-    there = [(names[one.host.name], one) for one in surveyed if one.found is not None]
+    there = [(names[one.host.name], one) for one in inventories if one.found is not None]
     for name, one in there:
         notes += [f"{name}: {note}" for note in _notes(one, gpus)]
     text = HEAD + "\n".join(_node(name, one, gpus or 0) for name, one in there)
@@ -99,7 +99,7 @@ def _names(hosts: Sequence[SshHost]) -> dict[str, str]:
     return names
 
 
-def _notes(one: Surveyed, gpus: int | None) -> list[str]:
+def _notes(one: HostInventory, gpus: int | None) -> list[str]:
     found, notes = one.found or {}, []
     seen = len(found["gpus"])
     if not seen:
@@ -116,13 +116,13 @@ def _notes(one: Surveyed, gpus: int | None) -> list[str]:
     return notes
 
 
-def _is_closed(one: Surveyed) -> bool:
+def _is_closed(one: HostInventory) -> bool:
     """Say whether root starts jobs there as users who cannot get to the usual folder."""
     found = one.found or {}
     return found["uid"] == 0 and not found["is_open"]
 
 
-def _node(name: str, one: Surveyed, unseen: int) -> str:
+def _node(name: str, one: HostInventory, unseen: int) -> str:
     found: dict[str, Any] = one.found or {}
     gpus = found["gpus"]
     lines = [
@@ -173,7 +173,7 @@ def _groups(links: Sequence[Sequence[str]], near: Any) -> list[list[int]]:
     return sorted(groups)
 
 
-def _tail(there: Sequence[tuple[str, Surveyed]], access: SshAccess) -> str:
+def _tail(there: Sequence[tuple[str, HostInventory]], access: SshAccess) -> str:
     keys = ", ".join(f'"{key}"' for key in access.keys)
     login = f"keys = [{keys}]" if access.keys else f'agent = "{access.agent}"'
     mounts = [{tuple(mount) for mount in (one.found or {})["shared"]} for _, one in there]
@@ -188,7 +188,7 @@ def _tail(there: Sequence[tuple[str, Surveyed]], access: SshAccess) -> str:
     )
 
 
-def _host(name: str, one: Surveyed) -> str:
+def _host(name: str, one: HostInventory) -> str:
     host, found = one.host, one.found or {}
     lines = [f"[backend.ssh.hosts.{_key(name)}]"]
     if host.address != name:

@@ -15,7 +15,7 @@ from shunter.app.live.backends import LiveBackend
 from shunter.app.live.feed import Feed
 from shunter.app.live.maintenance.log_maintenance import LogMaintenance
 from shunter.app.live.requests import Receipt
-from shunter.backends.node.crashes import crash_point, is_armed
+from shunter.backends.node.failpoints import failpoint, is_armed
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Command, Input
 from shunter.core.scheduler import Scheduler
@@ -147,7 +147,7 @@ class CommandBroker:
             assert asked.command is not None, "a command in a step was stamped"
             about = tuple(event for event in self._events if _is_about(event, asked.command))
             asked.receipt = Receipt(self._log.seq, self._at_us, about)
-            crash_point(f"answer {type(asked.command).__name__}")
+            failpoint(f"answer {type(asked.command).__name__}")
             self._settle(asked)
         self._in_step = []
         self._events = []
@@ -158,10 +158,10 @@ class CommandBroker:
 
 
 def mark(what: str, records: Sequence[object]) -> None:
-    """Mark a crash point for each kind of record that a step has."""
+    """Mark a failpoint for each kind of record that a step has."""
     if is_armed():
         for record in records:
-            crash_point(f"{what} {type(record).__name__}")
+            failpoint(f"{what} {type(record).__name__}")
 
 
 def _is_about(event: Event, command: Command) -> bool:

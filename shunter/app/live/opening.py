@@ -23,7 +23,7 @@ from shunter.app.live.recovery import holding, recovery_of
 from shunter.app.live.site import Site
 from shunter.app.live.task_groups import the_one
 from shunter.app.sources import sources_of
-from shunter.backends.node.crashes import crash_point
+from shunter.backends.node.failpoints import failpoint
 from shunter.core.cluster import Health
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import ENDING, State
@@ -76,10 +76,10 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
         begins_us = start_us(history)
         decider = decider_of(loaded, instant=False)
         cluster_id = history.identity.cluster_id
-        crash_point("term taken")
+        failpoint("term taken")
         try:
             async with live_backend(loaded, cluster_id, log.term, begins_us) as backend:
-                crash_point("backend taken over")
+                failpoint("backend taken over")
                 digests = Digests.below(root_of(config.backend))
                 found = await backend.inventory(holding(history.state))
                 opening = tuple(_opening(loaded, decider, history, log.term, begins_us))
@@ -102,9 +102,9 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
                     mark("durable", events)
                     backend.recall(_unreachable(history.state))
                     recovery.adopt(backend)
-                    crash_point("adopted")
+                    failpoint("adopted")
                     await recovery.settle(backend, begins_us)
-                    crash_point("settled")
+                    failpoint("settled")
                     await backend.perform(effects, begins_us)
                     site = Site(config, history.identity, core, asked, backend, log, digests)
                     site.strays = recovery.unknown

@@ -25,7 +25,7 @@ from shunter.app.live.policy import AskedPolicy
 from shunter.app.live.requests import Caller, Receipt, Submission
 from shunter.app.live.task_groups import gathered, the_one
 from shunter.app.snapshots import snapshot_of
-from shunter.backends.node.crashes import crash_point
+from shunter.backends.node.failpoints import failpoint
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Command, Input
 from shunter.core.rounds import run_rounds
@@ -162,7 +162,7 @@ class Site:
         job_id = commands.next_id()
         stamped = commands.submit(job_id, request, by)
         await self._backend.equip(job_id, request.environment)
-        crash_point("equipped")
+        failpoint("equipped")
         return await self._submit(job_id, stamped, request, by)
 
     async def submit_together(self, requests: Sequence[Submission], by: Caller) -> list[JobId]:
@@ -184,7 +184,7 @@ class Site:
             for job_id, stamped, request in made
             if stamped is not None
         )
-        crash_point("equipped")
+        failpoint("equipped")
         # Tasks begin in the order in which they are made, and each hands its job in as it begins.
         ids = await gathered(
             partial(self._submit, job_id, stamped, request, by)

@@ -30,12 +30,12 @@ from shunter.backends.local.samples import Samples
 from shunter.backends.local.settings import LocalSettings
 from shunter.backends.local.watcher import Watcher
 from shunter.backends.node import attempts
-from shunter.backends.node.crashes import crash_point
-from shunter.backends.node.far.pruning import by_age
+from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.heartbeat import write_beat
 from shunter.backends.node.messages.known import started_in
-from shunter.backends.node.printed.output import piece_of
+from shunter.backends.node.output.files import piece_of
 from shunter.backends.node.records import folder_of
+from shunter.backends.node.remote.pruning import by_age
 from shunter.backends.node.verbs import command
 from shunter.backends.supervised import environment as environments
 from shunter.backends.supervised.orders import Orders
@@ -252,7 +252,7 @@ class LocalBackend:
         """Start an attempt, or prove that it never will."""
         job_id, attempt = effect.job_id, effect.attempt
         cause = await self._start(order)
-        crash_point("supervisor answered")
+        failpoint("supervisor answered")
         folder = folder_of(self._settings.root, job_id, attempt)
         known = await to_thread.run_sync(attempts.probe, folder)
         if known["state"] == "absent" or (cause and known["started"] is None):
@@ -344,7 +344,7 @@ class LocalBackend:
             await self._tell(watch, {"do": "suspend"})
 
     async def _tell(self, watch: Watch, order: dict[str, Any]) -> None:
-        """Hand an order over; one that nobody takes yet is kept for the next patrol."""
+        """Hand an order over; one that nobody takes yet is kept for the next look."""
         order["term"] = self._settings.term
         taken = await to_thread.run_sync(attempts.send, watch.folder, order)
         watch.order = None if taken else order

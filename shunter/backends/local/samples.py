@@ -1,7 +1,7 @@
 """What supervisors sample of their attempts, with the GPUs of this machine, on its way to the log.
 
 A supervisor leaves its newest sample in a file; GPUs are read once for all attempts, since NVML
-tells of whole GPUs. Thinned and in batches they become inputs of the round loop.
+tells of whole GPUs. Downsampled and in batches they become inputs of the round loop.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -12,8 +12,8 @@ from anyio import to_thread
 
 from shunter.backends.inbox import Inbox
 from shunter.backends.node.messages.known import sample_in
-from shunter.backends.profiles import GpuReader, GpuUse, NoGpus, Thinning, profile_of
-from shunter.backends.supervised.profile_forwarding import hand_on
+from shunter.backends.profiles import Downsampler, GpuReader, GpuUse, NoGpus, profile_of
+from shunter.backends.supervised.profile_forwarding import forward_profiles
 from shunter.backends.supervised.watch import Watch
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId
@@ -30,7 +30,7 @@ class Samples:
         self._inbox = inbox
         self._every_s = every_s
         self._reader = reader or GpuReader()
-        self._thinning = Thinning(batch_us=int(every_s * 1e6))
+        self._downsampler = Downsampler(batch_us=int(every_s * 1e6))
         self._taken_ns: dict[JobId, int] = {}
         self.gpu_state: tuple[GpuUse, ...] | NoGpus = ()
 
@@ -44,15 +44,15 @@ class Samples:
         """Read what is new, and hand on what is due."""
         for job_id in sorted(self._taken_ns.keys() - {watch.job_id for watch in watched()}):
             del self._taken_ns[job_id]
-            self._thinning.forget(job_id)
+            self._downsampler.forget(job_id)
         read = await to_thread.run_sync(_read, [*watched()], dict(self._taken_ns))
         if read:
             self.gpu_state = await to_thread.run_sync(self._reader.read)
         for watch, sample in read:
             self._taken_ns[watch.job_id] = sample["at_ns"]
-            self._thinning.offer(self._profile(watch, sample, watched()))
+            self._downsampler.offer(self._profile(watch, sample, watched()))
         running = {(watch.job_id, watch.attempt) for watch in watched()}
-        hand_on(self._thinning, self._inbox, running)
+        forward_profiles(self._downsampler, self._inbox, running)
 
     def _profile(
         self, watch: Watch, sample: Mapping[str, Any], watches: Iterable[Watch]

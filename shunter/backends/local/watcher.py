@@ -1,4 +1,4 @@
-"""Watching attempts: at once where a supervisor says so or ends, and on a patrol otherwise.
+"""Watching attempts: at once where a supervisor says so or ends, and once a period otherwise.
 
 A notice through a FIFO names the attempt, and a supervisor's end is awaited by its pidfd, so that
 fifty quiet jobs cost nothing. A notice may be lost (a full FIFO, a daemon that was away): so now
@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 
 from shunter.backends.inbox import Inbox
 from shunter.backends.node import attempts
-from shunter.backends.node.crashes import crash_point
+from shunter.backends.node.failpoints import failpoint
 from shunter.backends.supervised.watch import NEVER, Watch
 from shunter.events.values.ids import JobId
 
@@ -72,7 +72,7 @@ class Watcher:
                 self._take_in(watch, known)
 
     async def listen(self, notices: int) -> None:
-        """Hear what supervisors say, for ever."""
+        """Receive the notices of supervisors, for ever."""
         while True:
             await anyio.wait_readable(notices)
             for line in os.read(notices, 1 << 16).decode("ascii", "replace").splitlines():
@@ -80,11 +80,11 @@ class Watcher:
 
     def _take_in(self, watch: Watch, known: dict[str, Any]) -> None:
         reading = watch.reading
-        notes = reading.take(known) if watch.hears(known) else []
+        notes = reading.take(known) if watch.accepts(known) else []
         self._inbox.put_all(watch.tell(known, notes, self._inbox, reading.facts or 0))
         if notes:
             self._inbox.once_durable(partial(reading.note_durable, reading.read))
-        crash_point(f"seen {known['state']}")
+        failpoint(f"seen {known['state']}")
         if watch.is_over:
             if self.watches.get(watch.job_id) is watch:
                 del self.watches[watch.job_id]

@@ -1,10 +1,10 @@
 """The attempts of one machine, seen from outside: what runs, what is fenced, what is left behind.
 
 The records are those of supervisor.py, and their times nanoseconds of the monotonic clock. Only
-the standard library is used here too: what looks after a far host runs there.
+the standard library is used here too: what looks after a remote host runs there.
 """
 
-# Paths are strings, as in supervisor.py, beside which this runs on a far host.
+# Paths are strings, as in supervisor.py, beside which this runs on a remote host.
 # ruff: noqa: PTH110, PTH112, PTH116, PTH208
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pathlib import Path
 __all__ = ["bundle", "digest", "installer"]
 
 MODULES = (
-    "crashes",
+    "failpoints",
     "records",
     "messages/shapes",
     "messages/channel",
@@ -23,8 +23,8 @@ MODULES = (
     "processes/traces",
     "cgroups",
     "division",
-    "printed/output",
-    "printed/times",
+    "output/files",
+    "output/times",
     "usage",
     "ranks",
     "processes/reaper",
@@ -34,21 +34,21 @@ MODULES = (
     "stopping",
     "supervision",
     "supervisor",
-    "far/base_folder",
-    "far/nvml",
-    "far/gpus",
-    "far/wiring",
-    "far/pruning",
-    "far/ownership",
-    "far/accounts",
-    "far/file_trees",
-    "far/tree_building",
-    "far/checkpoint_transfer",
-    "far/session",
-    "far/survey",
+    "remote/base_folder",
+    "remote/nvml",
+    "remote/gpus",
+    "remote/wiring",
+    "remote/pruning",
+    "remote/ownership",
+    "remote/accounts",
+    "remote/file_trees",
+    "remote/tree_building",
+    "remote/checkpoint_transfer",
+    "remote/session",
+    "remote/host_inventory",
     "verbs",
 )
-INSTALLER = ("crashes", "records", "far/base_folder")
+INSTALLER = ("failpoints", "records", "remote/base_folder")
 OURS = "shunter.backends.node"
 HEAD = '"""The supervisor of Shunter; made by shunter/backends/node/bundle.py."""\n\n'
 FOOT = '\n\nif __name__ == "__main__":\n    main()\n'
@@ -60,7 +60,7 @@ def bundle() -> bytes:
 
 
 def installer() -> bytes:
-    """Return the program that puts the file on a host: see far/base_folder.py."""
+    """Return the program that puts the file on a host: see remote/base_folder.py."""
     return _joined(INSTALLER, "\n\ninstall(*sys.argv[3:])\n")
 
 

@@ -4,7 +4,7 @@ The file of a heartbeat holds the instant for which it was written, not the one 
 sign that was under way for long, or lay waiting in a host that was stopped, is as old as it is. Its
 clock counts from the boot and runs on while the machine sleeps, which the monotonic one does not.
 
-A scheduler far away goes on while we sleep, and gives us up: its deadline counts from what it sent.
+A remote scheduler goes on while we sleep, and gives us up: its deadline counts from what it sent.
 One on this machine sleeps when we do, so its signs count from their being seen, awake. The wall
 clock means nothing here. Only the standard library of Python 3.8 or later.
 """
@@ -23,20 +23,20 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 class Heartbeat:
     """What a supervisor knows of its scheduler's life."""
 
-    def __init__(self, path: str, deadline_s: float, *, is_far: bool) -> None:
+    def __init__(self, path: str, deadline_s: float, *, is_remote: bool) -> None:
         self._path = path
         self._deadline_ns = int(deadline_s * 1e9)
-        self._is_far = is_far
+        self._is_remote = is_remote
         self._moved = -1
         self._beat_ns = 0
 
     def is_over(self) -> bool:
         """Say whether the last sign is too old; the first time, count from now."""
-        now_ns = uptime_ns() if self._is_far else time.monotonic_ns()
+        now_ns = uptime_ns() if self._is_remote else time.monotonic_ns()
         moved = _moved_ns(self._path)
         if moved not in (-1, self._moved):
             self._moved = moved
-            told_ns = _sent_ns(self._path) if self._is_far else None
+            told_ns = _sent_ns(self._path) if self._is_remote else None
             # One that cannot be read, or is of an earlier boot, counts from its being seen.
             self._beat_ns = max(self._beat_ns, now_ns if told_ns is None else min(told_ns, now_ns))
         self._beat_ns = self._beat_ns or now_ns

@@ -16,7 +16,7 @@ import stat
 import time
 from typing import Any, TextIO
 
-from shunter.backends.node.crashes import crash_point
+from shunter.backends.node.failpoints import failpoint
 
 LINE_BYTES_MAX = 4096
 RECORD_BYTES_MOST = 1 << 20
@@ -34,7 +34,7 @@ def put(path: str, record: dict[str, Any]) -> None:
             json.dump(record, file)
             file.flush()
             os.fsync(file.fileno())
-        crash_point(f"put {path.rsplit('/', 1)[1]}")
+        failpoint(f"put {path.rsplit('/', 1)[1]}")
         os.replace(temporary, path)
     except OSError:
         if os.path.exists(temporary):

@@ -14,7 +14,7 @@ import os
 import time
 from typing import Any
 
-from shunter.backends.node.printed.output import printed_speed
+from shunter.backends.node.output.files import printed_speed
 from shunter.backends.node.records import create_private
 from shunter.backends.node.usage import Usage
 

@@ -16,13 +16,13 @@ from contextlib import suppress
 from typing import Any
 
 from shunter.backends.node.cgroups import close_group, kills
-from shunter.backends.node.crashes import crash_point
+from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.heartbeat import Heartbeat
 from shunter.backends.node.messages.channel import Channel
 from shunter.backends.node.messages.journal import Journal
 from shunter.backends.node.messages.shapes import a_record, a_text, a_whole, checked, parsed
-from shunter.backends.node.printed.output import bound
-from shunter.backends.node.printed.times import STREAMS, Times, Writes
+from shunter.backends.node.output.files import bound
+from shunter.backends.node.output.times import STREAMS, Times, Writes
 from shunter.backends.node.processes.reaper import bury, descendants, remaining
 from shunter.backends.node.processes.traces import Traces
 from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code
@@ -57,8 +57,8 @@ class Supervision:
         limits = order.get("heartbeat")
         self.heartbeat = None
         if limits:
-            is_far = limits.get("is_far", False)
-            self.heartbeat = Heartbeat(limits["path"], limits["deadline_s"], is_far=is_far)
+            is_remote = limits.get("is_far", False)
+            self.heartbeat = Heartbeat(limits["path"], limits["deadline_s"], is_remote=is_remote)
         self.wake, wake_writer = os.pipe()
         for end in (self.wake, wake_writer):
             os.set_blocking(end, False)
@@ -108,7 +108,7 @@ class Supervision:
             self.stopping.look(time.monotonic())
             if self.stages and time.monotonic() >= self.due_s:
                 self._escalate()
-        crash_point("attempt over")
+        failpoint("attempt over")
         self._receive(last=True)  # its last words, said after we listened last
         stragglers = bury(self.order.get("cgroup"), self._reap)
         self._bound_output(last=True)
@@ -135,7 +135,7 @@ class Supervision:
     def note(self, what: str, **fields: Any) -> None:
         """Add a note to the journal and tell the daemon, if there is one."""
         self.journal.add(what, **fields)
-        crash_point(f"attempt noted {what}")
+        failpoint(f"attempt noted {what}")
         self.announce()
 
     def announce(self) -> None:
@@ -161,7 +161,7 @@ class Supervision:
             if self.stage in STRONGER and self.stage != (before or self.asked):
                 self.note("escalated", mode=self.stage)
         self._show_request()
-        crash_point(f"attempt at stage {self.stage}")
+        failpoint(f"attempt at stage {self.stage}")
         if self.stage == "signal":
             number = self.order["suspend"]["signal"]
             # A launcher that does not know the signal would die of it: who listens is asked.
@@ -243,7 +243,7 @@ class Supervision:
         if (order["term"] or 0) < term.get("term", 0):
             return  # from a scheduler that has been replaced
         do = order["do"]
-        crash_point(f"attempt told to {do}")
+        failpoint(f"attempt told to {do}")
         if do == "acknowledge":
             self.journal.acknowledge(order["upto"] or 0)
         elif do == "suspend":
@@ -328,7 +328,7 @@ class Supervision:
             except OSError:  # a full disk: nobody may think this attempt over, or its end lost
                 time.sleep(POLL_S)
                 self._restore_traces()
-        crash_point("attempt ended")
+        failpoint("attempt ended")
         if group:
             close_group(group)
         self.announce()

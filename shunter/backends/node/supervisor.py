@@ -13,8 +13,8 @@ known of an attempt:
     sample      how far and how fast it is, and what it uses; replaced every few seconds
     suspend     there once the job is asked to save and leave with exit code 75
     orders, channel     FIFOs: from the daemon, and from the job, to the supervisor
-    stdout.N, stderr.N  what rank N printed, up to a bound (see printed/output.py)
-    stdout-times.N, …   how long that was when (see printed/times.py)
+    stdout.N, stderr.N  what rank N printed, up to a bound (see output/files.py)
+    stdout-times.N, …   how long that was when (see output/times.py)
 
 Records are written, synced and renamed. Starting and fencing an attempt exclude each other by a
 lock, so that a fenced attempt has either been seen or will never start. Every rank has a session of
@@ -41,7 +41,7 @@ from contextlib import suppress
 from typing import Any
 
 from shunter.backends.node.cgroups import open_group
-from shunter.backends.node.crashes import crash_point
+from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.processes.marks import alive_below, seal
 from shunter.backends.node.processes.reaper import go_on_below_reaper
 from shunter.backends.node.processes.traces import Traces
@@ -83,7 +83,7 @@ def _begin(root: str, order: dict[str, Any]) -> dict[str, Any]:
     if get(f"{folder}/started") is not None or is_alive(root, order):
         os.close(lock)  # or its supervisor, which is gone, would seem to live as long as we do
         return {"answer": "known"}
-    crash_point("attempt locked")
+    failpoint("attempt locked")
     reader, writer = os.pipe()
     if os.fork() == 0:
         os.close(reader)
@@ -118,7 +118,7 @@ def _become_supervisor(
         if cause:
             _reply(answer, {"answer": "refused", "cause": cause})
             return
-        crash_point("attempt let in")
+        failpoint("attempt let in")
         user = order.get("user")
         order["seal"] = seal(root, folder, user["uid"] if user else os.geteuid())
         supervision, lock = _prepare(root, folder, order, held_lock)
@@ -127,7 +127,7 @@ def _become_supervisor(
         return
     for number in range(len(order["ranks"])):
         supervision.living[spawn(folder, order, number, lock)] = number
-    crash_point("attempt spawned")
+    failpoint("attempt spawned")
     os.close(lock)
     _let_none_follow(root, order)
     for held in fences:
@@ -135,7 +135,7 @@ def _become_supervisor(
             os.close(held)
     _reply(answer, {"answer": "started"})
     os.close(answer)
-    crash_point("attempt replied")
+    failpoint("attempt replied")
     supervision.announce()
     supervision.run()
 
@@ -160,7 +160,7 @@ def _prepare(
     told.update(pid=os.getpid(), boot=boot_id(), started_ns=time.monotonic_ns())
     put(f"{folder}/started", told)
     supervision.traces = Traces(folder, held_lock, told)
-    crash_point("attempt started")
+    failpoint("attempt started")
     return supervision, lock
 
 

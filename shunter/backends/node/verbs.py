@@ -8,12 +8,12 @@
     python3 -I -S FILE inventory ROOT           {"attempts": [...], "term", "boot", "now_ns"}
     python3 -I -S FILE sweep ROOT JOB ATTEMPT   {"left": how much was still there}
     python3 -I -S FILE beat ROOT                {"beaten": true}: the daemon is alive
-    python3 -I -S FILE serve BASE NONCE         many questions, one after the other: far/session.py
-    python3 -I -S FILE ages|prune ROOT NONCE    what jobs that ended have left: far/pruning.py
-    python3 -I -S FILE survey BASE CGROUP NONCE what the host has: far/survey.py
-    python3 -I -S FILE gpus BASE NONCE          what its GPUs tell: far/gpus.py
+    python3 -I -S FILE serve BASE NONCE         many questions in turn: remote/session.py
+    python3 -I -S FILE ages|prune ROOT NONCE    what jobs that ended have left: remote/pruning.py
+    python3 -I -S FILE survey BASE CGROUP NONCE what the host has: remote/host_inventory.py
+    python3 -I -S FILE gpus BASE NONCE          what its GPUs tell: remote/gpus.py
     python3 -I -S FILE manifest|digest|stream|receive FOLDER USER NONCE
-                                                checkpoints: far/checkpoint_transfer.py
+                                                checkpoints: remote/checkpoint_transfer.py
 
 Only the standard library of Python 3.8 or later, as in supervisor.py. What fails exits with 1 and
 says so on stderr; without an answer on stdout, nothing is known of what was done.
@@ -36,14 +36,14 @@ from shunter.backends.node.attempts import (
     send,
     sweep,
 )
-from shunter.backends.node.far.checkpoint_transfer import digest, manifest, receive, stream
-from shunter.backends.node.far.gpus import gpus
-from shunter.backends.node.far.pruning import ages, prune
-from shunter.backends.node.far.session import serve
-from shunter.backends.node.far.survey import survey
 from shunter.backends.node.heartbeat import write_beat
 from shunter.backends.node.messages.journal import read_journal
 from shunter.backends.node.records import boot_id, folder_of, get, own_folder
+from shunter.backends.node.remote.checkpoint_transfer import digest, manifest, receive, stream
+from shunter.backends.node.remote.gpus import gpus
+from shunter.backends.node.remote.host_inventory import host_inventory
+from shunter.backends.node.remote.pruning import ages, prune
+from shunter.backends.node.remote.session import serve
 from shunter.backends.node.supervisor import start
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ _VERBS: dict[str, Verb] = {
     "prune": prune,
     "serve": serve,
     "gpus": gpus,
-    "survey": survey,
+    "survey": host_inventory,
     "manifest": manifest,
     "digest": digest,
     "stream": stream,

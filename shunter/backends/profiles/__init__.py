@@ -1,5 +1,6 @@
 """What jobs use and how fast they run: the supervisors' samples, and GPUs."""
 
+from shunter.backends.profiles.downsampling import Downsampler
 from shunter.backends.profiles.gpus import (
     EXPLANATIONS,
     GpuFault,
@@ -10,15 +11,14 @@ from shunter.backends.profiles.gpus import (
     use_told,
 )
 from shunter.backends.profiles.sampler import profile_of
-from shunter.backends.profiles.thinning import Thinning
 
 __all__ = [
     "EXPLANATIONS",
+    "Downsampler",
     "GpuFault",
     "GpuReader",
     "GpuUse",
     "NoGpus",
-    "Thinning",
     "fault_of_code",
     "profile_of",
     "use_told",

@@ -1,8 +1,8 @@
 """The one file that a host needs, put there once for each version of it.
 
 Before anything is written or run, a program that comes over the connection looks at the folder and
-all it lies in: see `shunter.backends.node.far.base_folder`. The file's name holds its digest, but
-what lies there under that name counts only if it is ours and byte for byte the same.
+all it lies in: see `shunter.backends.node.remote.base_folder`. The file's name holds its digest,
+but what lies there under that name counts only if it is ours and byte for byte the same.
 """
 
 import json
@@ -26,7 +26,7 @@ __all__ = ["installed"]
 BEGIN = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
 
 
-async def installed(connection: "SSHClientConnection", host: SshHost, limit_s: float) -> str:
+async def installed(ssh: "SSHClientConnection", host: SshHost, limit_s: float) -> str:
     """Make sure that the file is on a host; return its path there.
 
     Raises:
@@ -42,7 +42,7 @@ async def installed(connection: "SSHClientConnection", host: SshHost, limit_s: f
     command = " ".join([*start, *map(shlex.quote, words)])
     try:
         with anyio.fail_after(limit_s):
-            _, out, err = await ran_on(connection, command, program + content)
+            _, out, err = await ran_on(ssh, command, program + content)
     except (asyncssh.Error, OSError, TimeoutError) as error:
         raise UnreachedError(f"host {host.name} does not take the agent: {error!r}") from error
     answer = out.rpartition(f"\n{nonce} ".encode())[2] if nonce.encode() in out else b""

@@ -1,8 +1,8 @@
 """Servers reached over SSH as one cluster: one connection a host, one supervisor an attempt.
 
 Orders of one job are carried out one after the other, those of different jobs side by side. What
-comes of them is what the supervisors' records say, told as it happens and looked at on a patrol. An
-order whose answer is lost is unknown: it is settled when the host answers again, or when no
+comes of them is what the supervisors' records say, reported as it happens and read once a period.
+An order whose answer is lost is unknown: it is settled when the host answers again, or when no
 supervisor on it can be alive any more. Nothing is started again before that.
 """
 
@@ -15,25 +15,17 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from shunter.backends.inbox import Inbox, Stamped
+from shunter.backends.ssh.attempt_locations import STRAYS_S, AttemptLocations
 from shunter.backends.ssh.checkpoint_transfer import CheckpointTransfer
 from shunter.backends.ssh.gangs import Gang, Part, deliver, end_unbelieved, told_of
+from shunter.backends.ssh.host_connection import HostConnection
 from shunter.backends.ssh.launching import Launches
-from shunter.backends.ssh.link import Link
-from shunter.backends.ssh.places import STRAYS_S, Places
 from shunter.backends.ssh.samples import Samples
 from shunter.backends.ssh.settings import SshSettings
 from shunter.backends.supervised import environment as environments
 from shunter.backends.supervised.orders import Orders
 from shunter.backends.supervised.watch import UNBELIEVED, Watch
-from shunter.core.effects import (
-    Effect,
-    Fence,
-    Launch,
-    Migrate,
-    Resume,
-    SetAside,
-    Terminate,
-)
+from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, SetAside, Terminate
 from shunter.core.intake.inputs import Input
 from shunter.errors import BackendError
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
@@ -54,16 +46,18 @@ class SshBackend:
         self._settings = settings
         self._inbox = Inbox(start_us)
         limit = anyio.Semaphore(settings.simultaneous)
-        self._links = {host.name: Link(host, settings, limit, self) for host in settings.hosts}
-        self._places = Places(self._links)
-        self._transfer = CheckpointTransfer(settings, self._links)
+        self._hosts = {
+            host.name: HostConnection(host, settings, limit, self) for host in settings.hosts
+        }
+        self._locations = AttemptLocations(self._hosts)
+        self._transfer = CheckpointTransfer(settings, self._hosts)
         self._gangs: dict[JobId, Gang] = {}
         self._newest: dict[JobId, int] = {}
         self._moved_from: dict[JobId, tuple[NodeName, ...]] = {}
         self._unreachable: set[NodeName] = set()
         self._spoken_of: set[NodeName] = set()
         self._has_recovered = False
-        self._launches = Launches(settings, self._links, self._gangs)
+        self._launches = Launches(settings, self._hosts, self._gangs)
         self._samples = Samples(self._inbox, self._gangs)
         self._tasks: TaskGroup = anyio.create_task_group()
         self._orders = Orders(self._tasks, self._obey)
@@ -75,8 +69,8 @@ class SshBackend:
             BackendError: a host is another scheduler's.
         """
         await self._tasks.__aenter__()
-        for link in self._links.values():
-            self._tasks.start_soon(link.run)
+        for connection in self._hosts.values():
+            self._tasks.start_soon(connection.run)
         is_open = False
         try:
             await self._take_over()
@@ -105,12 +99,12 @@ class SshBackend:
     @property
     def unreachable(self) -> frozenset[NodeName]:
         """The hosts that do not answer, of whose attempts nothing is known."""
-        return frozenset(name for name, link in self._links.items() if not link.is_up)
+        return frozenset(self.causes)
 
     @property
     def causes(self) -> Mapping[NodeName, str]:
         """Why hosts do not answer, and how to mend it, of those that do not."""
-        return {name: link.cause for name, link in self._links.items() if not link.is_up}
+        return {name: host.cause for name, host in self._hosts.items() if not host.is_up}
 
     def post(self, stamped: Stamped) -> None:
         """Put a command of somebody into the inbox; it gets its instant there."""
@@ -132,14 +126,14 @@ class SshBackend:
         With some that are wanted, only of those and of all that still run. An attempt of which a
         host knows that does not answer counts as running.
         """
-        return await self._places.inventory(wanted)
+        return await self._locations.inventory(wanted)
 
     def recall(self, unreachable: Sequence[NodeName]) -> None:
         """Say which hosts an earlier term found unreachable or lost."""
         for name in unreachable:
-            if name in self._spoken_of or name not in self._links:
+            if name in self._spoken_of or name not in self._hosts:
                 continue  # what was told of it in this term brings the log up to date
-            if self._links[name].is_up:
+            if self._hosts[name].is_up:
                 self._tell_reachable(name)
             else:
                 self._unreachable.add(name)
@@ -155,10 +149,10 @@ class SshBackend:
         is_set_aside: bool = False,
     ) -> None:
         """Watch an attempt of an earlier term, of which some has been told already."""
-        nodes = self._places.of(job_id, attempt)
+        nodes = self._locations.of(job_id, attempt)
         if not nodes and on is not None:
             nodes = tuple(share.node for share in on.shares)
-            self._places.note(job_id, attempt, nodes)
+            self._locations.note(job_id, attempt, nodes)
         self._newest[job_id] = attempt
         watch = Watch(job_id, attempt, "", told_start=started, told_facts=noted)
         watch.is_set_aside = is_set_aside
@@ -174,9 +168,9 @@ class SshBackend:
         """
         if not self._has_recovered:
             self._has_recovered = True
-            for link in self._links.values():
-                if link.is_up:
-                    self._tasks.start_soon(self._end_strays, link)
+            for connection in self._hosts.values():
+                if connection.is_up:
+                    self._tasks.start_soon(self._end_strays, connection)
         self._orders.give(effects)
 
     async def equip(self, job_id: JobId, environment: Mapping[str, str]) -> None:
@@ -189,11 +183,11 @@ class SshBackend:
 
     async def old_jobs(self, keep_s: float) -> list[JobId]:
         """Return the jobs unchanged for so long; none while a host is silent."""
-        return await self._places.old_jobs(keep_s)
+        return await self._locations.old_jobs(keep_s)
 
     async def remove_attempts(self, jobs: Sequence[JobId]) -> None:
         """Remove output and records of jobs that have ended."""
-        await self._places.remove_attempts(jobs)
+        await self._locations.remove_attempts(jobs)
 
     async def read_output(
         self, job_id: JobId, attempt: int, rank: int, stream: str, offset: int, size: int
@@ -203,36 +197,36 @@ class SshBackend:
         Raises:
             BackendError: its host does not answer.
         """
-        node = await self._places.of_rank(job_id, attempt, rank)
+        node = await self._locations.of_rank(job_id, attempt, rank)
         if node is None:
             return b"", None
         name = f"{stream}.0"  # each host has one rank
-        answer = await self._links[node].ask(
+        answer = await self._hosts[node].ask(
             "read", job=job_id, attempt=attempt, name=name, offset=offset, bytes=size
         )
         return answer["data"].encode("latin-1"), answer["size"]
 
-    async def came_up(self, link: Link) -> None:
-        """Hear that a host answers; what became of its attempts is told next.
+    async def came_up(self, connection: HostConnection) -> None:
+        """Handle a host that answers; what became of its attempts follows.
 
         What was given up while it was silent may run there all the same: until that is over, the
         host is not reachable for anything new.
         """
-        if self._has_recovered and await self._places.strays(link, self._is_watched):
-            self._tasks.start_soon(self._end_strays, link)
-        elif link.host.name in self._unreachable:
-            self._tell_reachable(link.host.name)
+        if self._has_recovered and await self._locations.strays(connection, self._is_watched):
+            self._tasks.start_soon(self._end_strays, connection)
+        elif connection.host.name in self._unreachable:
+            self._tell_reachable(connection.host.name)
 
-    def became_unreachable(self, link: Link) -> None:
-        """Hear that a host does not answer; its jobs have not failed."""
-        name = link.host.name
+    def became_unreachable(self, connection: HostConnection) -> None:
+        """Handle a host that does not answer; its jobs have not failed."""
+        name = connection.host.name
         self._unreachable.add(name)
         self._spoken_of.add(name)
         self._inbox.put(lambda at_us: NodeUnreachable(at_us, name))
 
-    def was_lost(self, link: Link) -> None:
-        """Hear that nothing can run on a host any more."""
-        name, cause = link.host.name, link.cause
+    def was_lost(self, connection: HostConnection) -> None:
+        """Handle a host on which nothing can run any more."""
+        name, cause = connection.host.name, connection.cause
         self._inbox.put(lambda at_us: NodeLost(at_us, name, cause))
         for gang in list(self._gangs.values()):
             part = gang.parts.get(name)
@@ -241,35 +235,37 @@ class SshBackend:
                 self._settle(gang)
 
     def was_replaced(self, cause: str) -> None:
-        """Hear that a newer scheduler rules: this one must not go on."""
+        """Handle a newer scheduler: this one must not go on."""
         self._tasks.start_soon(_give_up, cause)
 
-    def changed(self, link: Link, known: list[Record]) -> None:
-        """Hear what has become of attempts on a host."""
+    def changed(self, connection: HostConnection, known: list[Record]) -> None:
+        """Receive what has become of attempts on a host."""
         for record in known:
             gang = self._gangs.get(record["job"])
             if gang is None or gang.watch.attempt != record["attempt"]:
                 continue
-            part = gang.parts.get(link.host.name)
+            part = gang.parts.get(connection.host.name)
             if part is not None and not part.is_gone:
                 part.learn(record)
                 self._settle(gang)
                 if not record["is_all"]:
-                    link.look()
+                    connection.look()
 
-    def looked(self, link: Link, samples: list[Record], gpus: list[Record] | None) -> None:
-        """Hear that a host was looked at; orders that nobody took are given again."""
-        self._samples.take(link.host.name, samples, gpus)
+    def looked(
+        self, connection: HostConnection, samples: list[Record], gpus: list[Record] | None
+    ) -> None:
+        """Receive samples of a host; orders that nobody took are given again."""
+        self._samples.take(connection.host.name, samples, gpus)
         for gang in list(self._gangs.values()):
-            if link.host.name in gang.parts:
+            if connection.host.name in gang.parts:
                 self._settle(gang)
 
     async def _take_over(self) -> None:
-        for link in self._links.values():
-            await link.tried.wait()
-        for link in self._links.values():
-            if link.taken is not None:
-                raise link.taken
+        for connection in self._hosts.values():
+            await connection.tried.wait()
+        for connection in self._hosts.values():
+            if connection.taken is not None:
+                raise connection.taken
 
     async def _obey(self, effect: Effect) -> None:
         if isinstance(effect, Launch | Resume):
@@ -292,7 +288,7 @@ class SshBackend:
         try:
             orders = await self._launches.orders_of(effect)
             if isinstance(effect, Resume):
-                sources = await self._places.sources(effect)
+                sources = await self._locations.sources(effect)
                 source = sources[0] if sources else ()
                 await self._transfer.bring(job_id, attempt, effect.spec.user, sources, nodes)
         except BackendError as error:
@@ -302,7 +298,7 @@ class SshBackend:
                 lambda at_us: LaunchFailed(at_us, job_id, attempt, cause, again, source)
             )
             return
-        self._places.note(job_id, attempt, nodes)
+        self._locations.note(job_id, attempt, nodes)
         watch = Watch(job_id, attempt, "", self._moved_from.pop(job_id, ()))
         port = orders[nodes[0]]["port"]
         gang = Gang(watch, {node: Part(is_starting=True) for node in nodes}, port=port)
@@ -320,10 +316,10 @@ class SshBackend:
         if gang is not None and gang.watch.attempt <= attempt:
             gang.ask(effect)
             self._settle(gang)
-        for node in self._places.up_to(job_id, attempt):
-            if self._links[node].is_up:
+        for node in self._locations.up_to(job_id, attempt):
+            if self._hosts[node].is_up:
                 try:
-                    await self._links[node].ask("fence", job=job_id, attempt=attempt)
+                    await self._hosts[node].ask("fence", job=job_id, attempt=attempt)
                 except BackendError:
                     continue  # when it answers again, what runs there and is not watched is ended
 
@@ -331,15 +327,13 @@ class SshBackend:
         gang = self._gangs.get(effect.job_id)
         if gang is not None and gang.watch.attempt == effect.attempt:
             gang.watch.is_set_aside = True
-            for node in gang.parts:
-                self._links[node].unwatch(effect.job_id, effect.attempt)
+            self._unwatch(gang)
             self._tasks.start_soon(self._end_unbelieved, gang)
 
     async def _end_unbelieved(self, gang: Gang) -> None:
-        await end_unbelieved(gang, self._links, STRAYS_S)
+        await end_unbelieved(gang, self._hosts, STRAYS_S)
         self._inbox.put_all(gang.watch.tell({**UNBELIEVED, "state": "lost"}, [], self._inbox))
-        if self._gangs.get(gang.watch.job_id) is gang:
-            del self._gangs[gang.watch.job_id]
+        self._forget(gang)
 
     def _send(self, effect: Effect) -> None:
         job_id, gang = effect.job_id, self._gangs.get(effect.job_id)
@@ -354,10 +348,18 @@ class SshBackend:
 
     def _watch(self, gang: Gang) -> None:
         for node in gang.parts:
-            link = self._links[node]
-            link.watch(gang.watch.job_id, gang.watch.attempt, gang.parts[node].reading)
-            if link.is_lost:
+            connection = self._hosts[node]
+            connection.watch(gang.watch.job_id, gang.watch.attempt, gang.parts[node].reading)
+            if connection.is_lost:
                 gang.parts[node].is_gone = True
+
+    def _forget(self, gang: Gang) -> None:
+        if self._gangs.get(gang.watch.job_id) is gang:
+            del self._gangs[gang.watch.job_id]
+
+    def _unwatch(self, gang: Gang) -> None:
+        for node in gang.parts:
+            self._hosts[node].unwatch(gang.watch.job_id, gang.watch.attempt)
 
     def _settle(self, gang: Gang) -> None:
         """Tell what is new of a gang, and have given what is due to its parts."""
@@ -366,21 +368,19 @@ class SshBackend:
         self._inbox.put_all(told_of(gang, self._inbox))
         watch = gang.watch
         if watch.is_over:
-            for node in gang.parts:
-                self._links[node].unwatch(watch.job_id, watch.attempt)
-            if self._gangs.get(watch.job_id) is gang:
-                del self._gangs[watch.job_id]
+            self._unwatch(gang)
+            self._forget(gang)
         elif gang.due() and not gang.is_delivering:
             gang.is_delivering = True
-            self._tasks.start_soon(deliver, gang, self._links)
+            self._tasks.start_soon(deliver, gang, self._hosts)
 
-    async def _end_strays(self, link: Link) -> None:
+    async def _end_strays(self, connection: HostConnection) -> None:
         try:
-            await self._places.end_strays(link, self._is_watched)
+            await self._locations.end_strays(connection, self._is_watched)
         except BackendError:
             return  # its return begins this anew
-        if link.host.name in self._unreachable and link.is_up:
-            self._tell_reachable(link.host.name)
+        if connection.host.name in self._unreachable and connection.is_up:
+            self._tell_reachable(connection.host.name)
 
     def _is_watched(self, job_id: JobId, attempt: int, node: NodeName) -> bool:
         """Say whether an attempt on a host is one that is to run there."""

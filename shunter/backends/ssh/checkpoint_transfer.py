@@ -3,7 +3,7 @@
 What the last attempt left on the hosts of its ranks is put together, each file from where it was
 written last, and made to lie on every host of the next attempt. The files that a host lacks are
 streamed from host to host through this machine without resting on it. On both ends a process of the
-job's user reads or writes them (shunter.backends.node.far.checkpoint_transfer), and what arrives
+job's user reads or writes them (shunter.backends.node.remote.checkpoint_transfer), and what arrives
 takes the place of what was there only when all of it is right.
 """
 
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from shunter.backends.node.crashes import crash_point
+from shunter.backends.node.failpoints import failpoint
 from shunter.backends.ssh.connecting import UnreachedError, hinted
 from shunter.backends.ssh.gang_checkpoints import Entry, Joined, joined
-from shunter.backends.ssh.link import Link
+from shunter.backends.ssh.host_connection import HostConnection
 from shunter.backends.ssh.orders import checkpoints_of
 from shunter.backends.ssh.settings import SshSettings
 from shunter.errors import BackendError
@@ -40,9 +40,11 @@ COMMIT = b"commit\n"
 class CheckpointTransfer:
     """Brings checkpoints to where a job runs next."""
 
-    def __init__(self, settings: SshSettings, links: Mapping[NodeName, Link]) -> None:
+    def __init__(
+        self, settings: SshSettings, connections: Mapping[NodeName, HostConnection]
+    ) -> None:
         self._settings = settings
-        self._links = links
+        self._connections = connections
 
     async def bring(
         self,
@@ -71,8 +73,8 @@ class CheckpointTransfer:
             if nodes == targets and len(nodes) == 1:
                 return  # a gang's hosts have the files of their own rank only, each of them
             for node in nodes:
-                if not self._links[node].is_up:  # an older one would shadow it for ever
-                    raise UnreachedError(self._links[node].cause)
+                if not self._connections[node].is_up:  # an older one would shadow it for ever
+                    raise UnreachedError(self._connections[node].cause)
             told = [(node, await self._manifest(job_id, user, node)) for node in nodes]
             entries = joined(told)
             if any(path for path in entries):
@@ -95,8 +97,8 @@ class CheckpointTransfer:
         self, verb: str, job_id: JobId, user: UserName, node: NodeName, told: Record | None = None
     ) -> Record:
         async with (
-            self._links[node].channel() as connection,
-            self._begun(connection, verb, job_id, user, node) as process,
+            self._connections[node].channel() as ssh,
+            self._begun(ssh, verb, job_id, user, node) as process,
         ):
             if told is not None:
                 await process.write(json.dumps(told).encode())
@@ -130,7 +132,7 @@ class CheckpointTransfer:
             kind = UnreachedError if isinstance(error, UnreachedError) else _failed
             cause = f"the checkpoint of job {job_id} cannot be copied to {target}: {error}"
             raise kind(cause) from error
-        crash_point(f"received checkpoints of {job_id}")
+        failpoint(f"received checkpoints of {job_id}")
 
     async def _kept(
         self, job_id: JobId, user: UserName, entries: Joined, target: NodeName
@@ -161,19 +163,19 @@ class CheckpointTransfer:
         async with AsyncExitStack() as open_here:
             # In order of name: transfers in opposite directions must not wait for each other's
             # channels, of which a host has few.
-            connections = {
-                node: await open_here.enter_async_context(self._links[node].channel())
+            ssh_by_host = {
+                node: await open_here.enter_async_context(self._connections[node].channel())
                 for node in sorted({target, *streams})
             }
             receiving = await open_here.enter_async_context(
-                self._begun(connections[target], "receive", job_id, user, target)
+                self._begun(ssh_by_host[target], "receive", job_id, user, target)
             )
             try:
                 content = json.dumps(transfer).encode()
                 await receiving.write(len(content).to_bytes(8, "big") + content)
                 for node, paths in streams.items():
                     async with self._begun(
-                        connections[node], "stream", job_id, user, node
+                        ssh_by_host[node], "stream", job_id, user, node
                     ) as sending:
                         await sending.write(json.dumps({"paths": paths}).encode())
                         sending.end_input()
@@ -186,7 +188,7 @@ class CheckpointTransfer:
                     await receiving.answer()
                 raise
             await receiving.answer()
-            crash_point(f"copied checkpoints of {job_id}")
+            failpoint(f"copied checkpoints of {job_id}")
             await receiving.write(COMMIT)
             receiving.end_input()
             await receiving.answer()
@@ -194,7 +196,7 @@ class CheckpointTransfer:
     @asynccontextmanager
     async def _begun(
         self,
-        connection: "SSHClientConnection",
+        ssh: "SSHClientConnection",
         verb: str,
         job_id: JobId,
         user: UserName,
@@ -207,18 +209,20 @@ class CheckpointTransfer:
         """
         import asyncssh
 
-        link, nonce = self._links[node], secrets.token_hex(8)
-        folder = checkpoints_of(self._settings, link.root, job_id)
-        words = [link.host.python, "-I", "-S", link.path, verb, folder, user, nonce]
+        connection, nonce = self._connections[node], secrets.token_hex(8)
+        folder = checkpoints_of(self._settings, connection.root, job_id)
+        words = [connection.host.python, "-I", "-S", connection.path, verb, folder, user, nonce]
         command = "exec " + " ".join(shlex.quote(word) for word in words)
         limit_s = self._settings.call_s
         try:
             with anyio.fail_after(limit_s):
-                process = await connection.create_process(command, encoding=None)
+                process = await ssh.create_process(command, encoding=None)
         except (asyncssh.Error, OSError, TimeoutError) as error:
-            raise UnreachedError(f"host {link.name} does not begin to {verb}: {error!r}") from error
+            raise UnreachedError(
+                f"host {connection.name} does not begin to {verb}: {error!r}"
+            ) from error
         try:
-            yield _Verb(link.name, verb, process, nonce, limit_s)
+            yield _Verb(connection.name, verb, process, nonce, limit_s)
         finally:
             process.close()
 

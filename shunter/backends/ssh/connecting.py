@@ -56,26 +56,26 @@ async def connected(
         try:
             with anyio.fail_after(settings.connect_s):
                 async with _client_keys(settings.access) as keys:
-                    connection = await asyncssh.connect(
+                    ssh = await asyncssh.connect(
                         host.address, host.port, client_keys=keys, **options
                     )
         except (asyncssh.Error, OSError, ValueError) as error:
             raise UnreachedError(worded(host, settings.access, error)) from error
     try:
         with told_as_lost(host.name):
-            yield connection
+            yield ssh
     finally:
-        connection.abort()
+        ssh.abort()
 
 
 async def ran_on(
-    connection: "SSHClientConnection", command: str, content: bytes | None
+    ssh: "SSHClientConnection", command: str, content: bytes | None
 ) -> tuple[int | None, bytes, bytes]:
     """Run a command to its end; return its status, output and complaints.
 
     One that ends before it has read its input is no lost connection: it says itself why.
     """
-    process = await connection.create_process(command, encoding=None)
+    process = await ssh.create_process(command, encoding=None)
     try:
         if content is not None:
             with suppress(BrokenPipeError):

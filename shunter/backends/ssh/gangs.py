@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 
 from shunter.backends.inbox import Inbox, Stamped
-from shunter.backends.ssh.link import Link
+from shunter.backends.ssh.host_connection import HostConnection
 from shunter.backends.supervised.reading import Reading
 from shunter.backends.supervised.watch import NOT_BEGUN, Watch
 from shunter.core.effects import Effect, Fence, Stance, Stop, Terminate
@@ -184,7 +184,7 @@ def told_of(gang: Gang, inbox: Inbox) -> Iterator[Stamped]:
         gone = next(node for node, part in gang.parts.items() if part.is_gone)
         yield lambda at_us: AttemptLost(at_us, job_id, attempt, f"host {gone} lost")
     else:
-        notes, before = news_of(gang) if watch.hears(known) else ([], 0)
+        notes, before = news_of(gang) if watch.accepts(known) else ([], 0)
         yield from watch.tell(known, notes, inbox, before)
         for part in gang.parts.values() if notes else ():
             inbox.once_durable(partial(part.reading.note_durable, part.reading.read))
@@ -253,54 +253,58 @@ def _decisive(statuses: list[Record]) -> Record:
     return in_order[-1]
 
 
-async def deliver(gang: Gang, links: Mapping[NodeName, Link]) -> None:
+async def deliver(gang: Gang, connections: Mapping[NodeName, HostConnection]) -> None:
     """Give what is due to the parts whose hosts answer; what nobody takes waits."""
     try:
         for node, order in gang.due().items():
-            link, part = links[node], gang.parts[node]
-            if not link.is_up:
+            connection, part = connections[node], gang.parts[node]
+            if not connection.is_up:
                 continue
             if order == "fence":
-                await _fence(gang, part, link)
+                await _fence(gang, part, connection)
             else:
-                await _send(gang, part, link, order)
-            link.look()
+                await _send(gang, part, connection, order)
+            connection.look()
     except BackendError:
         return  # the next look, or the return of the host, gives it again
     finally:
         gang.is_delivering = False
 
 
-async def end_unbelieved(gang: Gang, links: Mapping[NodeName, Link], every_s: float) -> None:
+async def end_unbelieved(
+    gang: Gang, connections: Mapping[NodeName, HostConnection], every_s: float
+) -> None:
     """End a gang that was set aside, and return once nothing of it runs on any host."""
     job_id, attempt = gang.watch.job_id, gang.watch.attempt
     waits = list(gang.parts)
     while waits:
         for node in list(waits):
-            link = links[node]
-            is_over = link.is_lost
-            if link.is_up:
+            connection = connections[node]
+            is_over = connection.is_lost
+            if connection.is_up:
                 with suppress(BackendError):
-                    answer = await link.ask("set_aside", job=job_id, attempt=attempt)
+                    answer = await connection.ask("set_aside", job=job_id, attempt=attempt)
                     is_over = answer["is_over"]
             if is_over:
                 waits.remove(node)
         await anyio.sleep(every_s if waits else 0)
 
 
-async def _fence(gang: Gang, part: Part, link: Link) -> None:
+async def _fence(gang: Gang, part: Part, connection: HostConnection) -> None:
     watch = gang.watch
 
-    def heed(answer: Record) -> None:
+    def on_reply(answer: Record) -> None:
         mine = [record for record in answer["known"] if record["attempt"] == watch.attempt]
-        part.learn(link.localised(mine or [NEVER])[0])
+        part.learn(connection.localised(mine or [NEVER])[0])
 
-    await link.ask("fence", heed=heed, job=watch.job_id, attempt=watch.attempt)
+    await connection.ask("fence", on_reply=on_reply, job=watch.job_id, attempt=watch.attempt)
     part.ordered = "fence"
 
 
-async def _send(gang: Gang, part: Part, link: Link, order: str) -> None:
+async def _send(gang: Gang, part: Part, connection: HostConnection, order: str) -> None:
     watch = gang.watch
-    answer = await link.ask("send", job=watch.job_id, attempt=watch.attempt, order={"do": order})
+    answer = await connection.ask(
+        "send", job=watch.job_id, attempt=watch.attempt, order={"do": order}
+    )
     if answer["taken"]:
         part.take(order)

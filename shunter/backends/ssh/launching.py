@@ -12,7 +12,7 @@ import anyio
 
 from shunter.backends.ssh.connecting import UnreachedError
 from shunter.backends.ssh.gangs import NEVER, Gang
-from shunter.backends.ssh.link import Link
+from shunter.backends.ssh.host_connection import HostConnection
 from shunter.backends.ssh.orders import orders_for
 from shunter.backends.ssh.settings import SshSettings
 from shunter.backends.supervised.environment import given_to
@@ -33,11 +33,11 @@ class Launches:
     def __init__(
         self,
         settings: SshSettings,
-        links: Mapping[NodeName, Link],
+        connections: Mapping[NodeName, HostConnection],
         gangs: Mapping[JobId, Gang],
     ) -> None:
         self._settings = settings
-        self._links = links
+        self._connections = connections
         self._gangs = gangs
         self._turn = 0
         self._promised: dict[JobId, tuple[NodeName, int]] = {}
@@ -51,17 +51,17 @@ class Launches:
         """
         nodes = [share.node for share in effect.allocation.shares]
         for node in nodes:
-            if node not in self._links:
+            if node not in self._connections:
                 raise BackendError(f"job {effect.job_id} was given {node}, which is no host")
-            if not self._links[node].is_up:
-                raise BackendError(self._links[node].cause, retryable=True)
+            if not self._connections[node].is_up:
+                raise BackendError(self._connections[node].cause, retryable=True)
         given = given_to(self._settings.root, effect.job_id)
-        roots = {node: self._links[node].root for node in nodes}
-        port = await self._port(effect.job_id, self._links[nodes[0]])
+        roots = {node: self._connections[node].root for node in nodes}
+        port = await self._port(effect.job_id, self._connections[nodes[0]])
         return orders_for(effect, self._settings, roots, self._cpu_tenants(), given, port)
 
     def settle(self, job_id: JobId) -> None:
-        """Hear that a launch has a gang by now, or failed: its port is promised no more."""
+        """Release the port promised to a launch, which has a gang by now or failed."""
         self._promised.pop(job_id, None)
 
     async def start(self, gang: Gang, orders: Mapping[NodeName, Record]) -> None:
@@ -71,18 +71,18 @@ class Launches:
                 starts.start_soon(self._start, gang, node, order)
 
     async def _start(self, gang: Gang, node: NodeName, order: Record) -> None:
-        part, link = gang.parts[node], self._links[node]
-        if not link.is_up:  # nothing was sent, so nothing is unknown
-            gang.cause = gang.cause or link.cause
+        part, connection = gang.parts[node], self._connections[node]
+        if not connection.is_up:  # nothing was sent, so nothing is unknown
+            gang.cause = gang.cause or connection.cause
             part.learn(NEVER)
             part.is_refused, part.is_starting = True, False
             return
 
-        def heed(answer: Record) -> None:
-            part.learn(link.localised([answer.get("known", NEVER)])[0])
+        def on_reply(answer: Record) -> None:
+            part.learn(connection.localised([answer.get("known", NEVER)])[0])
 
         try:
-            answer = await link.start(order, heed)
+            answer = await connection.start(order, on_reply)
             if answer.get("known", NEVER)["started"] is None:
                 gang.cause = gang.cause or answer.get("cause", "its supervisor did not start")
                 part.is_refused = answer["answer"] in REFUSALS
@@ -95,22 +95,22 @@ class Launches:
         finally:
             part.is_starting = False
 
-    async def _port(self, job_id: JobId, link: Link) -> int:
+    async def _port(self, job_id: JobId, connection: HostConnection) -> int:
         """Return a port of a host that no other attempt there has, and nobody listens on."""
         first, end = self._settings.gang_ports
         count = end - first
-        node = link.host.name
+        node = connection.host.name
         while True:
             ports = [first + (self._turn + offset) % count for offset in range(count)]
             self._turn = (self._turn + 1) % count  # in turn: one given back rests for long
             free = [port for port in ports if port not in self._taken_on(node)]
-            answer = await link.ask("port", ports=free[:PORTS_ASKED])
+            answer = await connection.ask("port", ports=free[:PORTS_ASKED])
             if answer["port"] is None or answer["port"] not in self._taken_on(node):
                 break  # or another launch was told of the same one meanwhile
         if answer["port"] is None:
             raise BackendError(
-                f"host {link.name}: no port of {first} to {end - 1} is free for the ranks of a "
-                "job: name more ports",
+                f"host {connection.name}: no port of {first} to {end - 1} is free for the ranks "
+                "of a job: name more ports",
                 retryable=True,
             )
         self._promised[job_id] = node, answer["port"]
@@ -122,7 +122,7 @@ class Launches:
         return taken | {port for name, port in self._promised.values() if name == node}
 
     def _cpu_tenants(self) -> Mapping[NodeName, Counter[int]]:
-        tenants: dict[NodeName, Counter[int]] = {node: Counter() for node in self._links}
+        tenants: dict[NodeName, Counter[int]] = {node: Counter() for node in self._connections}
         for gang in self._gangs.values():
             for node, part in gang.parts.items():
                 started = (part.record or {}).get("started") or {"ranks": ()}

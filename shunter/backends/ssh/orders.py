@@ -1,7 +1,7 @@
 """From an effect to the orders of the supervisors of a gang: one for each host of its allocation.
 
 A job has one rank for each host, which sees all GPUs it was given there. What a host alone knows,
-the home and the groups of a user, say, is filled in there (shunter.backends.node.far.session).
+the home and the groups of a user, say, is filled in there (shunter.backends.node.remote.session).
 """
 
 from collections import Counter

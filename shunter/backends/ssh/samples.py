@@ -1,16 +1,16 @@
 """What supervisors on hosts sample of their attempts, with the GPUs of each host.
 
 Samples come with every look at a host. Those of a gang become one: how far and how fast it is says
-its first rank, and what it uses is the sum over its hosts. Thinned and in batches they go on.
+its first rank, and what it uses is the sum over its hosts. Downsampled and in batches they go on.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shunter.backends.inbox import Inbox
-from shunter.backends.profiles import GpuUse, Thinning, profile_of, use_told
+from shunter.backends.profiles import Downsampler, GpuUse, profile_of, use_told
 from shunter.backends.ssh.gangs import Gang
-from shunter.backends.supervised.profile_forwarding import hand_on
+from shunter.backends.supervised.profile_forwarding import forward_profiles
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId, NodeName
 
@@ -25,7 +25,7 @@ class Samples:
     def __init__(self, inbox: Inbox, gangs: Mapping[JobId, Gang]) -> None:
         self._inbox = inbox
         self._gangs = gangs
-        self._thinning = Thinning()
+        self._downsampler = Downsampler()
         self._gpus: dict[NodeName, list[GpuUse]] = {}
         self._latest: dict[tuple[JobId, int], dict[NodeName, Record]] = {}
 
@@ -43,12 +43,12 @@ class Samples:
             latest[node] = sample
             first = next(iter(gang.parts))
             if node == first:
-                self._thinning.offer(self._profile(gang, latest, sample))
+                self._downsampler.offer(self._profile(gang, latest, sample))
         running = {(gang.watch.job_id, gang.watch.attempt) for gang in self._gangs.values()}
         for gone in [key for key in self._latest if key not in running]:
             del self._latest[gone]
-            self._thinning.forget(gone[0])
-        hand_on(self._thinning, self._inbox, running)
+            self._downsampler.forget(gone[0])
+        forward_profiles(self._downsampler, self._inbox, running)
 
     def _profile(
         self, gang: Gang, latest: Mapping[NodeName, Record], first: Record

@@ -7,7 +7,6 @@ before anything of it is used. See `shunter.backends.node.messages.shapes`.
 from collections.abc import Mapping
 from typing import Any
 
-from shunter.backends.node.far.session import READ_BYTES_MAX
 from shunter.backends.node.messages.known import KNOWN, NANOSECONDS, PATH, PORT, a_told_sample
 from shunter.backends.node.messages.shapes import (
     COUNT_MOST,
@@ -23,6 +22,7 @@ from shunter.backends.node.messages.shapes import (
     cleaned,
     or_none,
 )
+from shunter.backends.node.remote.session import READ_BYTES_MAX
 
 __all__ = ["ERROR_CHARACTERS", "GREETING", "answered", "news_in"]
 
@@ -65,7 +65,7 @@ GREETING = a_record(
         "uid": a_whole(0, 2**32 - 1),
     }
 )
-"""The first line of a conversation."""
+"""The first line of a session."""
 
 _SHAPES = {
     "claim": a_record(

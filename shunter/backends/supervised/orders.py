@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from anyio.abc import TaskGroup
 
-from shunter.backends.node.crashes import crash_point
+from shunter.backends.node.failpoints import failpoint
 from shunter.core.effects import Effect
 from shunter.events.values.ids import JobId
 
@@ -34,7 +34,7 @@ class Orders:
         waiting = self._waiting[job_id]
         while waiting:
             effect = waiting.popleft()
-            crash_point(f"to {type(effect).__name__}")
+            failpoint(f"to {type(effect).__name__}")
             await self._obey(effect)
-            crash_point(f"done {type(effect).__name__}")
+            failpoint(f"done {type(effect).__name__}")
         del self._waiting[job_id]

@@ -4,16 +4,18 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from shunter.backends.inbox import Inbox, Stamped
-from shunter.backends.profiles import Thinning
+from shunter.backends.profiles import Downsampler
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId
 
-__all__ = ["hand_on"]
+__all__ = ["forward_profiles"]
 
 
-def hand_on(thinning: Thinning, inbox: Inbox, running: Collection[tuple[JobId, int]]) -> None:
+def forward_profiles(
+    downsampler: Downsampler, inbox: Inbox, running: Collection[tuple[JobId, int]]
+) -> None:
     """Put the profiles that are due into the inbox, of attempts that still run."""
-    for profile in thinning.due(inbox.now_us()):
+    for profile in downsampler.due(inbox.now_us()):
         if (profile.job_id, profile.attempt) in running:
             inbox.put(_stamped(profile))
 

@@ -114,7 +114,7 @@ class Watch:
             return None
         return end
 
-    def hears(self, known: Record) -> bool:
+    def accepts(self, known: Record) -> bool:
         """Say whether its notes count by now: whatever it says is told after its start.
 
         A record may be read before `started` is written, and the journal just after; and one part

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from shunter.app.cli.application import app
 from shunter.app.config.loading import load_config
 from shunter.app.hosts import checks
-from shunter.backends.ssh.surveying import Surveyed, survey_hosts
+from shunter.backends.ssh.host_inventory import HostInventory, host_inventories
 from shunter.core.effects import Terminate
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.profiles import ProfileSampled
@@ -145,7 +145,7 @@ def test_doctor_says_what_is_wrong_with_gpus(with_library: Bench, state: str, to
     (with_library.farm["n1"].folder / "nvml").write_text(state)
     described = load_config(path).config.cluster.servers()[1][1]
     gpus = ("GPU-stub-0", "GPU-stub-1")
-    (found,) = survey_hosts(
+    (found,) = host_inventories(
         (replace(with_library.host("n1"), gpus=gpus),), with_library.settings().access, 5.0
     )
     findings = [f"{each.what}; {each.mend}" for each in checks.findings_of(found, described)]
@@ -153,7 +153,7 @@ def test_doctor_says_what_is_wrong_with_gpus(with_library: Bench, state: str, to
 
 
 def test_doctor_says_by_whom_gpus_are_seen(with_library: Bench) -> None:
-    (found,) = survey_hosts((with_library.host("n0"),), with_library.settings().access, 5.0)
+    (found,) = host_inventories((with_library.host("n0"),), with_library.settings().access, 5.0)
     assert checks.summary(found).startswith("2 GPUs by NVML, ")
 
 
@@ -217,7 +217,7 @@ def test_doctor_names_the_host_that_is_down_and_the_one_with_another_key(with_gp
 
 def test_clock_of_a_host_that_is_an_hour_off_is_told_and_harms_nobody(bench: Bench) -> None:
     """A Python that starts with its clock shifted stands for a host whose clock is wrong."""
-    (found,) = survey_hosts((an_hour_late(bench, "n0"),), bench.settings().access, 5.0)
+    (found,) = host_inventories((an_hour_late(bench, "n0"),), bench.settings().access, 5.0)
     assert found.found is not None, found.cause
     assert found.ahead_s == pytest.approx(-3600, abs=5)
     described = load_config(written(bench)).config.cluster.servers()[0][1]
@@ -232,9 +232,9 @@ def written(bench: Bench) -> Path:
 
 
 def test_host_without_room_or_lingering_sessions_is_told_so(bench: Bench) -> None:
-    (found,) = survey_hosts((bench.host("n0"),), bench.settings().access, 5.0)
+    (found,) = host_inventories((bench.host("n0"),), bench.settings().access, 5.0)
     assert found.found is not None
-    poor = Surveyed(found.host, {**found.found, "free_mb": 1, "ends_sessions": True})
+    poor = HostInventory(found.host, {**found.found, "free_mb": 1, "ends_sessions": True})
     described = load_config(written(bench)).config.cluster.servers()[0][1]
     told = {finding.what: finding.mend for finding in checks.findings_of(poor, described)}
     assert any(what.startswith("1 MB are free") for what in told)

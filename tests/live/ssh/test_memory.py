@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from shunter.backends.ssh.surveying import survey_hosts
+from shunter.backends.ssh.host_inventory import host_inventories
 from shunter.core.effects import Launch
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.values.allocation import Allocation, Share
@@ -89,7 +89,9 @@ async def test_survey_says_whether_memory_is_limited_and_why_not(bench: Bench, g
         replace(bench.host("n0"), name=NodeName(name), cgroup=cgroup)
         for name, cgroup in (("held", str(group)), ("free", "/nowhere"))
     )
-    held, free = await anyio.to_thread.run_sync(survey_hosts, hosts, bench.settings().access, 5.0)
+    held, free = await anyio.to_thread.run_sync(
+        host_inventories, hosts, bench.settings().access, 5.0
+    )
     assert held.found is not None
     assert free.found is not None
     assert (held.found["memory_group"], held.found["memory_unlimited"]) == (str(group), "")

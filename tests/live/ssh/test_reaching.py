@@ -17,7 +17,7 @@ import pytest
 
 from shunter.backends.ssh import SshAccess, SshBackend
 from shunter.backends.ssh.connecting import UnreachedError
-from shunter.backends.ssh.surveying import survey_hosts
+from shunter.backends.ssh.host_inventory import host_inventories
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import AttemptStarted, LaunchFailed
@@ -67,7 +67,7 @@ async def test_private_key_that_others_can_read_is_not_used(bench: Bench, mode: 
     async with bench.opened() as backend:
         assert f"that others may read (mode {mode:04o}): chmod 600" in backend.causes[N0]
     hosts, access = (bench.host("n0"),), bench.settings().access
-    (found,) = await anyio.to_thread.run_sync(survey_hosts, hosts, access, 5.0)
+    (found,) = await anyio.to_thread.run_sync(host_inventories, hosts, access, 5.0)
     assert "chmod 600" in found.cause
 
 
@@ -207,7 +207,9 @@ async def test_host_with_too_old_a_python_says_which_it_needs(bench: Bench, vers
     host = replace(bench.host("n0"), python=python)
     async with bench.opened(hosts=(host,)) as backend:
         assert "it is older than 3.8: name another, python = PATH" in backend.causes[N0]
-    (found,) = await anyio.to_thread.run_sync(survey_hosts, (host,), bench.settings().access, 5.0)
+    (found,) = await anyio.to_thread.run_sync(
+        host_inventories, (host,), bench.settings().access, 5.0
+    )
     assert "it is older than 3.8" in found.cause
 
 
@@ -268,7 +270,7 @@ async def test_connection_lost_while_a_channel_is_opened_is_a_host_that_does_not
         return packet
 
     async with bench.opened() as backend:
-        link = backend._links[N0]
+        link = backend._hosts[N0]
         monkeypatch.setattr(asyncssh.channel.SSHClientChannel, "_open", lost_right_after)
         with pytest.raises(UnreachedError, match="host n0 was lost"):
             async with link.channel() as connection:

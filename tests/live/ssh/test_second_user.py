@@ -21,7 +21,7 @@ import anyio.to_thread
 import pytest
 
 from shunter.backends.node.bundle import bundle, digest
-from shunter.backends.ssh.surveying import survey_hosts
+from shunter.backends.ssh.host_inventory import host_inventories
 from shunter.core.effects import Launch, Resume, Suspend
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, LaunchFailed
@@ -222,7 +222,7 @@ async def test_folder_in_which_others_can_put_things_is_not_used(
     assert "such as /var/lib/shunter" in cause
     assert sorted(base.iterdir()) == before
     access = bench.settings().access
-    (found,) = await anyio.to_thread.run_sync(survey_hosts, (host,), access, 5.0)
+    (found,) = await anyio.to_thread.run_sync(host_inventories, (host,), access, 5.0)
     assert found.cause == cause
     assert not (bench.folder / "proof").exists()
 

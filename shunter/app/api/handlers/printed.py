@@ -5,7 +5,7 @@ from typing import Protocol
 
 from shunter.app.api.both_streams import Lines, Piece, in_order, unsure_line
 from shunter.app.api.served import Served
-from shunter.backends.node.printed.times import offset_at
+from shunter.backends.node.output.times import offset_at
 from shunter.events.values.ids import JobId
 
 __all__ = ["BOTH", "Both", "Printed", "Reader"]

@@ -14,7 +14,7 @@ from shunter.app.config.model import LogSection
 from shunter.app.live.backends import LiveBackend
 from shunter.app.live.policy import AskedPolicy
 from shunter.app.snapshots import snapshot_of
-from shunter.backends.node.crashes import crash_point
+from shunter.backends.node.failpoints import failpoint
 from shunter.core.scheduler import Scheduler
 from shunter.events.facts.run import SegmentSealed
 from shunter.events.log import LogWriter, Outcomes, Segment, Snapshot
@@ -72,12 +72,12 @@ class LogMaintenance:
                 await self._keep(*taken)
 
     async def _keep(self, taken: Snapshot, ended: Outcomes) -> None:
-        crash_point("snapshot taken")
+        failpoint("snapshot taken")
         await self._log.save_snapshot(taken, ended)
-        crash_point("snapshot kept")
+        failpoint("snapshot kept")
         await self._log.thin_snapshots(superseded)
         while segment := await self._log.seal(max(0, taken.seq - self._seal_after)):
-            crash_point("segment sealed")
+            failpoint("segment sealed")
             self._tell(segment)
             await anyio.lowlevel.checkpoint()  # commits that wait go first
 

@@ -16,7 +16,7 @@ import time
 from typing import TYPE_CHECKING
 
 from shunter.backends.node.cgroups import close_group, members
-from shunter.backends.node.crashes import crash_point
+from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.ranks import adopt_orphans, close_all_but
 from shunter.backends.node.records import kill, processes
 
@@ -92,7 +92,7 @@ def _reap_after(supervisor: int, group: str | None) -> None:
     for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(ignored, signal.SIG_IGN)
     close_all_but()  # who holds the lock of an attempt is taken for its supervisor
-    crash_point("attempt reaper ready")
+    failpoint("attempt reaper ready")
     os.waitpid(supervisor, 0)
     bury(group)
     if group:

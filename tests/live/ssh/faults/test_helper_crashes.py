@@ -22,7 +22,7 @@ from tests.live.site.daemons import Daemon
 from tests.live.site.sites import NOBODY
 from tests.live.ssh.conftest import HOSTS
 from tests.live.ssh.farm import LACKING, Farm, farm_at
-from tests.live.ssh.faults.test_crash_points import Case, runs_of, wrongs
+from tests.live.ssh.faults.test_failpoints import Case, runs_of, wrongs
 from tests.live.ssh.site import cluster, worker
 
 pytestmark = [pytest.mark.live, pytest.mark.ssh]

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from shunter.app.cli.application import app
 from shunter.app.hosts import writing
 from shunter.app.hosts.checks import findings_of
+from shunter.backends.ssh.host_inventory import HostInventory
 from shunter.backends.ssh.settings import SshAccess, SshHost
-from shunter.backends.ssh.surveying import Surveyed
 from shunter.events.values.ids import NodeName
 from tests.factories import configuration
 
@@ -39,10 +39,10 @@ def written(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the config of a host that answers so, and what is said of it."""
 
-    def answer(hosts: tuple[SshHost, ...], *_: object) -> list[Surveyed]:
-        return [Surveyed(host, {**SEEN, **found}) for host in hosts]
+    def answer(hosts: tuple[SshHost, ...], *_: object) -> list[HostInventory]:
+        return [HostInventory(host, {**SEEN, **found}) for host in hosts]
 
-    monkeypatch.setattr(writing, "survey_hosts", answer)
+    monkeypatch.setattr(writing, "host_inventories", answer)
     hosts = [writing.parsed_host("root@gpu1", "python3")]
     text, notes = writing.ssh_config(hosts, SshAccess("known_hosts", ("key",)), given)
     return tomllib.loads(text), notes
@@ -80,7 +80,7 @@ def test_base_is_open_where_root_logs_in_and_its_home_is_closed(
 def test_doctor_names_the_section_of_base() -> None:
     host = replace(writing.parsed_host("root@gpu1", "python3"), name=NodeName("gpu1"))
     found = {**SEEN, "uid": 0}
-    mends = [each.mend for each in findings_of(Surveyed(host, found), configuration(0))]
+    mends = [each.mend for each in findings_of(HostInventory(host, found), configuration(0))]
     assert any(
         'set base = "/var/lib/shunter" in [backend.ssh.hosts.gpu1]' in mend for mend in mends
     )

@@ -72,6 +72,6 @@ async def test_sample_of_an_attempt_that_is_over_is_dropped(tmp_path: Path) -> N
     samples = Samples(inbox, 3600.0, Gpus())  # a batch would wait for an hour
     watches = [watch(tmp_path, 1, ["0"], [10])]
     assert await gathered(samples, inbox, watches) == []
-    samples._thinning.offer(ProfileSampled(0, JobId("j1"), 1))  # long due, but its job has gone
+    samples._downsampler.offer(ProfileSampled(0, JobId("j1"), 1))  # long due, but its job has gone
     watches.clear()
     assert await gathered(samples, inbox, watches) == []

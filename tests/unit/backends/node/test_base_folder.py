@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from shunter.backends.node.bundle import installer
-from shunter.backends.node.far.base_folder import unsafe
+from shunter.backends.node.remote.base_folder import unsafe
 from tests.unit.backends.node.test_bundle import old_python
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a folder away")

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from shunter.backends.node.bundle import bundle
-from shunter.backends.node.far.file_trees import PIECE
 from shunter.backends.node.records import hold
+from shunter.backends.node.remote.file_trees import PIECE
 from tests.unit.backends.node.test_bundle import old_python
 
 OLDEST = old_python() or sys.executable

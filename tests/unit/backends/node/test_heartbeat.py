@@ -31,7 +31,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def test_sign_that_came_late_counts_from_when_it_was_sent(tmp_path: Path, clock: Clock) -> None:
     path = str(tmp_path / "beat")
     write_beat(path, 991 * S)
-    beat = Heartbeat(path, 10.0, is_far=True)
+    beat = Heartbeat(path, 10.0, is_remote=True)
     assert not beat.is_over()
     clock.now_s = 1000.5
     write_beat(path, 990 * S)  # one that was overtaken changes nothing
@@ -44,7 +44,7 @@ def test_sign_of_the_future_is_of_now(tmp_path: Path, clock: Clock) -> None:
     path = str(tmp_path / "beat")
     write_beat(path, 5000 * S)
     assert silence_s(path) == 0.0
-    beat = Heartbeat(path, 10.0, is_far=True)
+    beat = Heartbeat(path, 10.0, is_remote=True)
     assert not beat.is_over()
     clock.now_s = 1010.5
     assert beat.is_over()
@@ -56,7 +56,7 @@ def test_sign_that_tells_no_instant_counts_from_its_being_seen(
 ) -> None:
     path = tmp_path / "beat"
     path.write_text(said)
-    beat = Heartbeat(str(path), 10.0, is_far=True)
+    beat = Heartbeat(str(path), 10.0, is_remote=True)
     clock.now_s = 1009.0
     assert not beat.is_over()
     clock.now_s = 1020.0
@@ -66,7 +66,7 @@ def test_sign_that_tells_no_instant_counts_from_its_being_seen(
 def test_without_any_sign_the_deadline_counts_from_the_first_look(
     tmp_path: Path, clock: Clock
 ) -> None:
-    beat = Heartbeat(str(tmp_path / "beat"), 10.0, is_far=True)
+    beat = Heartbeat(str(tmp_path / "beat"), 10.0, is_remote=True)
     assert not beat.is_over()
     clock.now_s = 1010.5
     assert beat.is_over()
@@ -89,7 +89,7 @@ def test_scheduler_of_this_machine_sleeps_with_it(
     monkeypatch.setattr(time, "monotonic_ns", awake)
     path = str(tmp_path / "beat")
     write_beat(path)
-    near, far = Heartbeat(path, 10.0, is_far=False), Heartbeat(path, 10.0, is_far=True)
+    near, far = Heartbeat(path, 10.0, is_remote=False), Heartbeat(path, 10.0, is_remote=True)
     assert not near.is_over()
     assert not far.is_over()
     clock.now_s, awake.now_s = 5000.0, 501.0

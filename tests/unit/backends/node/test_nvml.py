@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.node.far.nvml import nvml_gpus
+from shunter.backends.node.remote.nvml import nvml_gpus
 from shunter.backends.profiles import GpuFault, GpuReader, NoGpus, use_told
 from tests.unit.backends.profiles.test_gpus import compiled
 

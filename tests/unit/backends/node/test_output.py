@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.printed.output import LOOK_BYTES, bound, printed_speed
+from shunter.backends.node.output.files import LOOK_BYTES, bound, printed_speed
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.far import wiring
-from shunter.backends.node.far.wiring import links, numa_node
+from shunter.backends.node.remote import wiring
+from shunter.backends.node.remote.wiring import links, numa_node
 
 
 class Machine:

@@ -1,4 +1,4 @@
-from shunter.backends.profiles import GpuUse, Thinning, profile_of
+from shunter.backends.profiles import Downsampler, GpuUse, profile_of
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId
 
@@ -51,48 +51,48 @@ def test_machine_without_gpus_still_gives_profiles() -> None:
 
 
 def test_steady_job_says_so_once_a_minute() -> None:
-    thinning = Thinning()
-    kept = [second for second in range(181) if thinning.offer(sample(second))]
+    downsampler = Downsampler()
+    kept = [second for second in range(181) if downsampler.offer(sample(second))]
     assert kept == [0, 60, 120, 180]
 
 
 def test_change_is_kept_but_not_more_often_than_allowed() -> None:
-    thinning = Thinning()
+    downsampler = Downsampler()
     kept = [
-        second for second in range(12) if thinning.offer(sample(second, batch_s=0.1 * 2**second))
+        second for second in range(12) if downsampler.offer(sample(second, batch_s=0.1 * 2**second))
     ]
     assert kept == [0, 5, 10]
 
 
 def test_noise_of_an_idle_job_is_no_news() -> None:
-    thinning = Thinning()
+    downsampler = Downsampler()
     quiet = [
         ProfileSampled(second * 10**6, JOB, 1, cpus=0.001 * (second % 7)) for second in range(60)
     ]
-    assert [each for each in quiet if thinning.offer(each)] == quiet[:1]
+    assert [each for each in quiet if downsampler.offer(each)] == quiet[:1]
 
 
 def test_next_attempt_is_kept_at_once() -> None:
-    thinning = Thinning()
-    thinning.offer(sample(0))
+    downsampler = Downsampler()
+    downsampler.offer(sample(0))
     again = ProfileSampled(at_us=1, job_id=JOB, attempt=2)
-    assert thinning.offer(again)
+    assert downsampler.offer(again)
 
 
 def test_batch_waits_for_its_size_or_its_time() -> None:
-    thinning = Thinning(batch=2)
-    thinning.offer(sample(0))
-    assert thinning.due(5_000_000) == ()
-    assert thinning.due(10_000_000) == (sample(0),)
-    thinning.offer(sample(60))
-    thinning.offer(sample(120))
-    assert len(thinning.due(120_000_000)) == 2
-    assert thinning.flush() == ()
+    downsampler = Downsampler(batch=2)
+    downsampler.offer(sample(0))
+    assert downsampler.due(5_000_000) == ()
+    assert downsampler.due(10_000_000) == (sample(0),)
+    downsampler.offer(sample(60))
+    downsampler.offer(sample(120))
+    assert len(downsampler.due(120_000_000)) == 2
+    assert downsampler.flush() == ()
 
 
 def test_forgotten_job_still_reaches_the_log() -> None:
-    thinning = Thinning()
-    thinning.offer(sample(0))
-    thinning.forget(JOB)
-    assert thinning.flush() == (sample(0),)
-    assert thinning.offer(sample(1))
+    downsampler = Downsampler()
+    downsampler.offer(sample(0))
+    downsampler.forget(JOB)
+    assert downsampler.flush() == (sample(0),)
+    assert downsampler.offer(sample(1))

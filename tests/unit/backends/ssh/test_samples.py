@@ -46,7 +46,7 @@ def gathered(*told: tuple[NodeName, list[dict[str, Any]], Any]) -> list[ProfileS
     samples = Samples(Inbox(), {J0: gang})
     for node, found, gpus in told:
         samples.take(node, found, gpus)
-    return list(samples._thinning.flush())
+    return list(samples._downsampler.flush())
 
 
 def test_gang_is_as_far_as_its_first_rank_and_uses_what_all_do() -> None:

@@ -1,11 +1,11 @@
-"""A conversation with a node over one connection: questions in, answers and news out.
+"""An RPC session on a node over one connection: questions in, answers and news out.
 
     python3 -I -S FILE serve BASE NONCE
 
 The first line on stdout is the nonce and a greeting; whatever comes before it is a shell's noise.
 Then each line of stdin is a question {"id", "do", ...} that gets one line {"id", ...}, and a line
 {"changed": [...]} without an id tells of attempts as soon as their supervisors do. What fails is
-answered by {"error": why}. The conversation ends with its stdin; what it started runs on.
+answered by {"error": why}. The session ends with its stdin; what it started runs on.
 
 One scheduler owns BASE at a time (`claim`); what it runs lies below BASE/clusters/CLUSTER, as
 supervisor.py says. Only the standard library of Python 3.8 or later.
@@ -40,13 +40,6 @@ from shunter.backends.node.attempts import (
     sweep,
 )
 from shunter.backends.node.division import divisible, is_of_session
-from shunter.backends.node.far.accounts import as_user, at_home
-from shunter.backends.node.far.checkpoint_transfer import (
-    open_checkpoints,
-    open_shared_checkpoints,
-)
-from shunter.backends.node.far.gpus import Readings, gpus_command
-from shunter.backends.node.far.ownership import base_of, taken
 from shunter.backends.node.heartbeat import uptime_ns, write_beat
 from shunter.backends.node.messages.journal import read_journal
 from shunter.backends.node.messages.known import a_job, number_of, sample_in
@@ -60,6 +53,13 @@ from shunter.backends.node.records import (
     own_folder,
     put,
 )
+from shunter.backends.node.remote.accounts import as_user, at_home
+from shunter.backends.node.remote.checkpoint_transfer import (
+    open_checkpoints,
+    open_shared_checkpoints,
+)
+from shunter.backends.node.remote.gpus import Readings, gpus_command
+from shunter.backends.node.remote.ownership import base_of, taken
 from shunter.backends.node.supervisor import start
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def serve(base: str, nonce: str) -> dict[str, Any]:
 
 
 class Session:
-    """One conversation: what it owns, and what it has told already."""
+    """One session: what it owns, and what it has sent already."""
 
     def __init__(self, base: str, nonce: str) -> None:
         self.base, self.nonce = base, nonce

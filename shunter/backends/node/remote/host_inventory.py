@@ -2,8 +2,8 @@
 
     python3 -I -S FILE survey BASE CGROUP NONCE
 
-GPUs are asked for in a process of their own (far/gpus.py), since a driver in trouble may never
-answer; how they are wired says far/wiring.py. Only the standard library of Python 3.8 or later.
+GPUs are asked for in a process of their own (remote/gpus.py), since a driver in trouble may never
+answer; how they are wired says remote/wiring.py. Only the standard library of Python 3.8 or later.
 """
 
 # Paths are strings, as in supervisor.py.
@@ -19,13 +19,13 @@ import sys
 import time
 from typing import Any
 
-from shunter.backends.node.far.gpus import gpus_command, gpus_told, said_by
-from shunter.backends.node.far.ownership import NETWORKED, is_networked
-from shunter.backends.node.far.session import memory_group
-from shunter.backends.node.far.wiring import links, numa_node, sockets
+from shunter.backends.node.remote.gpus import gpus_command, gpus_told, said_by
+from shunter.backends.node.remote.ownership import NETWORKED, is_networked
+from shunter.backends.node.remote.session import memory_group
+from shunter.backends.node.remote.wiring import links, numa_node, sockets
 
 
-def survey(base: str, group: str, nonce: str) -> dict[str, Any]:
+def host_inventory(base: str, group: str, nonce: str) -> dict[str, Any]:
     """Return all that an operator wants to know of a host."""
     base = os.path.expanduser(base)
     limited, unlimited = memory_group(group, prepare=False)

@@ -7,7 +7,7 @@ What is kept waits for the batch, so that the log gets one append for many jobs.
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId
 
-__all__ = ["Thinning"]
+__all__ = ["Downsampler"]
 
 # A change below this is noise, however large a part of the value it is.
 _NOISE = {
@@ -19,7 +19,7 @@ _NOISE = {
 }
 
 
-class Thinning:
+class Downsampler:
     """Decides which samples go to the log, and gathers them into batches.
 
     Args:

@@ -19,7 +19,7 @@ import anyio
 import pytest
 
 from shunter.app.live import Site
-from shunter.backends.node.crashes import arm_crash
+from shunter.backends.node.failpoints import arm_failpoint
 from shunter.core.state import JobPhase, Outcome
 from shunter.events.values.ids import JobId
 from tests.contracts.local_backends import empty
@@ -93,7 +93,7 @@ class Case:
             await drive(site, root)
 
         def armed() -> None:
-            arm_crash(setting)
+            arm_failpoint(setting)
             said = os.open(root / "stderr", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             os.dup2(said, 2)
             sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 of this process

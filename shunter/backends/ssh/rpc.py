@@ -1,10 +1,10 @@
-"""The daemon's end of a conversation with a host: see `shunter.backends.node.far.session`.
+"""Remote procedure calls to a host over one channel: see `shunter.backends.node.remote.session`.
 
 Each question has a deadline. One that is not answered in time, or whose connection ends, is
 unknown, never failed: a lost connection does not raise by itself, it ends the output.
 
-News may come right behind an answer, and whoever asked wakes later than news are told. So what an
-answer tells of attempts is heeded where its line is read: in the order in which the host said it.
+News may come right behind an answer, and the task that asked wakes after news are handed over. So
+`on_reply` handles an answer where its line is read: in the order in which the host sent it.
 """
 
 import json
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from shunter.backends.node.crashes import crash_point
+from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.heartbeat import uptime_ns
 from shunter.backends.node.messages.shapes import (
     WrongMessageError,
@@ -35,18 +35,18 @@ from shunter.errors import BackendError
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection, SSHClientProcess
 
-__all__ = ["Conversation", "FarClock", "Heed", "asked_aside", "conversing"]
+__all__ = ["ClockOffset", "OnReply", "RpcChannel", "open_rpc", "run_verb"]
 
 Record = dict[str, Any]
-Heed = Callable[[Record], None]
+OnReply = Callable[[Record], None]
 READ_BYTES = 1 << 16
 NOISE_BYTES_MAX = 1 << 20
 LINE_BYTES_MOST = 1 << 24
 _NUMBERED = a_record({}, {"id": a_whole()})
 
 
-class FarClock:
-    """A clock of a host, read as one of ours.
+class ClockOffset:
+    """The offset of a host's clock from ours.
 
     A host read its clock at some instant between our question and its answer: that bounds how far
     it is ahead. The narrowest bound holds until an answer contradicts it: clocks drift apart, by
@@ -58,51 +58,51 @@ class FarClock:
         self.ahead_ns = 0
         self._width_ns: int | None = None
 
-    def note(self, asked_ns: int, far_ns: int, came_ns: int) -> None:
+    def note(self, asked_ns: int, remote_ns: int, came_ns: int) -> None:
         """Take in a reading.
 
         Args:
             asked_ns: when it was asked for, by our clock.
-            far_ns: what the host read.
+            remote_ns: what the host read.
             came_ns: when its answer was there, by our clock.
         """
-        least_ns, most_ns = far_ns - came_ns, far_ns - asked_ns
+        least_ns, most_ns = remote_ns - came_ns, remote_ns - asked_ns
         is_refuted = not least_ns <= self.ahead_ns <= most_ns
         if self._width_ns is None or is_refuted or most_ns - least_ns < self._width_ns:
             self._width_ns = most_ns - least_ns
             self.ahead_ns = (least_ns + most_ns) // 2
 
-    def ours(self, far_ns: int) -> int:
+    def to_local(self, remote_ns: int) -> int:
         """Return a reading of the host as one of our clock."""
-        return far_ns - self.ahead_ns
+        return remote_ns - self.ahead_ns
 
-    def theirs(self, our_ns: int) -> int:
+    def to_remote(self, our_ns: int) -> int:
         """Return a reading of our clock as one of the host."""
         return our_ns + self.ahead_ns
 
 
 @dataclass(slots=True, eq=False)
-class _Question:
-    """A question on its way: our clocks when it was asked, and who heeds its answer."""
+class _Request:
+    """A request in flight: our clocks when it was sent, and what handles its answer."""
 
     do: str
     asked: tuple[int, int]
-    heed: Heed | None
+    on_reply: OnReply | None
     came: anyio.Event = field(default_factory=anyio.Event)
     answer: Record | None = None
 
 
-class Conversation:
+class RpcChannel:
     """Questions and answers over one channel, in any order."""
 
     def __init__(self, host: SshHost, process: "SSHClientProcess[bytes]") -> None:
         self.greeting: Record = {}
-        self.clock = FarClock()
-        self.uptime = FarClock()
+        self.clock = ClockOffset()
+        self.uptime = ClockOffset()
         self.went_silent = False
         self._host = host
         self._process = process
-        self._asked: dict[int, _Question] = {}
+        self._asked: dict[int, _Request] = {}
         self._number = 0
         self._left = b""
         self._ended = ""
@@ -112,7 +112,7 @@ class Conversation:
         """Whether no question gets an answer any more."""
         return bool(self._ended)
 
-    async def greeted(self, nonce: str) -> None:
+    async def read_greeting(self, nonce: str) -> None:
         """Read past all noise of a shell up to the greeting.
 
         Raises:
@@ -131,13 +131,15 @@ class Conversation:
             raise UnreachedError(f"host {self._host.name} greets as nobody: {error}") from None
         self._set_clocks(self.greeting, asked)
 
-    async def ask(self, do: str, limit_s: float, heed: Heed | None = None, **fields: Any) -> Record:
+    async def ask(
+        self, do: str, limit_s: float, on_reply: OnReply | None = None, **fields: Any
+    ) -> Record:
         """Ask; return the answer.
 
         Args:
             do: the name of the question.
             limit_s: how long to wait for the answer.
-            heed: called with an answer that tells no error, before any later line is heard.
+            on_reply: called with an answer that tells no error, before any later line is read.
             fields: what the question says.
         Raises:
             UnreachedError: there is none in time, so what was asked for is unknown.
@@ -146,17 +148,17 @@ class Conversation:
         if self._ended:
             raise UnreachedError(self._ended)
         self._number += 1
-        number, question = self._number, _Question(do, _clocks(), heed)
-        self._asked[number] = question
+        number, request = self._number, _Request(do, _clocks(), on_reply)
+        self._asked[number] = request
         try:
             with anyio.fail_after(limit_s):
                 line = json.dumps({"id": number, "do": do, **fields})
-                crash_point(f"ask {do}")
+                failpoint(f"ask {do}")
                 self._process.stdin.write(line.encode() + b"\n")
                 await self._process.stdin.drain()
-                crash_point(f"asked {do}")
-                await question.came.wait()
-                crash_point(f"answered {do}")
+                failpoint(f"asked {do}")
+                await request.came.wait()
+                failpoint(f"answered {do}")
         except (TimeoutError, OSError) as error:
             cause = f"host {self._host.name} did not answer '{do}' within {limit_s:g} s"
             self.went_silent = True
@@ -164,22 +166,22 @@ class Conversation:
             raise UnreachedError(cause) from error
         finally:
             del self._asked[number]
-        answer = question.answer
+        answer = request.answer
         if answer is None:
             raise UnreachedError(self._ended)
         if "error" in answer:
             raise BackendError(f"host {self._host.name}: {answer['error']}", retryable=True)
         return answer
 
-    async def listen(self, tell: Callable[[list[Record]], None]) -> str:
-        """Hand answers out and news over until the conversation ends; return why it did."""
+    async def receive_all(self, on_news: Callable[[list[Record]], None]) -> str:
+        """Hand answers out and news over until the channel closes; return why it did."""
         import asyncssh
 
         try:
             while not self._ended:
                 *lines, self._left = self._left.split(b"\n")
                 for line in lines:
-                    self._take(line, tell)
+                    self._take(line, on_news)
                 read = await self._process.stdout.read(READ_BYTES)
                 if not read:
                     self._end(await self._silence())
@@ -192,38 +194,38 @@ class Conversation:
         except WrongMessageError as error:
             self._end(f"host {self._host.name} said what is no answer: {error}")
         finally:
-            self._end("the conversation was ended")
+            self._end("the channel was closed")
         return self._ended
 
-    def local_ns(self, far_ns: int) -> int:
+    def local_ns(self, remote_ns: int) -> int:
         """Return a reading of the host's monotonic clock as one of ours."""
-        return self.clock.ours(far_ns)
+        return self.clock.to_local(remote_ns)
 
-    def far_uptime_ns(self) -> int:
+    def remote_uptime_ns(self) -> int:
         """Return for how long the host has been up by now, its sleep included."""
-        return self.uptime.theirs(uptime_ns())
+        return self.uptime.to_remote(uptime_ns())
 
     def _end(self, cause: str) -> None:
         """Give no more answers; who waits for one is told."""
         self._ended = self._ended or cause
-        for question in self._asked.values():
-            question.came.set()
+        for request in self._asked.values():
+            request.came.set()
 
-    def _take(self, line: bytes, tell: Callable[[list[Record]], None]) -> None:
+    def _take(self, line: bytes, on_news: Callable[[list[Record]], None]) -> None:
         said = parsed(line)
         number = _NUMBERED(said)["id"]
         if number is None:
-            tell(news_in(said))
+            on_news(news_in(said))
             return
-        question = self._asked.get(number)
-        if question is None:
+        request = self._asked.get(number)
+        if request is None:
             return  # nobody waits for it any more
-        answer = answered(question.do, said)
-        self._set_clocks(answer, question.asked)
-        question.answer = answer
-        if question.heed is not None and "error" not in answer:
-            question.heed(answer)
-        question.came.set()
+        answer = answered(request.do, said)
+        self._set_clocks(answer, request.asked)
+        request.answer = answer
+        if request.on_reply is not None and "error" not in answer:
+            request.on_reply(answer)
+        request.came.set()
 
     def _set_clocks(self, told: Record, asked: tuple[int, int]) -> None:
         """Note what an answer tells of the host's clocks."""
@@ -246,15 +248,15 @@ def _clocks() -> tuple[int, int]:
     return time.monotonic_ns(), uptime_ns()
 
 
-async def asked_aside(
-    connection: "SSHClientConnection",
+async def run_verb(
+    ssh: "SSHClientConnection",
     host: SshHost,
     words: list[str],
     *,
     limit_s: float,
     told: Record | None = None,
 ) -> Record:
-    """Ask in a process of its own, which may take long; return its answer.
+    """Run a verb of the agent in a process of its own; return its answer.
 
     Raises:
         UnreachedError: there is none; without an exit status nothing is known of what was done.
@@ -267,7 +269,7 @@ async def asked_aside(
     content = None if told is None else json.dumps(told).encode()
     try:
         with anyio.fail_after(limit_s):
-            status, out, err = await ran_on(connection, command, content)
+            status, out, err = await ran_on(ssh, command, content)
     except (asyncssh.Error, OSError, TimeoutError) as error:
         raise UnreachedError(f"host {host.name} did not answer {words[1]!r}: {error!r}") from error
     if status is None:
@@ -284,10 +286,10 @@ async def asked_aside(
 
 
 @asynccontextmanager
-async def conversing(
-    connection: "SSHClientConnection", host: SshHost, path: str, limit_s: float
-) -> AsyncIterator[Conversation]:
-    """Begin a conversation with the file at a path of a host.
+async def open_rpc(
+    ssh: "SSHClientConnection", host: SshHost, path: str, limit_s: float
+) -> AsyncIterator[RpcChannel]:
+    """Open a channel to the agent at a path of a host.
 
     Raises:
         UnreachedError: the host does not begin it in time.
@@ -299,12 +301,12 @@ async def conversing(
     command = "exec " + " ".join(shlex.quote(word) for word in words)
     try:
         with anyio.fail_after(limit_s):
-            process = await connection.create_process(command, encoding=None)
-            conversation = Conversation(host, process)
-            await conversation.greeted(nonce)
+            process = await ssh.create_process(command, encoding=None)
+            rpc = RpcChannel(host, process)
+            await rpc.read_greeting(nonce)
     except (asyncssh.Error, OSError, TimeoutError) as error:
         raise UnreachedError(f"host {host.name} does not begin to talk: {error!r}") from error
     try:
-        yield conversation
+        yield rpc
     finally:
         process.close()

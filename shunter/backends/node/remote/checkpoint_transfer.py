@@ -36,9 +36,10 @@ import sys
 import time
 from typing import Any
 
-from shunter.backends.node.crashes import crash_point
-from shunter.backends.node.far.accounts import account, as_user, become
-from shunter.backends.node.far.file_trees import (
+from shunter.backends.node.failpoints import failpoint
+from shunter.backends.node.records import hold, make_folder, own_folder, put
+from shunter.backends.node.remote.accounts import account, as_user, become
+from shunter.backends.node.remote.file_trees import (
     digest_of,
     empty,
     entries_of,
@@ -46,8 +47,7 @@ from shunter.backends.node.far.file_trees import (
     say_alive,
     write_file,
 )
-from shunter.backends.node.far.tree_building import build, read_exactly
-from shunter.backends.node.records import hold, make_folder, own_folder, put
+from shunter.backends.node.remote.tree_building import build, read_exactly
 
 COMMIT = b"commit\n"
 RECORD_BYTES_MAX = 1 << 30
@@ -206,15 +206,15 @@ def _received(folder: str, user: dict[str, Any] | None, nonce: str) -> dict[str,
         built = as_user(user, lambda: _built(new, old), None)
         if "error" in built:
             return built
-        crash_point("checkpoints built")
+        failpoint("checkpoints built")
         _say_aside(nonce, {"ready": True})
         if read_exactly(len(COMMIT)) != COMMIT:
             return {"error": "it was not to be kept"}
         # By its inode it is known which folder a record is about, whenever we are interrupted.
         put(f"{folder}.whole.{os.lstat(incoming).st_ino}", built)
-        crash_point("checkpoints committed")
+        failpoint("checkpoints committed")
         _swap(folder, incoming)
-        crash_point("checkpoints swapped")
+        failpoint("checkpoints swapped")
         return {"files": len(built["entries"])}
     finally:
         _drop_leftovers(folder, user)
@@ -258,7 +258,7 @@ def _hold_alone(folder: str) -> int:
 def _swap(folder: str, incoming: str) -> None:
     if os.path.lexists(folder):
         os.rename(folder, f"{folder}.old")
-        crash_point("checkpoints set aside")
+        failpoint("checkpoints set aside")
     os.rename(incoming, folder)
 
 

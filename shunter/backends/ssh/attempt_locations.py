@@ -10,13 +10,13 @@ from typing import Any
 import anyio
 
 from shunter.backends.ssh.connecting import UnreachedError
-from shunter.backends.ssh.conversation import asked_aside
-from shunter.backends.ssh.link import Link
+from shunter.backends.ssh.host_connection import HostConnection
+from shunter.backends.ssh.rpc import run_verb
 from shunter.core.effects import Resume
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["Places"]
+__all__ = ["AttemptLocations"]
 
 Record = dict[str, Any]
 IsWatched = Callable[[JobId, int, NodeName], bool]
@@ -25,24 +25,24 @@ STRAYS_S = 0.1
 AGES_S = 600.0  # for looking through all attempts there ever were, and removing many
 
 
-class Places:
+class AttemptLocations:
     """The hosts of each attempt, in order of rank."""
 
-    def __init__(self, links: Mapping[NodeName, Link]) -> None:
-        self._links = links
-        self._places: dict[JobId, dict[int, tuple[NodeName, ...]]] = {}
+    def __init__(self, connections: Mapping[NodeName, HostConnection]) -> None:
+        self._connections = connections
+        self._locations: dict[JobId, dict[int, tuple[NodeName, ...]]] = {}
 
     def note(self, job_id: JobId, attempt: int, nodes: tuple[NodeName, ...]) -> None:
         """Note where an attempt runs."""
-        self._places.setdefault(job_id, {})[attempt] = nodes
+        self._locations.setdefault(job_id, {})[attempt] = nodes
 
     def of(self, job_id: JobId, attempt: int) -> tuple[NodeName, ...]:
         """Return the hosts of an attempt; none if nobody knows of it."""
-        return self._places.get(job_id, {}).get(attempt, ())
+        return self._locations.get(job_id, {}).get(attempt, ())
 
     def up_to(self, job_id: JobId, attempt: int) -> list[NodeName]:
         """Return all hosts on which attempts up to one have run."""
-        known = self._places.get(job_id, {})
+        known = self._locations.get(job_id, {})
         nodes = [node for number in sorted(known) if number <= attempt for node in known[number]]
         return list(dict.fromkeys(nodes))
 
@@ -56,7 +56,11 @@ class Places:
         """
         if not self.of(job_id, attempt):
             await self._ask_about(job_id)
-            silent = [link.cause for link in self._links.values() if not link.is_up]
+            silent = [
+                connection.cause
+                for connection in self._connections.values()
+                if not connection.is_up
+            ]
             if silent and not self.of(job_id, attempt):
                 raise BackendError(silent[0], retryable=True)
         nodes = self.of(job_id, attempt)
@@ -70,7 +74,7 @@ class Places:
         """
         if any(not self.of(job_id, number) for number in range(1, attempt)):
             await self._ask_about(job_id)  # of an earlier term, say
-        known = self._places.get(job_id, {})
+        known = self._locations.get(job_id, {})
         return [known[number] for number in sorted(known, reverse=True) if number < attempt]
 
     async def sources(self, effect: Resume) -> list[tuple[NodeName, ...]]:
@@ -81,14 +85,16 @@ class Places:
         Raises:
             BackendError: a host does not answer any more.
         """
-        links = self._links
+        connections = self._connections
         if effect.checkpoints is not None:
-            return [nodes for nodes in effect.checkpoints if all(one in links for one in nodes)]
+            return [
+                nodes for nodes in effect.checkpoints if all(one in connections for one in nodes)
+            ]
         before = await self.before(effect.job_id, effect.attempt)
         return [
             nodes
             for nodes in before
-            if all(one in links and not links[one].is_lost for one in nodes)
+            if all(one in connections and not connections[one].is_lost for one in nodes)
         ]
 
     async def old_jobs(self, keep_s: float) -> list[JobId]:
@@ -100,7 +106,7 @@ class Places:
             BackendError: a host does not answer any more, or cannot say what it has.
         """
         old, young = set[str](), set[str]()
-        for found in await self._asked_aside("ages", {"keep_s": keep_s}):
+        for found in await self._run_verb("ages", {"keep_s": keep_s}):
             old.update(found["old"])
             young.update(found["young"])
         return [JobId(job) for job in sorted(old - young)]
@@ -111,39 +117,37 @@ class Places:
         Raises:
             BackendError: a host does not answer any more, or cannot remove something.
         """
-        errors = [found["error"] for found in await self._asked_aside("prune", {"jobs": jobs})]
+        errors = [found["error"] for found in await self._run_verb("prune", {"jobs": jobs})]
         told = [error for error in errors if error]
         if told:
             raise BackendError(told[0], retryable=True)
 
-    async def _asked_aside(self, verb: str, told: Record) -> list[Record]:
+    async def _run_verb(self, verb: str, told: Record) -> list[Record]:
         """Ask all hosts in processes of their own; nobody while one of them is silent."""
-        if not all(link.is_up for link in self._links.values()):
+        if not all(connection.is_up for connection in self._connections.values()):
             return []
         found = []
-        for link in self._links.values():
-            async with link.channel() as connection:
-                words = [link.path, verb, link.root]
-                found.append(
-                    await asked_aside(connection, link.host, words, limit_s=AGES_S, told=told)
-                )
+        for connection in self._connections.values():
+            async with connection.channel() as ssh:
+                words = [connection.path, verb, connection.root]
+                found.append(await run_verb(ssh, connection.host, words, limit_s=AGES_S, told=told))
         return found
 
-    async def strays(self, link: Link, is_watched: IsWatched) -> list[Record]:
+    async def strays(self, connection: HostConnection, is_watched: IsWatched) -> list[Record]:
         """Return what runs on a host and belongs to no attempt that is watched there.
 
         Raises:
             BackendError: the host does not answer.
         """
-        found = (await link.ask("inventory", wanted=[]))["attempts"]
+        found = (await connection.ask("inventory", wanted=[]))["attempts"]
         return [
             each
             for each in found
             if each["state"] in ALIVE
-            and not is_watched(JobId(each["job"]), each["attempt"], link.host.name)
+            and not is_watched(JobId(each["job"]), each["attempt"], connection.host.name)
         ]
 
-    async def end_strays(self, link: Link, is_watched: IsWatched) -> None:
+    async def end_strays(self, connection: HostConnection, is_watched: IsWatched) -> None:
         """End what was given up, also in an earlier term, and wait for its end.
 
         No fence is raised: what is found may have a number that its job has yet to get.
@@ -151,10 +155,10 @@ class Places:
         Raises:
             BackendError: the host does not answer any more.
         """
-        while strays := await self.strays(link, is_watched):
+        while strays := await self.strays(connection, is_watched):
             for each in strays:
                 stray = {"job": each["job"], "attempt": each["attempt"]}
-                await link.ask("set_aside", **stray, is_stray=True)
+                await connection.ask("set_aside", **stray, is_stray=True)
             await anyio.sleep(STRAYS_S)
 
     async def inventory(self, wanted: Collection[tuple[JobId, int]] | None) -> list[Record]:
@@ -190,25 +194,25 @@ class Places:
         told: dict[NodeName, list[Record] | UnreachedError] = {}
         failed: list[BackendError] = []
 
-        async def ask(node: NodeName, link: Link) -> None:
+        async def ask(node: NodeName, connection: HostConnection) -> None:
             try:
-                told[node] = (await link.ask("inventory", **asked))["attempts"]
+                told[node] = (await connection.ask("inventory", **asked))["attempts"]
             except UnreachedError as error:
                 told[node] = error
             except BackendError as error:
                 failed.append(error)
 
         async with anyio.create_task_group() as tasks:
-            for node, link in self._links.items():
-                if link.is_up:
-                    tasks.start_soon(ask, node, link)
+            for node, connection in self._connections.items():
+                if connection.is_up:
+                    tasks.start_soon(ask, node, connection)
         if failed:
             raise failed[0]
-        return {node: told[node] for node in self._links if node in told}
+        return {node: told[node] for node in self._connections if node in told}
 
     def _state(self, job_id: JobId, attempt: int, parts: Mapping[NodeName, Record]) -> str:
         nodes = self.of(job_id, attempt) or tuple(parts)
-        if any(not self._links[node].is_up for node in nodes if node in self._links):
+        if any(not self._connections[node].is_up for node in nodes if node in self._connections):
             return "running"
         states = [parts[node]["state"] if node in parts else "absent" for node in nodes]
         order = ("running", "starting", "absent", "lost", "ended")
@@ -219,7 +223,7 @@ class Places:
             started = record["started"]
             named = [NodeName(name) for name, _ in started["placement"]] if started else []
             # One that names hosts which are none of ours ran here at least.
-            nodes = named if named and all(name in self._links for name in named) else [node]
+            nodes = named if named and all(name in self._connections for name in named) else [node]
             if started or not self.of(record["job"], record["attempt"]):
                 self.note(record["job"], record["attempt"], tuple(nodes))
 

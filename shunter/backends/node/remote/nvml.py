@@ -1,9 +1,9 @@
 """GPUs as the driver's own library tells of them: libnvidia-ml.so.1, called by ctypes.
 
-Nothing is installed on a far host, so nobody's binding either. What cannot be read leaves its code
-(nvmlReturn_t) beside what can; the scheduler knows what codes mean. A driver in trouble may never
-answer: whoever asks does it in a process that may be left alone (far/gpus.py). Layouts are those of
-nvml.h. Only the standard library of Python 3.8 or later.
+Nothing is installed on a remote host, so no Python binding either. What cannot be read leaves its
+code (nvmlReturn_t) beside what can; the scheduler knows what codes mean. A driver in trouble may
+never answer, so it is called in a process that can be abandoned (remote/gpus.py). Layouts are those
+of nvml.h. Only the standard library of Python 3.8 or later.
 """
 
 from __future__ import annotations

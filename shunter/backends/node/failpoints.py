@@ -1,4 +1,4 @@
-"""Marked points at which a process can be made to die, so that tests can try every one of them.
+"""Failpoints: where a process can be made to die, so that tests can try every one of them.
 
     SHUNTER_CRASH=NAME:FILE   whoever comes to the point NAME first makes FILE and kills itself
     SHUNTER_CRASH=:FILE       all write into FILE which points they come to
@@ -16,7 +16,7 @@ import signal
 _armed: list[str] = []
 
 
-def arm_crash(setting: str) -> None:
+def arm_failpoint(setting: str) -> None:
     """Take a setting of SHUNTER_CRASH; an empty one disarms this process."""
     _armed[:] = setting.rpartition(":")[::2] if setting else ()
 
@@ -26,13 +26,13 @@ def is_armed() -> bool:
     return bool(_armed)
 
 
-def crash_point(name: str) -> None:
+def failpoint(name: str) -> None:
     """Mark a point; see above."""
     if _armed:
-        _come_to(name)
+        _reached(name)
 
 
-def _come_to(name: str) -> None:
+def _reached(name: str) -> None:
     wanted, path = _armed
     flags = os.O_WRONLY | os.O_CREAT
     if not wanted:
@@ -48,4 +48,4 @@ def _come_to(name: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-arm_crash(os.environ.get("SHUNTER_CRASH", ""))
+arm_failpoint(os.environ.get("SHUNTER_CRASH", ""))

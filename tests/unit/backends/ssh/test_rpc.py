@@ -1,4 +1,4 @@
-"""A host that lies: whatever it says, the conversation ends, and nothing else does."""
+"""A host that lies: whatever it says, the channel closes, and nothing else does."""
 
 import asyncio
 import json
@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from shunter.backends.ssh.connecting import UnreachedError, ran_on
-from shunter.backends.ssh.conversation import Conversation
 from shunter.backends.ssh.gangs import NEVER
+from shunter.backends.ssh.rpc import RpcChannel
 from shunter.backends.ssh.settings import SshHost
 from shunter.errors import BackendError
 from shunter.events.values.ids import NodeName
@@ -51,32 +51,32 @@ def liar() -> Liar:
     return Liar()
 
 
-def conversation(liar: Liar) -> Conversation:
+def rpc_with(liar: Liar) -> RpcChannel:
     host = SshHost(NodeName("n0"), "address", ("0",))
-    return Conversation(host, liar)  # type: ignore[arg-type]  # it acts as a process
+    return RpcChannel(host, liar)  # type: ignore[arg-type]  # it acts as a process
 
 
-async def talking(liar: Liar) -> Conversation:
-    found = conversation(liar)
+async def talking(liar: Liar) -> RpcChannel:
+    found = rpc_with(liar)
     liar.put(b"\nnonce " + json.dumps(GREETING).encode())
-    await found.greeted("nonce")
+    await found.read_greeting("nonce")
     return found
 
 
-async def answer(talk: Conversation, liar: Liar, do: str, said: Any) -> Any:
+async def answer(rpc: RpcChannel, liar: Liar, do: str, said: Any) -> Any:
     """Ask, let the host say something, and return what comes of it."""
     news: list[Any] = []
     found: list[Any] = []
 
     async def ask() -> None:
         try:
-            found.append(await talk.ask(do, 5.0))
+            found.append(await rpc.ask(do, 5.0))
         except BackendError as error:
             found.append(error)
         tasks.cancel_scope.cancel()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(talk.listen, news.append)
+        tasks.start_soon(rpc.receive_all, news.append)
         tasks.start_soon(ask)
         await anyio.wait_all_tasks_blocked()
         liar.say(said)
@@ -115,22 +115,20 @@ async def answer(talk: Conversation, liar: Liar, do: str, said: Any) -> Any:
         ("send", {"other": 1}),
     ],
 )
-async def test_answer_of_a_wrong_shape_ends_the_conversation(
-    liar: Liar, do: str, said: Any
-) -> None:
-    talk = await talking(liar)
-    found = await answer(talk, liar, do, said)
+async def test_answer_of_a_wrong_shape_closes_the_channel(liar: Liar, do: str, said: Any) -> None:
+    rpc = await talking(liar)
+    found = await answer(rpc, liar, do, said)
     assert isinstance(found, UnreachedError)
     assert "said what is no answer" in str(found)
     str(found).encode()
-    assert talk.is_over
+    assert rpc.is_over
 
 
 async def test_error_of_a_host_is_told_in_words_that_can_be_kept(
     liar: Liar,
 ) -> None:
-    talk = await talking(liar)
-    found = await answer(talk, liar, "send", {"id": 1, **CLOCKS, "error": "\ud800" * 10**6})
+    rpc = await talking(liar)
+    found = await answer(rpc, liar, "send", {"id": 1, **CLOCKS, "error": "\ud800" * 10**6})
     assert isinstance(found, BackendError)
     assert len(str(found).encode()) < 2000
 
@@ -138,8 +136,8 @@ async def test_error_of_a_host_is_told_in_words_that_can_be_kept(
 async def test_answer_of_its_shape_is_returned_without_what_nobody_asked_for(
     liar: Liar,
 ) -> None:
-    talk = await talking(liar)
-    found = await answer(talk, liar, "send", {"id": 1, **CLOCKS, "taken": True, "more": [1]})
+    rpc = await talking(liar)
+    found = await answer(rpc, liar, "send", {"id": 1, **CLOCKS, "taken": True, "more": [1]})
     assert found == {**CLOCKS, "taken": True}
 
 
@@ -147,10 +145,10 @@ async def test_answer_of_its_shape_is_returned_without_what_nobody_asked_for(
     "greeting", [{}, {**GREETING, "up_ns": None}, [1], {**GREETING, "uid": -1}]
 )
 async def test_host_that_greets_as_nobody_is_not_reached(liar: Liar, greeting: Any) -> None:
-    talk = conversation(liar)
+    rpc = rpc_with(liar)
     liar.put(b"\nnonce " + json.dumps(greeting).encode())
     with pytest.raises(UnreachedError, match="greets as nobody"):
-        await talk.greeted("nonce")
+        await rpc.read_greeting("nonce")
 
 
 class Gone:

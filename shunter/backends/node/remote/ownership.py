@@ -1,6 +1,6 @@
 """Whose a node is: one scheduler owns its folder at a time, and keeps it while it is alive.
 
-The file `owner` names the cluster, its term and the scheduler; a flock that each conversation holds
+The file `owner` names the cluster, its term and the scheduler; a flock that each session holds
 (`session.lock`) says that its scheduler is there. Only the standard library of Python 3.8 or later.
 """
 

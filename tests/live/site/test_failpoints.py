@@ -23,7 +23,7 @@ import pytest
 import shunter
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.live import Site, Submission
-from shunter.backends.node.crashes import arm_crash
+from shunter.backends.node.failpoints import arm_failpoint
 from shunter.core.state import Job, JobPhase, Outcome
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
@@ -172,7 +172,7 @@ class Case:
 
         def armed() -> None:
             os.environ["SHUNTER_CRASH"] = setting
-            arm_crash(setting)
+            arm_failpoint(setting)
             said = os.open(root / "stderr", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             os.dup2(said, 2)
             sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 of this process

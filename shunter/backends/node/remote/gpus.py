@@ -16,7 +16,7 @@ import sys
 import time
 from typing import Any
 
-from shunter.backends.node.far.nvml import nvml_gpus
+from shunter.backends.node.remote.nvml import nvml_gpus
 
 ASK_S = 20.0
 EVERY_S, SELDOM_S, HUNG_S = 15.0, 600.0, 60.0

@@ -10,23 +10,22 @@ import anyio
 from shunter.backends.profiles import EXPLANATIONS, fault_of_code
 from shunter.backends.ssh.agent_install import installed
 from shunter.backends.ssh.connecting import UnreachedError, connected
-from shunter.backends.ssh.conversation import asked_aside
+from shunter.backends.ssh.rpc import run_verb
 from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
 from shunter.errors import BackendError
 
-__all__ = ["Surveyed", "survey_hosts"]
+__all__ = ["HostInventory", "host_inventories"]
 
-SURVEY_S = 60.0
+INVENTORY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Surveyed:
+class HostInventory:
     """What a host has, or why nobody knows.
 
-    `found` is what `shunter.backends.node.far.survey` tells, and `gpu_fault`, why NVML tells of
-    no GPU, and nvidia-smi neither. `ahead_s` is how far its wall clock is
-    ahead of ours, and `slow_s` how long it took to let us
-    in and answer.
+    `found` is the answer of `shunter.backends.node.remote.host_inventory`, and `gpu_fault` why
+    neither NVML nor nvidia-smi names a GPU. `ahead_s` is how far its wall clock is ahead of ours,
+    and `slow_s` how long connecting and answering took.
     """
 
     host: SshHost
@@ -36,20 +35,22 @@ class Surveyed:
     slow_s: float = 0.0
 
 
-def survey_hosts(hosts: tuple[SshHost, ...], access: SshAccess, connect_s: float) -> list[Surveyed]:
-    """Ask all hosts at once; return what each has, in the order given."""
-    return anyio.run(_survey_all, hosts, access, connect_s)
-
-
-async def _survey_all(
+def host_inventories(
     hosts: tuple[SshHost, ...], access: SshAccess, connect_s: float
-) -> list[Surveyed]:
+) -> list[HostInventory]:
+    """Ask all hosts at once; return what each has, in the order given."""
+    return anyio.run(_take_inventories, hosts, access, connect_s)
+
+
+async def _take_inventories(
+    hosts: tuple[SshHost, ...], access: SshAccess, connect_s: float
+) -> list[HostInventory]:
     settings = SshSettings(hosts, access, "", 0, "", "", connect_s=connect_s)
     limit = anyio.Semaphore(settings.simultaneous)
-    found: dict[str, Surveyed] = {}
+    found: dict[str, HostInventory] = {}
 
     async def ask(host: SshHost) -> None:
-        found[host.name] = await _survey(host, settings, limit)
+        found[host.name] = await _take_inventory(host, settings, limit)
 
     async with anyio.create_task_group() as tasks:
         for host in hosts:
@@ -57,24 +58,26 @@ async def _survey_all(
     return [found[host.name] for host in hosts]
 
 
-async def _survey(host: SshHost, settings: SshSettings, limit: anyio.Semaphore) -> Surveyed:
+async def _take_inventory(
+    host: SshHost, settings: SshSettings, limit: anyio.Semaphore
+) -> HostInventory:
     began_s = time.monotonic()
     try:
-        async with connected(host, settings, limit) as connection:
-            path = await installed(connection, host, settings.connect_s)
+        async with connected(host, settings, limit) as ssh:
+            path = await installed(ssh, host, settings.connect_s)
             asked_s = time.time()
-            answer = await asked_aside(
-                connection, host, [path, "survey", host.base, host.cgroup], limit_s=SURVEY_S
+            answer = await run_verb(
+                ssh, host, [path, "survey", host.base, host.cgroup], limit_s=INVENTORY_S
             )
             # Its clock was read within the question: half of that is what nobody can know.
             middle_s = (asked_s + time.time()) / 2
     except UnreachedError as error:
-        return Surveyed(host, cause=str(error))
+        return HostInventory(host, cause=str(error))
     except BackendError as error:
-        return Surveyed(host, cause=str(error))
+        return HostInventory(host, cause=str(error))
     ahead_s = float(answer["wall_s"]) - middle_s
     answer["gpu_fault"] = _why_no_gpus(answer)
-    return Surveyed(host, answer, ahead_s=ahead_s, slow_s=time.monotonic() - began_s)
+    return HostInventory(host, answer, ahead_s=ahead_s, slow_s=time.monotonic() - began_s)
 
 
 def _why_no_gpus(answer: Mapping[str, Any]) -> str:

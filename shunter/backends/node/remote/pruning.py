@@ -28,8 +28,8 @@ from contextlib import suppress
 from typing import Any
 
 from shunter.backends.node.attempts import holders, probe, running
-from shunter.backends.node.far.accounts import as_user
 from shunter.backends.node.records import folder_of
+from shunter.backends.node.remote.accounts import as_user
 
 GONE = ".gone"
 ATTEMPT_S = 20.0

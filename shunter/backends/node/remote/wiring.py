@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 
-from shunter.backends.node.far.gpus import said_by
+from shunter.backends.node.remote.gpus import said_by
 
 SYSFS = "/sys"
 

@@ -19,7 +19,7 @@ import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from shunter.backends.node.printed.output import place_after_drop
+from shunter.backends.node.output.files import place_after_drop
 
 LINES_MOST = 4096
 STREAMS = ("stdout", "stderr")
@@ -111,7 +111,7 @@ class _Written:
         self._lines.append(found)
         try:
             if len(self._lines) > LINES_MOST:
-                self._lines[: LINES_MOST // 2] = _thinned(self._lines[: LINES_MOST // 2])
+                self._lines[: LINES_MOST // 2] = _downsampled(self._lines[: LINES_MOST // 2])
                 _put_times(self._times, self._lines)
             else:
                 _write_times(self._times, [found], os.O_APPEND)
@@ -159,7 +159,7 @@ def offset_at(times: bytes, since_s: float) -> int:
     return before[-1] if before else 0
 
 
-def _thinned(lines: list[Looked]) -> list[Looked]:
+def _downsampled(lines: list[Looked]) -> list[Looked]:
     """Return every second line; each says how long it now stands for."""
     kept = lines[:1]
     for one in lines[2::2]:

@@ -12,7 +12,7 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from shunter.backends.node.far.file_trees import (
+from shunter.backends.node.remote.file_trees import (
     MODE_BITS,
     PIECE,
     PIECE_BYTES,

@@ -1,3 +1,0 @@
-"""What is asked of a far host only: a conversation, its checkpoints, what it has."""
-
-__all__: list[str] = []
