@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from shunter.backends.node import attempts
+from shunter.backends.node.records import processes
 from shunter.backends.node.verbs import command
 from tests.live.ssh.farm import parent_of
 
@@ -72,7 +73,9 @@ class Machine:
     def status(self, attempt: int = 1) -> dict[str, Any]:
         """Wait for the end of an attempt; return how it ended."""
         found: dict[str, Any] = wait_for(
-            lambda: attempts.probe(str(self.folder(attempt)))["status"], "a status"
+            lambda: attempts.probe(str(self.folder(attempt)))["status"],
+            "a status",
+            lambda: self.told(attempt),
         )
         return found
 
@@ -89,6 +92,25 @@ class Machine:
         for each in [parent_of(pid)] * with_reaper + [pid]:
             os.kill(each, signal.SIGKILL)
 
+    def told(self, attempt: int = 1) -> str:
+        """Return what there is to say of an attempt that does not end."""
+        folder = self.folder(attempt)
+        journal = folder / "journal"
+        lines = [f"{folder}: {attempts.probe(str(folder))['state']}"]
+        lines += journal.read_text().splitlines() if journal.exists() else []
+        for pid in processes():
+            with suppress(OSError):
+                known = Path(f"/proc/{pid}/cmdline").read_bytes()
+                known += Path(f"/proc/{pid}/environ").read_bytes()
+                if str(self.root).encode() in known:
+                    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+                    said = [
+                        one for one in status if one.startswith(("State", "PPid", "Sig", "Shd"))
+                    ]
+                    waits = Path(f"/proc/{pid}/wchan").read_text()
+                    lines.append(f"{pid} {waits} {' '.join(said)}".replace("\t", " "))
+        return "\n".join(lines)
+
     def said(self, text: str, attempt: int = 1, rank: int = 0) -> str:
         """Wait for the first rank to print something; return all it printed."""
         path = self.folder(attempt) / f"stdout.{rank}"
@@ -96,11 +118,11 @@ class Machine:
         return path.read_text()
 
 
-def wait_for(look: Callable[[], Any], what: str) -> Any:
-    """Look again until there is something to see."""
+def wait_for(look: Callable[[], Any], what: str, told: Callable[[], str] = str) -> Any:
+    """Look again until there is something to see; if that is in vain, say what there is."""
     until_s = time.monotonic() + PATIENCE_S
     while not (found := look()):
-        assert time.monotonic() < until_s, f"waited in vain for {what}"
+        assert time.monotonic() < until_s, f"waited in vain for {what}\n{told()}"
         time.sleep(0.005)
     return found
 
@@ -117,18 +139,19 @@ def is_alive(pid: int) -> bool:
 def machine_at(root: Path) -> Iterator[Machine]:
     """Open a machine, and leave nothing running on it."""
     attempts.raise_term(str(root), 1)
-    yield Machine(root)
+    machine = Machine(root)
+    yield machine
     for known in attempts.inventory(str(root)):
-        _empty(known["folder"])
+        _empty(machine, known["folder"], known["attempt"])
 
 
-def _empty(folder: str) -> None:
+def _empty(machine: Machine, folder: str, attempt: int) -> None:
     def is_over() -> bool:
         # Told each time: a supervisor whose folder was removed may be about to make it anew.
         attempts.send(folder, {"do": "fence", "term": 1 << 40})
         return attempts.remains(folder) == "lost"
 
-    wait_for(is_over, "an empty machine")
+    wait_for(is_over, "an empty machine", lambda: machine.told(attempt))
 
 
 def fill(disk: Path) -> Path:
