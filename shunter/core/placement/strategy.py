@@ -82,6 +82,9 @@ def find(placement: Placement, pool: Pool, demand: Demand) -> list[tuple[int, Sh
     if demand.cpus_milli or demand.memory_mb:
         return list(_with_parts(pool, spots, masks, demand))
     servers = pool.servers
+    if len(spots) == 1:
+        position = spots[0][0]
+        return [(position, Share(servers[position].name, masks[0]))]
     return [
         (position, Share(servers[position].name, mask))
         for (position, _), mask in zip(spots, masks, strict=True)

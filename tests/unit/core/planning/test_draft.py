@@ -98,3 +98,49 @@ def test_lost_server_has_nothing_to_give() -> None:
         draft.give(share(0, 0b1111))
         assert not draft.has(share(0, 0b0001))
         assert draft.pools[pool_name(view)].gpus_free == 0
+
+
+@given(st.lists(DEMANDS, min_size=1, max_size=6), st.data())
+def test_going_back_undoes_what_came_after_a_mark(
+    demands: list[Demand], data: st.DataObject
+) -> None:
+    view = cluster()
+    placement = PLACEMENTS["first_fit"]()
+    with Draft(view) as draft:
+        for demand in demands[: data.draw(st.integers(0, len(demands)))]:
+            draft.place(placement, pool_name(view), demand)
+        mark, before = draft.mark, draft.pools[pool_name(view)].copied()
+        for demand in demands:
+            shares = draft.place(placement, pool_name(view), demand)
+            if not isinstance(shares, Reason) and data.draw(st.booleans()):
+                for one in shares:
+                    draft.give(one)
+        draft.rollback(mark)
+        assert draft.pools[pool_name(view)] == before
+
+
+def test_what_was_given_is_taken_back_only_if_all_of_it_is_free() -> None:
+    view = cluster(2)
+    mine = (share(0, 0b0011, 1000), share(1, 0b0001))
+    with Draft(view) as draft:
+        for one in mine:
+            draft.take(one)
+        for one in mine:
+            draft.give(one)
+        draft.take(share(1, 0b0001))
+        before = draft.pools[pool_name(view)].copied()
+        assert not draft.take_back(mine), "another has a GPU of it"
+        assert draft.pools[pool_name(view)] == before, "nothing was taken"
+        draft.give(share(1, 0b0001))
+        assert draft.take_back(mine)
+        assert not draft.has(share(0, 0b0001))
+        assert draft.has(share(0, 0b0100))
+
+
+def test_nothing_is_taken_back_on_a_server_that_takes_no_jobs() -> None:
+    view = cluster(1)
+    view.cluster.servers[node_name(0)].drained = True
+    view.cluster.changed(view.cluster.servers[node_name(0)])
+    with Draft(view) as draft:
+        assert draft.take_back([share(0, 0b0011)])
+        assert draft.pools[pool_name(view)].gpus_free == 0
