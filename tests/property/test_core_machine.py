@@ -1,7 +1,8 @@
 """The whole core against a hostile world: any order of commands, outcomes and silly plans.
 
 After every step all invariants of the state hold, the facts fold to the same state from nothing,
-guards are kept, and nobody has made room in vain.
+guards are kept, and nobody has made room in vain. In the end a live run is verified: all of its
+facts follow from those that were seen and commanded.
 """
 
 from dataclasses import replace
@@ -11,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from shunter.app.replaying.verification import Verifier
 from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.fold import apply
 from shunter.core.intake.inputs import (
@@ -39,6 +41,7 @@ from shunter.events.facts.execution import (
     LaunchFailed,
 )
 from shunter.events.facts.jobs import JobSubmitted
+from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
@@ -46,6 +49,8 @@ from tests.factories import POLICY_NAMES, World, job_id, las_policy, node_added,
 from tests.property.invariants import check_state, down_nodes
 from tests.property.puppet import Puppet, wishes
 from tests.property.worlds import guards, specs
+from tests.replay.eventful_run import RECORD
+from tests.replay.recording import rebuilt
 
 Attempt = tuple[JobId, int]
 NODES = tuple(
@@ -71,6 +76,7 @@ class CoreMachine(RuleBasedStateMachine):
         self.submitted = 0
         self.attempts: dict[Attempt, str] = {}
         self.troubled: list[NodeName] = []
+        self.events: list[Event] = []
         self.shadow = State()
         self.puppet = Puppet()
         self.core: Scheduler
@@ -81,15 +87,23 @@ class CoreMachine(RuleBasedStateMachine):
         guarded=guards(),
         bound=st.one_of(st.none(), st.integers(0, 5)),
         live=st.booleans(),
+        stay=st.booleans(),
     )
     def begin(
-        self, name: str, round_us: int, guarded: Guards, bound: int | None, live: bool
+        self, name: str, round_us: int, guarded: Guards, bound: int | None, live: bool, stay: bool
     ) -> None:
         chosen: Any = self.puppet
         if name != "puppet":
             chosen = las_policy((6, 20)) if name == "las" else policy(name)
         queues = () if bound is None else (quota("a", bound),)
-        world = World(servers=NODES, queues=queues, round_us=round_us, guards=guarded, is_live=live)
+        world = World(
+            servers=NODES,
+            queues=queues,
+            round_us=round_us,
+            guards=guarded,
+            is_live=live,
+            checkpoints_stay=live and stay,
+        )
         self.core, events = world.scheduler(chosen, instant=False)
         self._witness(events)
 
@@ -99,14 +113,29 @@ class CoreMachine(RuleBasedStateMachine):
         ),
         after=COUNT,
         retries=st.sampled_from([0, 0, 1, 2]),
+        limit_us=st.sampled_from([None, None, 5, 20]),
+        at_once=st.sampled_from([None, None, 1]),
     )
-    def submit(self, wanted: list[JobSpec], after: int, retries: int) -> None:
+    def submit(
+        self,
+        wanted: list[JobSpec],
+        after: int,
+        retries: int,
+        limit_us: int | None,
+        at_once: int | None,
+    ) -> None:
         at_us, first = self._at(after), self.submitted
+        array = job_id(first) if at_once else JobId("")
         self.submitted += len(wanted)
         self._step(
             *(
                 SubmitJob(at_us, job_id(first + number), spec, 3 * number + after)
-                for number, spec in enumerate(replace(one, retries=retries) for one in wanted)
+                for number, spec in enumerate(
+                    replace(
+                        one, retries=retries, time_limit_us=limit_us, array=array, at_once=at_once
+                    )
+                    for one in wanted
+                )
             )
         )
 
@@ -241,8 +270,27 @@ class CoreMachine(RuleBasedStateMachine):
         elif isinstance(effect, Terminate) and self.attempts.get(key, "gone") != "gone":
             self.attempts[key] = "ending"
 
+    def teardown(self) -> None:
+        """Decide a live run again.
+
+        What a puppet wished for stands in no log, and these steps pass over the ends of rounds.
+        """
+        if not self.events or self.core.policy is self.puppet:
+            return
+        if not self.core.rules.is_live or self.core.rules.round_us:
+            return
+        said = [
+            replace(event, config=RECORD) if isinstance(event, SchedulerStarted) else event
+            for event in self.events
+        ]
+        verifier = Verifier(rebuilt(self.core.policy, self.core.rules))
+        found = verifier.take(said)
+        assert found is None, "\n".join(found.lines())
+        assert verifier.lenient == 0
+
     def _witness(self, events: list[Event]) -> None:
         """Fold the facts a second time, and look at each before it is true."""
+        self.events += events
         answered = {event.job_id for event in events if isinstance(event, AllocationChanged)}
         refused = {event.job_id for event in events if isinstance(event, PlanRejected)}
         for event in events:

@@ -7,8 +7,8 @@ is not in the log, and is found here:
     a simulation  takes in what happens up to the end of a round, never past the next timer
     anywhere      a round ends its step
 
-At the end of a step all is there that was due by then. Where a backend says when its rounds are
-over, nothing but a round tells it.
+At the end of a step all is there that was due by then, but for what its round itself made due.
+Where a backend says when its rounds are over, nothing but a round tells it.
 
 Logs of live runs that an older Shunter wrote do not say that this may be expected of them. There
 only refusals, cancelled dependants and withdrawals of lost servers are.
@@ -58,6 +58,7 @@ class DerivedFacts:
         self._reactor = Reactor(state, term.rules)
         self._deadline_us = self._reactor.timers.next_us()
         self._begins = False
+        self._is_settled = False
         self._starting: AttemptStarted | None = None
 
     def next_expected(self) -> Event | None:
@@ -103,12 +104,13 @@ class DerivedFacts:
         rules, now_us, timers = self._rules, self._state.now_us, self._reactor.timers
         if not self.is_strict or rules.backend_rounds:
             return None
+        is_settled, self._is_settled = self._is_settled, False
         if self._begins:
             self._begins, self._deadline_us = False, timers.next_us()
         if at_us == now_us:
             return None
         if rules.is_live:
-            return self._reactor.due(now_us)
+            return None if is_settled else self._reactor.due(now_us)
         if at_us > rules.grid_at(now_us):
             upto_us = at_us - 1
         elif self._deadline_us is not None and at_us > self._deadline_us:
@@ -121,7 +123,7 @@ class DerivedFacts:
 
     def missed_by_round(self, at_us: int) -> Event | None:
         """Return what had to precede a round at an instant and is missing."""
-        self._begins = True
+        self._begins = self._is_settled = True
         return self._reactor.due(at_us) if self.is_strict else None
 
     def follows(self, event: Event) -> bool:
