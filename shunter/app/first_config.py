@@ -1,6 +1,14 @@
-"""What every config that `shunter init` writes has in common, whatever the cluster."""
+"""First configs: what all that `shunter init` writes have in common, and one of this machine."""
 
-__all__ = ["LOG", "OPEN_BASE", "POLICY"]
+import os
+import re
+import socket
+from pathlib import Path
+
+from shunter.backends.profiles import GpuReader, NoGpus
+
+__all__ = ["LOG", "OPEN_BASE", "POLICY", "local_config"]
+
 
 OPEN_BASE = "/var/lib/shunter"
 """The scheduler's folder where root logs in, whose home is closed to the users of jobs."""
@@ -21,3 +29,55 @@ listen = "unix:"                  # the usual socket; clients find it by themsel
 [log]
 url = "shunter.db"                # everything that happens, for ever
 """
+
+
+TEMPLATE = f"""\
+# A live cluster of this machine. `shunter config validate FILE` checks it, docs/reference/config.md
+# lists every key.
+
+[[cluster.nodes]]
+name = "{{name}}"
+gpus = {{gpus}}
+type = "{{gpu_type}}"
+cpus = {{cpus}}
+memory_gb = {{memory_gb}}
+
+{POLICY}
+[backend]
+kind = "local"
+[backend.local]
+root = "shunter-attempts"         # beside this file: output, checkpoints, supervisors' records
+keep = "90d"                      # output of jobs that ended longer ago goes; checkpoints stay
+
+{LOG}"""
+_NO_NAME = re.compile(r"[^A-Za-z0-9._-]")
+
+
+def local_config(gpus: int | None) -> tuple[str, list[str]]:
+    """Return a config of this machine, and what is to be said about it.
+
+    Args:
+        gpus: how many it has; None: as many as NVML sees.
+    """
+    notes = []
+    found = GpuReader().read()
+    seen = 0 if isinstance(found, NoGpus) else len(found)
+    if isinstance(found, NoGpus) and gpus is None:
+        notes.append(f"no GPU is seen: {found.explanation}; --gpus says how many there are")
+    name = _NO_NAME.sub("-", socket.gethostname().partition(".")[0]).strip("-._") or "node"
+    text = TEMPLATE.format(
+        name=name,
+        gpus=seen if gpus is None else gpus,
+        gpu_type="gpu",
+        cpus=len(os.sched_getaffinity(0)),
+        memory_gb=_memory_gb(),
+    )
+    return text, notes
+
+
+def _memory_gb() -> int:
+    """Return the memory of this machine, in whole GB of 1,000 MB."""
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1]) * 1024 // 1_000_000_000
+    return 0

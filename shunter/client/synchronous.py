@@ -1,16 +1,16 @@
 """The synchronous client."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent import futures
 from contextlib import closing
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
 from uuid import uuid4
 
 import httpx
 
 from shunter.client import requests
 from shunter.client.calls import described
-from shunter.client.executor import JobExecutor
 from shunter.client.futures import JobHandle
 from shunter.client.requests import Answer, Ask, CallOptions, JobOptions
 from shunter.client.sse import Followed, Lines
@@ -18,8 +18,9 @@ from shunter.client.transport import WAIT_READ_S, Settings, named
 from shunter.client.watching import Watch
 from shunter.errors import RefusedError, UnreachableError, UsageError
 
-__all__ = ["Client"]
+__all__ = ["Client", "JobExecutor"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -113,7 +114,7 @@ class Client:
             raise
         return JobHandle(self, made["id"], call)
 
-    def executor(self, **options: Unpack[CallOptions]) -> JobExecutor:
+    def executor(self, **options: Unpack[CallOptions]) -> "JobExecutor":
         """Return an executor whose functions run as jobs with these options."""
         return JobExecutor(self, options)
 
@@ -304,3 +305,36 @@ class Client:
                 response.close()
                 raise requests.error_of(response.status_code, content)
         return response
+
+
+class JobExecutor(futures.Executor):
+    """Runs each function as a job of its own; made by `Client.executor`."""
+
+    def __init__(self, client: "Client", options: CallOptions) -> None:
+        self._client = client
+        self._options = options
+        self._jobs: list[JobHandle[object]] = []
+        self._is_over = False
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
+        """Submit a function with its arguments.
+
+        Raises:
+            UsageError: cloudpickle is not installed, or something cannot be pickled.
+            RefusedError: such a job may not or can never run here.
+            RuntimeError: the executor was shut down.
+        """
+        if self._is_over:
+            raise RuntimeError("cannot submit: the executor was shut down")
+        job = self._client.submit(fn, *args, keywords=kwargs, **self._options)
+        self._jobs.append(job)  # type: ignore[arg-type]  # of whatever it returns
+        return job
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more functions; cancel what has not ended, wait for it, or both."""
+        self._is_over = True
+        if cancel_futures:
+            for job in self._jobs:
+                job.cancel()
+        if wait:
+            futures.wait(self._jobs)

@@ -15,7 +15,7 @@ import anyio
 import anyio.lowlevel
 import orjson
 
-from shunter.app.api.job_histories import JobHistories
+from shunter.app.api.documents.job_history import JobHistories
 from shunter.app.api.past import Past
 from shunter.app.api.slow_readers import SLOW_S, TimelyResponse
 from shunter.app.live.site import Site

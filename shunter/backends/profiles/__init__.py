@@ -1,6 +1,6 @@
 """What jobs use and how fast they run: the supervisors' samples, and GPUs."""
 
-from shunter.backends.profiles.downsampling import Downsampler
+from shunter.backends.profiles.downsampling import Downsampler, profile_of
 from shunter.backends.profiles.gpus import (
     EXPLANATIONS,
     GpuFault,
@@ -10,7 +10,6 @@ from shunter.backends.profiles.gpus import (
     fault_of_code,
     use_told,
 )
-from shunter.backends.profiles.sampler import profile_of
 
 __all__ = [
     "EXPLANATIONS",

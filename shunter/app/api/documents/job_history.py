@@ -3,6 +3,7 @@
 An attempt is granted before it has a number: the number comes with the first fact that names it.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,6 +28,7 @@ from shunter.events.facts.execution import (
     SuspendEscalated,
 )
 from shunter.events.facts.jobs import (
+    JOB_ENDS,
     JobCancelled,
     JobFailed,
     JobFinished,
@@ -36,8 +38,9 @@ from shunter.events.facts.jobs import (
 )
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.kinds import Event
+from shunter.events.values.ids import JobId
 
-__all__ = ["Attempt", "JobHistory", "history_of"]
+__all__ = ["Attempt", "JobHistories", "JobHistory", "history_of"]
 
 
 @dataclass(slots=True)
@@ -269,3 +272,44 @@ def _date(at_us: int | None, dated: Dated) -> str | None:
 
 def _span_s(from_us: int | None, to_us: int | None) -> float | None:
     return None if from_us is None or to_us is None else (to_us - from_us) / 1e6
+
+
+ENDED_MOST = 10_000
+
+
+class JobHistories:
+    """Histories by job: all that go on, and the newest of those that have ended."""
+
+    def __init__(self) -> None:
+        self._going: dict[JobId, JobHistory] = {}
+        self._ended: OrderedDict[JobId, JobHistory] = OrderedDict()
+
+    def of(self, job_id: JobId) -> JobHistory | None:
+        """Return the history of a job up to the last event taken; None: not known here."""
+        return self._going.get(job_id) or self._ended.get(job_id)
+
+    def take(self, event: Event) -> None:
+        """Go through the next durable event."""
+        job_id = getattr(event, "job_id", None)
+        if job_id is None:
+            return
+        if isinstance(event, JobSubmitted):
+            self._going[job_id] = JobHistory(event)
+        elif (history := self._going.get(job_id)) is not None:
+            history.take(event)
+            if isinstance(event, JOB_ENDS):
+                del self._going[job_id]
+                self.keep(job_id, history)
+
+    def adopt(self, job_id: JobId, history: JobHistory) -> None:
+        """Go on with a history read from the log, up to the last event taken."""
+        if history.outcome is None:
+            self._going[job_id] = history
+        else:
+            self.keep(job_id, history)
+
+    def keep(self, job_id: JobId, history: JobHistory) -> None:
+        """Keep the history of a job that has ended; the one kept longest may go for it."""
+        self._ended[job_id] = history
+        if len(self._ended) > ENDED_MOST:
+            self._ended.popitem(last=False)

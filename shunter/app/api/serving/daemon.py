@@ -5,15 +5,20 @@
 Whatever ends it, jobs run on: they are their supervisors', and the next start finds them again.
 """
 
+import logging
 import os
 import pwd
 import resource
 import signal
 import socket
+import sys
+import time
+import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import anyio
+import h11
 import uvicorn
 from anyio.abc import TaskGroup
 
@@ -23,7 +28,6 @@ from shunter.app.api.access.tokens import Tokens, read_tokens
 from shunter.app.api.application import application
 from shunter.app.api.metrics import Metrics
 from shunter.app.api.served import Served
-from shunter.app.api.serving.messages import brief_messages
 from shunter.app.api.serving.sockets import BACKLOG, Listening, listening
 from shunter.app.api.stream import Stream
 from shunter.app.config.live import ServerSection
@@ -33,7 +37,7 @@ from shunter.app.live.maintenance.notices import Tell
 from shunter.errors import ConfigError, ShunterError
 from shunter.events.values.ids import JobId
 
-__all__ = ["Ready", "run_daemon"]
+__all__ = ["BriefHandler", "Ready", "brief_messages", "run_daemon"]
 
 
 Ready = Callable[[Site, Sequence[Listening]], None]
@@ -234,3 +238,52 @@ def _notify(state: str) -> None:
     address = "\0" + path[1:] if path.startswith("@") else path
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
         connection.sendto(state.encode(), address)
+
+
+EVERY_S = 60.0
+KINDS_MOST = 100
+NAMES = ("uvicorn.error", "shunter.api")
+
+
+class BriefHandler(logging.Handler):
+    """Prints each message at most once a minute, and then how often it came.
+
+    Anybody who reaches a socket can send requests that are none: they do not flood the log.
+    """
+
+    def __init__(
+        self,
+        tell: Callable[[str], None],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(logging.WARNING)
+        self._tell = tell
+        self._now = now
+        self._seen: dict[str, tuple[float, int]] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record, or count it."""
+        text = record.getMessage().strip()
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, h11.LocalProtocolError):
+            text = "a request turned out to be no HTTP when it was being answered"
+        elif error is not None:
+            text += "\n" + "".join(traceback.format_exception(error)).rstrip()
+        last_s, missed = self._seen.get(text, (-EVERY_S, 0))
+        now_s = self._now()
+        if now_s - last_s < EVERY_S:
+            self._seen[text] = last_s, missed + 1
+            return
+        if len(self._seen) >= KINDS_MOST:
+            self._seen.clear()
+        self._seen[text] = now_s, 0
+        more = f" (and {missed:,} more times since it was told last)" if missed else ""
+        self._tell(f"http: {text}{more}")
+
+
+def brief_messages() -> None:
+    """Let the server and the API tell briefly on stderr."""
+    handler = BriefHandler(lambda line: print(line, file=sys.stderr, flush=True))
+    for name in NAMES:
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False

@@ -57,7 +57,7 @@ def init(
     if ssh:
         text, notes = _over_ssh(ssh.split(","), python, known_hosts, key or [], gpus)
     else:
-        from shunter.app.doctor.writing import local_config
+        from shunter.app.first_config import local_config
 
         text, notes = local_config(gpus)
     try:

@@ -4,9 +4,14 @@ Those with a solver import numpy when they are first asked, not when they are li
 """
 
 from shunter.policies.gavel.objectives.durations import FinishTimes, Makespan
-from shunter.policies.gavel.objectives.fairness import Hierarchical, MaxMinFairness, WaterFilling
+from shunter.policies.gavel.objectives.fairness import (
+    Hierarchical,
+    Isolated,
+    MaxMinFairness,
+    Proportional,
+    WaterFilling,
+)
 from shunter.policies.gavel.objectives.queues import FastestFirst, QueueAssignment
-from shunter.policies.gavel.objectives.shares import Isolated, Proportional
 from shunter.policies.gavel.objectives.sums import ThroughputSum
 from shunter.policies.gavel.objectives.trading import GandivaFair
 

@@ -9,9 +9,10 @@ is not full.
 from dataclasses import dataclass, field
 from typing import Literal
 
-from shunter.policies.gavel.mechanism.targets import Fractions, Wanted
+from shunter.events.values.ids import GpuType
+from shunter.policies.gavel.mechanism.targets import Fractions, Gang, Wanted
 
-__all__ = ["Hierarchical", "MaxMinFairness", "WaterFilling"]
+__all__ = ["Hierarchical", "Isolated", "MaxMinFairness", "Proportional", "WaterFilling"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +82,29 @@ class Hierarchical:
         # One job a group, in the order of arrival: of equal jobs the earlier one goes first.
         order = np.arange(float(len(entity)))
         return divided(wanted, found, [entity, order], first, packed=self.packed)
+
+
+@dataclass(slots=True)
+class Isolated:
+    """An equal part of each type's GPUs for each job, in time of its whole gang."""
+
+    def fractions(self, wanted: Wanted) -> Fractions:
+        """Return N_j / (m s_i), over the sum of the row where that is more than 1."""
+        jobs = len(wanted.claims)
+        found: dict[Gang, dict[GpuType, float]] = {}
+        for claim in wanted.claims:
+            row = {name: many / jobs / claim.kind.gpus for name, many in wanted.gpus.items()}
+            whole = max(sum(row.values()), 1.0)
+            found[(claim.job_id,)] = {name: part / whole for name, part in row.items()}
+        return found
+
+
+@dataclass(slots=True)
+class Proportional:
+    """All of the time, over the types as their GPUs are."""
+
+    def fractions(self, wanted: Wanted) -> Fractions:
+        """Return N_j / N."""
+        whole = sum(wanted.gpus.values())
+        row = {name: many / whole for name, many in wanted.gpus.items()}
+        return {(claim.job_id,): dict(row) for claim in wanted.claims}

@@ -1,5 +1,4 @@
-from shunter.app.api.documents.job_history import JobHistory, history_of
-from shunter.app.api.job_histories import ENDED_MOST, JobHistories
+from shunter.app.api.documents.job_history import ENDED_MOST, JobHistories, JobHistory, history_of
 from shunter.core.state import Outcome
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (

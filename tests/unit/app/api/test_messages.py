@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from shunter.app.api.serving.messages import BriefHandler
+from shunter.app.api.serving.daemon import BriefHandler
 
 
 def test_equal_messages_are_told_once_a_minute_with_their_number() -> None:
