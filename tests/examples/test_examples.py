@@ -2,7 +2,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from shunter_peers.gavel.repertoire import REPERTOIRE
+from shunter_peers.gavel.policy_table import POLICY_TABLE
 from tests.examples.commands import Example, examples, without_digests
 
 
@@ -22,5 +22,5 @@ def test_example_prints_what_stands_beside_it(example: Example) -> None:
 
 def solves(example: Example) -> bool:
     """Say whether an example plays a policy of the Gavel simulator that solves."""
-    play = REPERTOIRE.get(example.path.stem) if "peers/gavel" in example.name else None
+    play = POLICY_TABLE.get(example.path.stem) if "peers/gavel" in example.name else None
     return play is not None and play.form is not None

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from shunter.core.throughputs import ThroughputTable
-from shunter.policies.gavel.mechanism import Fractions, Wanted
+from shunter.policies.gavel.mechanism import Demands, Fractions
 from shunter.policies.gavel.objectives import FinishTimes
 from shunter_peers.gavel import PeerRounds
-from shunter_peers.gavel.repertoire import REPERTOIRE, Play
+from shunter_peers.gavel.policy_table import POLICY_TABLE, PolicyEntry
 from tests.fidelity.test_gavel_literal import NONE, REPLAYS
 from tests.fidelity.test_gavel_mechanism import Played, fractions_of
 
@@ -24,8 +24,8 @@ pytestmark = [
 ]
 
 
-def play_of(path: Path) -> Play:
-    return REPERTOIRE[path.name.split(".")[0].split("__")[1]]
+def play_of(path: Path) -> PolicyEntry:
+    return POLICY_TABLE[path.name.split(".")[0].split("__")[1]]
 
 
 CASES = [
@@ -49,11 +49,11 @@ def test_fractions_are_the_recorded_ones(path: Path) -> None:
     compared: list[tuple[Fractions, Fractions]] = []
 
     def repeat(rounds: PeerRounds, table: ThroughputTable) -> Fractions:
-        wanted: Wanted = rounds.wanted(table)
+        demands: Demands = rounds.demands(table)
         fractions = fractions_of(next(recorded)[1] or {})
         if finishing is not None:
-            finishing.note(wanted)
-        compared.append((answer(form, wanted, {}, finishing), fractions))
+            finishing.note(demands)
+        compared.append((answer(form, demands, {}, finishing), fractions))
         return fractions
 
     Played(replay["config"], repeat).run()

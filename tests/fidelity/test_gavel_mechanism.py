@@ -16,9 +16,9 @@ from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism import Fractions, Gang, Targets
 from shunter.policies.gavel.objectives import FastestFirst, Isolated
 from shunter_peers.gavel import PeerJob, PeerRounds
+from shunter_peers.gavel.mersenne_twister import MersenneTwister
 from shunter_peers.gavel.objectives import Allox, StaleFifo
 from shunter_peers.gavel.objectives.pairing import PackedFifo, RandomPairs
-from shunter_peers.gavel.twister import Twister
 from tests.fidelity.test_gavel_literal import (
     ALONE_CASES,
     INPUTS,
@@ -93,7 +93,7 @@ class Played:
             pairs_too=name == "gandiva" or name.endswith("packed"),
             needs_claim=name.startswith("fifo"),
         )
-        self.rounds.shuffler = Twister.seeded(5) if name in SHUFFLED else None
+        self.rounds.shuffler = MersenneTwister.seeded(5) if name in SHUFFLED else None
         self.seen: list[tuple[float, dict[Gang, tuple[int, ...]]]] = []
         self.jct_s: dict[int, float | None] = {}
 
@@ -103,7 +103,7 @@ class Played:
         while queued or rounds.jobs.known:
             if not queued and idle:
                 rounds.ledger.forget_reset()
-            if not rounds.stints and queued:
+            if not rounds.runs and queued:
                 rounds.now_s = queued[0].arrival_s
             rounds.finish()
             for job_id, end_s in rounds.ended_s.items():
@@ -144,6 +144,6 @@ def test_objective_without_a_solver_ends_every_job_when_the_peer_did(name: str) 
     config = RUNS[name]["config"]
     objective = ALONE[config["policy"]]()
 
-    played = Played(config, lambda rounds, table: objective.fractions(rounds.wanted(table))).run()
+    played = Played(config, lambda rounds, table: objective.fractions(rounds.demands(table))).run()
 
     assert played.jct_s == pytest.approx(times_s(name), rel=1e-6)

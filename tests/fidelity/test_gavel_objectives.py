@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from shunter.core.throughputs import ThroughputTable
-from shunter.policies.gavel.mechanism import Fractions, Wanted
+from shunter.policies.gavel.mechanism import Demands, Fractions
 from shunter.policies.gavel.objectives.arrays import Arrays, arrays_of
 from shunter.policies.gavel.solving.groups import Groups, proportional_rates
 from shunter.policies.gavel.solving.highs import highs_level, highs_sum
@@ -20,7 +20,7 @@ from shunter.policies.gavel.solving.interior import Floats
 from shunter_peers.gavel import PeerRounds
 from shunter_peers.gavel.arrays import rated
 from shunter_peers.gavel.conic import Form, Kind
-from shunter_peers.gavel.repertoire import REPERTOIRE
+from shunter_peers.gavel.policy_table import POLICY_TABLE
 from tests.fidelity.test_gavel_literal import NONE, RESULTS
 from tests.fidelity.test_gavel_mechanism import Played, fractions_of
 
@@ -41,28 +41,28 @@ def cases(policies: tuple[str, ...]) -> list[Any]:
     return [pytest.param(path, id=path.name.split(".")[0]) for path in found if path.is_file()]
 
 
-def inputs(path: Path) -> list[tuple[Wanted, Fractions]]:
+def inputs(path: Path) -> list[tuple[Demands, Fractions]]:
     """Return what each recorded allocation was computed from, and the allocation."""
     replay = json.loads(path.read_text(encoding="utf-8"))
     recorded = iter(replay["allocations"])
-    found: list[tuple[Wanted, Fractions]] = []
+    found: list[tuple[Demands, Fractions]] = []
 
     def repeat(rounds: PeerRounds, table: ThroughputTable) -> Fractions:
         fractions = fractions_of(next(recorded)[1])
-        found.append((rounds.wanted(table), fractions))
+        found.append((rounds.demands(table), fractions))
         return fractions
 
     Played(replay["config"], repeat).run()
-    return [(wanted, fractions) for wanted, fractions in found if wanted.claims]
+    return [(demands, fractions) for demands, fractions in found if demands.requests]
 
 
 def objective_of(path: Path) -> Any:
-    return REPERTOIRE[path.name.split(".")[0].split("__")[1]].make(0, {})
+    return POLICY_TABLE[path.name.split(".")[0].split("__")[1]].make(0, {})
 
 
-def matrix(wanted: Wanted, fractions: Fractions) -> Floats:
-    rows = [fractions[(claim.job_id,)] for claim in wanted.claims]
-    return np.array([[row.get(name, 0.0) for name in wanted.gpus] for row in rows])
+def matrix(demands: Demands, fractions: Fractions) -> Floats:
+    rows = [fractions[(request.job_id,)] for request in demands.requests]
+    return np.array([[row.get(name, 0.0) for name in demands.gpus] for row in rows])
 
 
 def one_by_one(found: Arrays) -> Groups:
@@ -77,42 +77,42 @@ def same_or_as_good(ours: Floats, theirs: Floats, value: Any) -> bool:
 @pytest.mark.parametrize("path", cases(FAIR) or NONE)
 def test_least_normalised_throughput_is_that_of_highs(path: Path) -> None:
     agnostic = "perf" not in path.name
-    for wanted, recorded in inputs(path):
-        found = rated(Form(Kind.level, ones=agnostic), wanted)
+    for demands, recorded in inputs(path):
+        found = rated(Form(Kind.level, ones=agnostic), demands)
         groups = one_by_one(found)
         demand = found.weights * proportional_rates(groups) / found.sizes
-        ours = matrix(wanted, objective_of(path).fractions(wanted))
+        ours = matrix(demands, objective_of(path).fractions(demands))
 
         def least(fractions: Floats, found: Arrays = found, demand: Floats = demand) -> float:
             return float(((found.rates * fractions).sum(axis=1) / demand).min())
 
         assert least(ours) == pytest.approx(highs_level(groups, demand), rel=1e-6)
-        assert same_or_as_good(ours, matrix(wanted, recorded), least)
+        assert same_or_as_good(ours, matrix(demands, recorded), least)
 
 
 @pytest.mark.parametrize("path", cases(SUMS) or NONE)
 def test_sum_of_throughputs_is_that_of_highs(path: Path) -> None:
-    for wanted, recorded in inputs(path):
-        found = arrays_of(wanted)
-        ours = matrix(wanted, objective_of(path).fractions(wanted))
+    for demands, recorded in inputs(path):
+        found = arrays_of(demands)
+        ours = matrix(demands, objective_of(path).fractions(demands))
         best = highs_sum(one_by_one(found), np.ones(len(found.types)), np.zeros(len(ours)))
 
         def total(fractions: Floats, found: Arrays = found) -> float:
             return float((found.rates * fractions).sum())
 
         assert total(ours) == pytest.approx(best, rel=1e-6)
-        assert same_or_as_good(ours, matrix(wanted, recorded), total)
+        assert same_or_as_good(ours, matrix(demands, recorded), total)
 
 
 @pytest.mark.parametrize("path", cases(("finish_time_fairness_perf",)) or NONE)
 def test_no_shares_have_a_lower_worst_ratio_of_finish_times(path: Path) -> None:
     """At a ratio a millionth below ours, what all jobs need is more than HiGHS can give."""
     objective = objective_of(path)
-    for wanted, _ in inputs(path):
-        found = arrays_of(wanted)
-        objective.note(wanted)
-        ours = matrix(wanted, objective.fractions(wanted))
-        ids = [claim.job_id for claim in wanted.claims]
+    for demands, _ in inputs(path):
+        found = arrays_of(demands)
+        objective.note(demands)
+        ours = matrix(demands, objective.fractions(demands))
+        ids = [request.job_id for request in demands.requests]
         spent_s = np.array([objective.alone_s[job_id] for job_id in ids])
         alone_s = spent_s + found.left / np.array([objective.rates[job_id] for job_id in ids])
         rates = (found.rates * ours).sum(axis=1)
@@ -130,15 +130,15 @@ def test_no_shares_have_a_lower_worst_ratio_of_finish_times(path: Path) -> None:
 
 @pytest.mark.parametrize("path", cases(("min_total_duration_perf",)) or NONE)
 def test_makespan_is_within_five_per_cent_of_the_least(path: Path) -> None:
-    for wanted, recorded in inputs(path):
-        found = arrays_of(wanted)
+    for demands, recorded in inputs(path):
+        found = arrays_of(demands)
         least_s = 1.0 / (highs_level(one_by_one(found), found.left) or 0.0)
 
         spans_s = [
             float((found.left / (found.rates * fractions).sum(axis=1)).max())
             for fractions in (
-                matrix(wanted, objective_of(path).fractions(wanted)),
-                matrix(wanted, recorded),
+                matrix(demands, objective_of(path).fractions(demands)),
+                matrix(demands, recorded),
             )
         ]
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from shunter_peers.gavel.repertoire import REPERTOIRE
+from shunter_peers.gavel.policy_table import POLICY_TABLE
 from tests.fidelity.test_gavel_literal import NONE, RUNS, times_s
 from tests.fidelity.test_gavel_peer import run_example
 
@@ -47,7 +47,7 @@ MISSES_CENTRED = {
 def cases(misses: dict[str, str]) -> list[Any]:
     found: list[Any] = []
     for name, run in RUNS.items():
-        play = REPERTOIRE.get(run["config"]["policy"])
+        play = POLICY_TABLE.get(run["config"]["policy"])
         if play is not None and play.form is not None:
             missed = pytest.mark.xfail(strict=True, reason=misses.get(name, ""))
             found.append(pytest.param(name, marks=[missed] if name in misses else [], id=name))

@@ -103,9 +103,9 @@ def check_gang(job: Job, state: State) -> None:
             assert what.sharing is not Sharing.sliced, f"{job.job_id}: sliced GPUs"
             assert what.sharing is Sharing.exclusive or job.spec.gpus, f"{job.job_id}: no GPUs"
             types = types_of(what, state)
-            wanted = job.spec.gpu_types if job.spec.gpus else ()
+            demands = job.spec.gpu_types if job.spec.gpus else ()
             assert len(types) == 1 or not job.spec.gpus, f"{job.job_id}: {types}"
-            assert not wanted or types <= set(wanted), f"{job.job_id}: {types}"
+            assert not demands or types <= set(demands), f"{job.job_id}: {types}"
 
 
 def check_phase(job: Job, state: State) -> None:

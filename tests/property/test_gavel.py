@@ -21,7 +21,7 @@ from shunter.policies.gavel.corrected.catalogue import OBJECTIVES, Chosen
 from shunter.policies.gavel.corrected.choosing import Candidate, Room, choose
 from shunter.policies.gavel.corrected.policy import Timing
 from shunter.policies.gavel.corrected.two_level import TwoLevelPolicy
-from shunter.policies.gavel.mechanism import Claim, Fractions, Ledger, Wanted
+from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest, Ledger
 from tests.commanded import Commanded
 from tests.factories import Outcome, job_spec, run
 from tests.property.worlds import Scene, scenes
@@ -89,7 +89,7 @@ def test_nothing_is_refused_of_what_it_plans(scene: Scene) -> None:
 
 
 @st.composite
-def problems(draw: st.DrawFn, gangs: tuple[int, ...] = (1, 2, 4)) -> Wanted:
+def problems(draw: st.DrawFn, gangs: tuple[int, ...] = (1, 2, 4)) -> Demands:
     """Return claims on up to three GPU types, each job able to run on one of them at least."""
     types = TYPES[: draw(st.integers(1, 3))]
     kinds = [
@@ -98,8 +98,8 @@ def problems(draw: st.DrawFn, gangs: tuple[int, ...] = (1, 2, 4)) -> Wanted:
     ]
     rates = st.floats(0.1, 50.0)
     table = ThroughputTable({name: {kind: draw(rates) for kind in kinds} for name in types})
-    claims = [
-        Claim(
+    requests = [
+        JobRequest(
             JobId(f"j{number}"),
             draw(st.sampled_from(kinds)),
             draw(st.integers(1, 1_000_000)),
@@ -109,13 +109,13 @@ def problems(draw: st.DrawFn, gangs: tuple[int, ...] = (1, 2, 4)) -> Wanted:
         )
         for number in range(draw(st.integers(1, 9)))
     ]
-    return Wanted(tuple(claims), {name: draw(st.integers(4, 12)) for name in types}, table)
+    return Demands(tuple(requests), {name: draw(st.integers(4, 12)) for name in types}, table)
 
 
-def answered(objective: Any, wanted: Wanted) -> Fractions:
+def answered(objective: Any, demands: Demands) -> Fractions:
     if hasattr(objective, "note"):
-        objective.note(wanted)
-    found: Fractions = objective.fractions(wanted)
+        objective.note(demands)
+    found: Fractions = objective.fractions(demands)
     return found
 
 
@@ -124,18 +124,18 @@ WITH_LIMITS = sorted(set(OBJECTIVES) - {"proportional"})
 
 @pytest.mark.parametrize("name", WITH_LIMITS)
 @settings(max_examples=25, deadline=None)
-@given(wanted=problems(), aware=st.booleans())
+@given(demands=problems(), aware=st.booleans())
 def test_targets_are_fractions_and_never_exceed_the_cluster(
-    name: str, wanted: Wanted, aware: bool
+    name: str, demands: Demands, aware: bool
 ) -> None:
     prices = dict.fromkeys(TYPES, 1.0)
     chosen = Chosen(aware=aware, prices=prices if name.startswith("min_cost") else {})
-    fractions = answered(OBJECTIVES[name](chosen), wanted)
+    fractions = answered(OBJECTIVES[name](chosen), demands)
 
-    for gpu_type, gpus in wanted.gpus.items():
+    for gpu_type, gpus in demands.gpus.items():
         used = sum(
-            claim.kind.gpus * fractions.get((claim.job_id,), {}).get(gpu_type, 0.0)
-            for claim in wanted.claims
+            request.kind.gpus * fractions.get((request.job_id,), {}).get(gpu_type, 0.0)
+            for request in demands.requests
         )
         assert used <= gpus * (1 + 1e-9)
     for row in fractions.values():
@@ -144,48 +144,55 @@ def test_targets_are_fractions_and_never_exceed_the_cluster(
 
 
 @settings(max_examples=40, deadline=None)
-@given(wanted=problems())
-def test_equal_weights_leave_no_job_below_its_isolated_share(wanted: Wanted) -> None:
+@given(demands=problems())
+def test_equal_weights_leave_no_job_below_its_isolated_share(demands: Demands) -> None:
     """Sharing incentive (OSDI 2020, section 4.4), for jobs of one size."""
-    claims = tuple(
-        Claim(
-            claim.job_id,
-            JobKind(claim.kind.model, wanted.claims[0].kind.gpus),
-            claim.left,
-            rates={name: wanted.rate(claim, name) for name in wanted.gpus},
+    requests = tuple(
+        JobRequest(
+            request.job_id,
+            JobKind(request.kind.model, demands.requests[0].kind.gpus),
+            request.left,
+            rates={name: demands.rate(request, name) for name in demands.gpus},
         )
-        for claim in wanted.claims
+        for request in demands.requests
     )
-    alike = Wanted(claims, wanted.gpus, wanted.table)
+    alike = Demands(requests, demands.gpus, demands.table)
 
     fair = answered(OBJECTIVES["max_min_fairness"](Chosen()), alike)
     alone = answered(OBJECTIVES["isolated"](Chosen()), alike)
 
-    for claim in claims:
-        gang = (claim.job_id,)
+    for request in requests:
+        gang = (request.job_id,)
         got, least = (
-            sum(alike.rate(claim, name) * part for name, part in rows[gang].items())
+            sum(alike.rate(request, name) * part for name, part in rows[gang].items())
             for rows in (fair, alone)
         )
         assert got >= least * (1 - 1e-6)
 
 
 @settings(max_examples=40, deadline=None)
-@given(wanted=problems())
-def test_identical_jobs_get_identical_targets(wanted: Wanted) -> None:
+@given(demands=problems())
+def test_identical_jobs_get_identical_targets(demands: Demands) -> None:
     twins = tuple(
-        Claim(JobId(f"{claim.job_id}{twin}"), claim.kind, claim.left, claim.age_s, claim.weight)
-        for claim in wanted.claims
+        JobRequest(
+            JobId(f"{request.job_id}{twin}"),
+            request.kind,
+            request.left,
+            request.age_s,
+            request.weight,
+        )
+        for request in demands.requests
         for twin in "ab"
     )
     for name in ("max_min_fairness", "water_filling", "makespan", "finish_time_fairness"):
         fractions = answered(
             OBJECTIVES[name](Chosen()),
-            Wanted(twins, wanted.gpus, wanted.table),
+            Demands(twins, demands.gpus, demands.table),
         )
-        for claim in wanted.claims:
+        for request in demands.requests:
             assert (
-                fractions[(JobId(f"{claim.job_id}a"),)] == fractions[(JobId(f"{claim.job_id}b"),)]
+                fractions[(JobId(f"{request.job_id}a"),)]
+                == fractions[(JobId(f"{request.job_id}b"),)]
             )
 
 
@@ -193,23 +200,24 @@ ROUNDS, ROUNDS_OFF_MOST = 300, 4.0
 
 
 @settings(max_examples=15, deadline=None)
-@given(wanted=problems(gangs=(1,)))
-def test_time_received_stays_within_rounds_of_the_targets(wanted: Wanted) -> None:
+@given(demands=problems(gangs=(1,)))
+def test_time_received_stays_within_rounds_of_the_targets(demands: Demands) -> None:
     """However long it goes on, so shares converge: here to within 4 / 300 of all time."""
-    fractions = answered(OBJECTIVES["max_min_fairness"](Chosen()), wanted)
-    ledger = Ledger(list(wanted.gpus), 10.0)
-    for claim in wanted.claims:
-        ledger.add((claim.job_id,))
+    fractions = answered(OBJECTIVES["max_min_fairness"](Chosen()), demands)
+    ledger = Ledger(list(demands.gpus), 10.0)
+    for request in demands.requests:
+        ledger.add((request.job_id,))
     ledger.reset(fractions, 0.0)
-    jobs = [job_asking(claim, ordinal) for ordinal, claim in enumerate(wanted.claims)]
-    got = {(job.job_id, name): 0.0 for job in jobs for name in wanted.gpus}
+    jobs = [job_asking(request, ordinal) for ordinal, request in enumerate(demands.requests)]
+    got = {(job.job_id, name): 0.0 for job in jobs for name in demands.gpus}
     for number in range(ROUNDS):
         ledger.pass_time(float(number))
         rates = [
-            {name: wanted.rate(claim, name) for name in wanted.gpus} for claim in wanted.claims
+            {name: demands.rate(request, name) for name in demands.gpus}
+            for request in demands.requests
         ]
         candidates = [Candidate(job, rate) for job, rate in zip(jobs, rates, strict=True)]
-        choice = choose(ledger, candidates, Room(dict(wanted.gpus), {}))
+        choice = choose(ledger, candidates, Room(dict(demands.gpus), {}))
         for job_id, (_, gpu_type) in choice.chosen.items():
             ledger.credit((job_id,), gpu_type, 1.0)
             got[job_id, gpu_type] += 1.0
@@ -222,6 +230,6 @@ def test_time_received_stays_within_rounds_of_the_targets(wanted: Wanted) -> Non
     assert max(behind) <= ROUNDS_OFF_MOST
 
 
-def job_asking(claim: Claim, ordinal: int) -> Job:
-    spec = job_spec(claim.kind.gpus)
-    return Job(claim.job_id, ordinal, spec, spec.demand(), 0)
+def job_asking(request: JobRequest, ordinal: int) -> Job:
+    spec = job_spec(request.kind.gpus)
+    return Job(request.job_id, ordinal, spec, spec.demand(), 0)

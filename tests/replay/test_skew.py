@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given
 
-from shunter.app.api.documents.jobs import wait_of
+from shunter.app.api.documents.queue import wait_of
 from shunter.app.replaying.classing import classes_at
 from shunter.app.replaying.folding import fold_log
 from shunter.app.replaying.standing import standing

@@ -9,27 +9,29 @@ from dataclasses import replace
 import numpy as np
 
 from shunter.events.values.ids import GpuType
-from shunter.policies.gavel.mechanism import Fractions, Wanted
+from shunter.policies.gavel.mechanism import Demands, Fractions
 from shunter.policies.gavel.objectives.arrays import Arrays, arrays_of
-from shunter.policies.gavel.solving.couples import Places
 from shunter.policies.gavel.solving.groups import Pairs, Shares
 from shunter.policies.gavel.solving.interior import Floats
+from shunter.policies.gavel.solving.pair_form import Places
 from shunter_peers.gavel.conic.forms import Form
 
 __all__ = ["every_pair", "isolated_rates", "rated"]
 
 
-def rated(form: Form, wanted: Wanted) -> Arrays:
+def rated(form: Form, demands: Demands) -> Arrays:
     """Return claims in arrays with the rates a form takes.
 
     Of one type, or all 1, or as they are.
     """
-    found = arrays_of(wanted)
+    found = arrays_of(demands)
     if form.ones:
         return replace(found, rates=np.ones_like(found.rates))
     if form.everywhere is None:
         return found
-    alone = np.array([wanted.rate(claim, form.everywhere) for claim in wanted.claims], np.float64)
+    alone = np.array(
+        [demands.rate(request, form.everywhere) for request in demands.requests], np.float64
+    )
     return replace(found, rates=np.repeat(alone[:, None], len(found.types), axis=1))
 
 
@@ -45,7 +47,7 @@ def isolated_rates(found: Arrays) -> Floats:
 
 
 def every_pair(
-    wanted: Wanted, group: Places, pairs: Pairs, shares: Shares, types: Sequence[GpuType]
+    demands: Demands, group: Places, pairs: Pairs, shares: Shares, types: Sequence[GpuType]
 ) -> Fractions:
     """Return the fractions of every two jobs of equal gangs."""
     places = {
@@ -56,8 +58,8 @@ def every_pair(
     }
     rows = shares.pair_fractions.tolist()
     found: Fractions = {}
-    for place, one in enumerate(wanted.claims):
-        for after, two in enumerate(wanted.claims[place + 1 :], place + 1):
+    for place, one in enumerate(demands.requests):
+        for after, two in enumerate(demands.requests[place + 1 :], place + 1):
             groups = int(group[place]), int(group[after])
             at = places.get((min(groups), max(groups)))
             if at is not None:

@@ -2,7 +2,7 @@
 
 Give it `[simulation.lease]` with whole steps and rounds that end with the last gang, and
 `workload.throughputs`, as examples/peers/gavel/ do. What is odd in it stands in `rounds.py` and in
-the rules of the mechanism; its policies are in `repertoire.py`. A job the simulator drops (a gang
+the rules of the mechanism; its policies are in `policy_table.py`. A job the simulator drops (a gang
 with fewer steps left than GPUs) waits for ever here.
 
 It solves with ECOS, and so is done here (`conic/`), because ECOS stops somewhere on an optimal face
@@ -18,7 +18,7 @@ from shunter.core.placement import Placement
 from shunter.events.values.ids import GpuType
 from shunter.policies.params import PolicyParams
 from shunter_peers.gavel.policy import PeerRoundsPolicy, Solver
-from shunter_peers.gavel.repertoire import REPERTOIRE
+from shunter_peers.gavel.policy_table import POLICY_TABLE
 
 __all__ = ["GavelPeer", "GavelPeerParams"]
 
@@ -50,14 +50,14 @@ class GavelPeerParams(PolicyParams):
     @field_validator("policy")
     @classmethod
     def _is_played(cls, policy: str) -> str:
-        if policy not in REPERTOIRE:
-            raise ValueError(f"expected one of {', '.join(sorted(REPERTOIRE))}")
+        if policy not in POLICY_TABLE:
+            raise ValueError(f"expected one of {', '.join(sorted(POLICY_TABLE))}")
         return policy
 
     def record(self) -> dict[str, Any]:
         """Return the table without a solver where nothing is solved: recorded as ever."""
         document = super().record()
-        if REPERTOIRE[self.policy].form is None:
+        if POLICY_TABLE[self.policy].form is None:
             del document["solver"]
         return document
 

@@ -23,12 +23,12 @@ from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.reasons import Because
 from shunter.policies.gavel.mechanism import Fractions, Gang, Targets
 from shunter.policies.params import Extra
-from shunter_peers.gavel.jobs import PeerJob
+from shunter_peers.gavel.mersenne_twister import MersenneTwister
 from shunter_peers.gavel.objectives import Allox, CentredFinishTimes, RandomPairs, StaleFifo
-from shunter_peers.gavel.repertoire import REPERTOIRE, Play
-from shunter_peers.gavel.rounds import PeerRounds, Stint
+from shunter_peers.gavel.played_jobs import PeerJob
+from shunter_peers.gavel.policy_table import POLICY_TABLE, PolicyEntry
+from shunter_peers.gavel.rounds import PeerRounds, RoundRun
 from shunter_peers.gavel.seating import Seat
-from shunter_peers.gavel.twister import Twister
 
 __all__ = ["PeerMemory", "PeerRoundsPolicy", "Solver"]
 
@@ -65,20 +65,20 @@ class PeerMemory:
         default_factory=dict, compare=False, metadata=DERIVED
     )
 
-    def allocation(self, stint: Stint) -> Allocation:
+    def allocation(self, run: RoundRun) -> Allocation:
         """Return the allocation of a gang; made once as long as it keeps its seat."""
-        known = self.allocations.get(stint.gang)
-        if known is not None and known[0] is stint.seat:
+        known = self.allocations.get(run.gang)
+        if known is not None and known[0] is run.seat:
             return known[1]
         masks: dict[NodeName, int] = {}
-        for number in sorted(stint.seat.gpus):
+        for number in sorted(run.seat.gpus):
             node, gpu = self.places[number]
             masks[node] = masks.get(node, 0) | 1 << gpu
-        sharing = Sharing.packed if len(stint.gang) > 1 else Sharing.exclusive
+        sharing = Sharing.packed if len(run.gang) > 1 else Sharing.exclusive
         made = Allocation(tuple(Share(node, mask) for node, mask in masks.items()), sharing)
         if len(self.allocations) > 2 * len(self.places):
             self.allocations.clear()  # most of them have ended
-        self.allocations[stint.gang] = stint.seat, made
+        self.allocations[run.gang] = run.seat, made
         return made
 
 
@@ -151,14 +151,14 @@ class PeerRoundsPolicy:
         memory.asks = False
         if not memory.places:
             self._settle_in(memory, view)
-        elif view.now_us == memory.planned_us and (memory.rounds.stints or memory.vacated):
+        elif view.now_us == memory.planned_us and (memory.rounds.runs or memory.vacated):
             memory.vacated = False
             return  # everybody has left at once, which ends a round of the backend in between
         memory.planned_us, memory.vacated = view.now_us, False
         rounds, queued = memory.rounds, memory.queued
-        if not rounds.stints and queued:
+        if not rounds.runs and queued:
             rounds.now_s = queued[0].arrival_s
-        elif not rounds.stints:
+        elif not rounds.runs:
             rounds.ledger.forget_reset()  # nobody runs and nobody comes: the world's end
         rounds.finish()
         self._compare_books(memory, view)
@@ -180,22 +180,22 @@ class PeerRoundsPolicy:
             return None
         if self._remembering(memory) is not None:
             return _targets(memory.answer)
-        wanted, form = memory.rounds.wanted(self._known), self._play.form
+        demands, form = memory.rounds.demands(self._known), self._play.form
         if form is not None and self.solver == "ecos":
             from shunter_peers.gavel.conic.answers import answer
 
-            return _targets(answer(form, wanted, self.prices, memory.finish_times))
+            return _targets(answer(form, demands, self.prices, memory.finish_times))
         objective = memory.finish_times or self._made()
-        return _targets(objective.fractions(wanted))
+        return _targets(objective.fractions(demands))
 
     def plan(self, memory: PeerMemory, view: View, rng: Rng) -> Plan:
         """Seat everybody as the simulator does."""
-        wanted: dict[JobId, tuple[Allocation, Stint]] = {}
-        for stint in memory.rounds.stints:
-            where = memory.allocation(stint)
-            for job_id in stint.gang:
-                wanted[job_id] = where, stint
-        changes = self._changes(memory, view, wanted)
+        demands: dict[JobId, tuple[Allocation, RoundRun]] = {}
+        for run in memory.rounds.runs:
+            where = memory.allocation(run)
+            for job_id in run.gang:
+                demands[job_id] = where, run
+        changes = self._changes(memory, view, demands)
         return Plan(tuple(changes)) if changes else EMPTY_PLAN
 
     def wake_at(self, memory: PeerMemory) -> int | None:
@@ -227,8 +227,8 @@ class PeerRoundsPolicy:
         return self.table
 
     @property
-    def _play(self) -> Play:
-        return REPERTOIRE[self.policy]
+    def _play(self) -> PolicyEntry:
+        return POLICY_TABLE[self.policy]
 
     def _made(self) -> Targets:
         return self._play.make(self.seed, self.prices)
@@ -262,15 +262,15 @@ class PeerRoundsPolicy:
 
     def _note(self, memory: PeerMemory) -> None:
         """Let objectives remember; those that solve are asked for their answer later."""
-        wanted = memory.rounds.wanted(self._known)
+        demands = memory.rounds.demands(self._known)
         remembering = self._remembering(memory)
         if remembering is not None:
-            memory.answer = remembering.fractions(wanted)
+            memory.answer = remembering.fractions(demands)
         elif memory.finish_times is not None:
-            memory.finish_times.note(wanted)
+            memory.finish_times.note(demands)
 
     def _changes(
-        self, memory: PeerMemory, view: View, wanted: dict[JobId, tuple[Allocation, Stint]]
+        self, memory: PeerMemory, view: View, demands: dict[JobId, tuple[Allocation, RoundRun]]
     ) -> list[Change]:
         """Return what leads from where jobs are to where they shall be: leavers first."""
         leaving: list[Change] = []
@@ -279,25 +279,25 @@ class PeerRoundsPolicy:
             here = job.allocation
             if not here.shares:
                 continue
-            place = wanted.get(job.job_id)
+            place = demands.get(job.job_id)
             if place is None or (place[0] is not here and place[0].shares != here.shares):
                 leaving.append(Suspend(job.job_id, Because("share_met")))
                 continue
-            del wanted[job.job_id]
+            del demands[job.job_id]
             if place[0].sharing is Sharing.packed and here.sharing is Sharing.exclusive:
                 because = self._because(memory, job.job_id, place[1])
                 staying.append(Pack(job.job_id, place[0], because))
         starting = [
-            Start(job_id, there, self._because(memory, job_id, stint))
-            for job_id, (there, stint) in wanted.items()
+            Start(job_id, there, self._because(memory, job_id, run))
+            for job_id, (there, run) in demands.items()
         ]
         return [*leaving, *staying, *starting]
 
-    def _because(self, memory: PeerMemory, job_id: JobId, stint: Stint) -> Because:
+    def _because(self, memory: PeerMemory, job_id: JobId, run: RoundRun) -> Because:
         """Return a gang's target and received share, and who shares its GPUs."""
-        ledger, gpu_type = memory.rounds.ledger, stint.seat.gpu_type
-        scores = ledger.target(stint.gang, gpu_type), ledger.share(stint.gang, gpu_type)
-        partners = tuple(other for other in stint.gang if other != job_id)
+        ledger, gpu_type = memory.rounds.ledger, run.seat.gpu_type
+        scores = ledger.target(run.gang, gpu_type), ledger.share(run.gang, gpu_type)
+        partners = tuple(other for other in run.gang if other != job_id)
         return Because(f"{self.name}_beside" if partners else self.name, scores, partners)
 
     def _settle_in(self, memory: PeerMemory, view: View) -> None:
@@ -309,7 +309,7 @@ class PeerRoundsPolicy:
                     numbers.setdefault(GpuType(name), []).append(len(memory.places))
                     memory.places.append((server.name, gpu))
         play = self._play
-        shuffler = Twister.seeded(self.seed + 5) if play.shuffles else None
+        shuffler = MersenneTwister.seeded(self.seed + 5) if play.shuffles else None
         memory.rounds = PeerRounds.of(
             numbers, shuffler, pairs_too=play.pairs_too, needs_claim=play.needs_claim
         )

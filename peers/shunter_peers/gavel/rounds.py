@@ -14,14 +14,14 @@ from typing import Final
 from shunter.core.progress import steps_in
 from shunter.core.throughputs import ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
-from shunter.policies.gavel.mechanism import Claim, Gang, Wanted
-from shunter_peers.gavel.jobs import Jobs, PeerJob
+from shunter.policies.gavel.mechanism import Demands, Gang, JobRequest
 from shunter_peers.gavel.ledger import Ledger
+from shunter_peers.gavel.mersenne_twister import MersenneTwister
+from shunter_peers.gavel.played_jobs import Jobs, PeerJob
 from shunter_peers.gavel.seating import Seat, seat
 from shunter_peers.gavel.selection import select
-from shunter_peers.gavel.twister import Twister
 
-__all__ = ["PeerRounds", "Stint"]
+__all__ = ["PeerRounds", "RoundRun"]
 
 ROUND_US: Final = 360_000_000
 FAILURES_MOST: Final = 5
@@ -29,7 +29,7 @@ FASTEST_FIRST: Final = (GpuType("v100"), GpuType("p100"), GpuType("k80"))
 
 
 @dataclass(slots=True)
-class Stint:
+class RoundRun:
     """What a gang does in the current round."""
 
     gang: Gang
@@ -49,14 +49,14 @@ class PeerRounds:
 
     numbers: dict[GpuType, tuple[int, ...]]
     ledger: Ledger
-    shuffler: Twister | None = None
+    shuffler: MersenneTwister | None = None
     pairs_too: bool = False
     needs_claim: bool = False
     now_s: float = 0.0
     began_s: float = 0.0
     over_s: float = 0.0
     jobs: Jobs = field(default_factory=Jobs)
-    stints: list[Stint] = field(default_factory=list)
+    runs: list[RoundRun] = field(default_factory=list)
     seats: dict[Gang, Seat] = field(default_factory=dict)
     ended_s: dict[JobId, float | None] = field(default_factory=dict)
 
@@ -64,7 +64,7 @@ class PeerRounds:
     def of(
         cls,
         numbers: Mapping[GpuType, Sequence[int]],
-        shuffler: Twister | None = None,
+        shuffler: MersenneTwister | None = None,
         *,
         pairs_too: bool = False,
         needs_claim: bool = False,
@@ -88,23 +88,20 @@ class PeerRounds:
     def finish(self) -> None:
         """End the current round: credit everybody, let those go who are done."""
         self.ended_s.clear()
-        if not self.stints:
+        if not self.runs:
             return
         self.began_s = self.over_s
-        self.over_s = self.now_s = max(stint.finish_s for stint in self.stints)
+        self.over_s = self.now_s = max(run.finish_s for run in self.runs)
         known = self.jobs.known
-        order = {
-            stint.gang: tuple(known[job_id].ordinal for job_id in stint.gang)
-            for stint in self.stints
-        }
-        stints, self.stints = self.stints, []
-        for stint in sorted(stints, key=lambda s: (-s.finish_s, len(s.gang), order[s.gang])):
-            self._complete(stint)
+        order = {run.gang: tuple(known[job_id].ordinal for job_id in run.gang) for run in self.runs}
+        runs, self.runs = self.runs, []
+        for run in sorted(runs, key=lambda s: (-s.finish_s, len(s.gang), order[s.gang])):
+            self._complete(run)
 
-    def wanted(self, table: ThroughputTable) -> Wanted:
+    def demands(self, table: ThroughputTable) -> Demands:
         """Return what an objective is to divide."""
-        claims = [
-            Claim(
+        requests = [
+            JobRequest(
                 job.job_id,
                 job.kind,
                 job.left,
@@ -115,7 +112,7 @@ class PeerRounds:
             for job in self.jobs.known.values()
         ]
         room = {name: len(gpus) for name, gpus in self.numbers.items()}
-        return Wanted(tuple(claims), room, table)
+        return Demands(tuple(requests), room, table)
 
     def plan(self) -> dict[Gang, Seat]:
         """Choose and seat the gangs of the next round, and begin it."""
@@ -126,32 +123,32 @@ class PeerRounds:
         chosen = select(self.ledger, self.jobs, order, room, needs_claim=self.needs_claim)
         planned = self.ledger.fractions
         self.seats = seat(chosen, self.jobs, self.numbers, self.seats, planned)
-        self.stints = [self._begin(gang, where) for gang, where in self.seats.items()]
+        self.runs = [self._begin(gang, where) for gang, where in self.seats.items()]
         return self.seats
 
-    def _begin(self, gang: Gang, where: Seat) -> Stint:
+    def _begin(self, gang: Gang, where: Seat) -> RoundRun:
         rates, known = self.jobs.rates[gang][where.gpu_type], self.jobs.known
         steps = tuple(
             min(steps_in(ROUND_US, rate), known[job_id].left)
             for job_id, rate in zip(gang, rates, strict=True)
         )
         lasts_s = max(many / rate for many, rate in zip(steps, rates, strict=True))
-        return Stint(gang, where, steps, self.now_s + lasts_s)
+        return RoundRun(gang, where, steps, self.now_s + lasts_s)
 
-    def _complete(self, stint: Stint) -> None:
-        gang, workers = stint.gang, len(stint.seat.gpus)
-        time_s = stint.finish_s - self.began_s
+    def _complete(self, run: RoundRun) -> None:
+        gang, workers = run.gang, len(run.seat.gpus)
+        time_s = run.finish_s - self.began_s
         # Each worker does the same number of steps, the last one the rest as well.
-        if time_s <= 0 or any(many // workers <= 0 for many in stint.steps):
+        if time_s <= 0 or any(many // workers <= 0 for many in run.steps):
             self._fail(gang)
             return
-        self.ledger.credit(gang, stint.seat.gpu_type, time_s)
-        for job_id, many in zip(gang, stint.steps, strict=True):
+        self.ledger.credit(gang, run.seat.gpu_type, time_s)
+        for job_id, many in zip(gang, run.steps, strict=True):
             job = self.jobs.known[job_id]
             job.left -= many
             job.failures = 0
             if job.left <= 0:
-                self.ended_s[job_id] = stint.finish_s
+                self.ended_s[job_id] = run.finish_s
                 self.leave(job_id)
 
     def _fail(self, gang: Gang) -> None:

@@ -29,7 +29,7 @@ from shunter.events.facts.jobs import (
 from shunter.events.kinds import Event
 from shunter_peers.queueing.items import SECOND_US, Item, item_of
 from shunter_peers.queueing.memory import PeerMemory
-from shunter_peers.queueing.seats import seated
+from shunter_peers.queueing.placements import seated
 
 __all__ = ["PeerPolicy"]
 

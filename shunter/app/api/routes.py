@@ -1,6 +1,6 @@
 """The table of routes: what is served, documented, counted and tested."""
 
-from shunter.app.api.handlers import cluster, jobs, log, orders, output
+from shunter.app.api.handlers import commands, jobs, log, output, status
 from shunter.app.api.handlers.queries import (
     AtQuery,
     EventsQuery,
@@ -11,7 +11,7 @@ from shunter.app.api.handlers.queries import (
     StreamQuery,
 )
 from shunter.app.api.metrics import METRICS_MEDIA
-from shunter.app.api.models.cluster import (
+from shunter.app.api.models.cluster_documents import (
     DaemonDocument,
     DecisionDocument,
     EventPage,
@@ -19,7 +19,7 @@ from shunter.app.api.models.cluster import (
     NodesDocument,
     StateDocument,
 )
-from shunter.app.api.models.jobs import (
+from shunter.app.api.models.job_documents import (
     HistoryDocument,
     JobDocument,
     QueueDocument,
@@ -39,9 +39,9 @@ _SEEN = (("Last-Event-ID", "the last event seen; the stream goes on after it"),)
 _TAG = (("If-None-Match", "the ETag of an answer; 304 if nothing has changed"),)
 
 ROUTES = (
-    Route("GET", V1 + "/daemon", cluster.daemon, "Who answers, and as whom", DaemonDocument),
+    Route("GET", V1 + "/daemon", status.daemon, "Who answers, and as whom", DaemonDocument),
     Route(
-        *("GET", V1 + "/state", cluster.state, "What is true, now or at a past point"),
+        *("GET", V1 + "/state", status.state, "What is true, now or at a past point"),
         StateDocument,
         query=AtQuery,
         headers=_TAG,
@@ -59,7 +59,7 @@ ROUTES = (
         query=QueueQuery,
     ),
     Route(
-        *("POST", V1 + "/jobs", orders.submit, "Submit a job or an array", SubmittedDocument),
+        *("POST", V1 + "/jobs", commands.submit, "Submit a job or an array", SubmittedDocument),
         body=SubmitBody,
         headers=_KEY,
     ),
@@ -74,28 +74,28 @@ ROUTES = (
         query=LogsQuery,
         media=BYTES,
     ),
-    Route("POST", _JOB + "/cancel", orders.cancel, "End it", ToldDocument),
-    Route("POST", _JOB + "/suspend", orders.suspend, "Save it, and hold it", ToldDocument),
-    Route("POST", _JOB + "/resume", orders.resume, "Let it start again", ToldDocument),
+    Route("POST", _JOB + "/cancel", commands.cancel, "End it", ToldDocument),
+    Route("POST", _JOB + "/suspend", commands.suspend, "Save it, and hold it", ToldDocument),
+    Route("POST", _JOB + "/resume", commands.resume, "Let it start again", ToldDocument),
     Route(
-        *("POST", _JOB + "/discard-checkpoint", orders.discard_checkpoint),
+        *("POST", _JOB + "/discard-checkpoint", commands.discard_checkpoint),
         *("Give up what it saved on servers that do not answer", ToldDocument),
     ),
     Route(
-        *("POST", _JOB + "/set-aside", orders.set_aside),
+        *("POST", _JOB + "/set-aside", commands.set_aside),
         *("End its attempt, whatever that tells, and hold it", ToldDocument),
     ),
     Route(
-        *("POST", _JOB + "/priority", orders.priority, "Change its priority", ToldDocument),
+        *("POST", _JOB + "/priority", commands.priority, "Change its priority", ToldDocument),
         body=PriorityBody,
     ),
-    Route("GET", V1 + "/nodes", cluster.nodes, "The servers", NodesDocument),
-    Route("POST", _NODE + "/drain", orders.drain, "Start nothing new there", ToldDocument),
-    Route("POST", _NODE + "/restore", orders.restore, "Put it back to work", ToldDocument),
+    Route("GET", V1 + "/nodes", status.nodes, "The servers", NodesDocument),
+    Route("POST", _NODE + "/drain", commands.drain, "Start nothing new there", ToldDocument),
+    Route("POST", _NODE + "/restore", commands.restore, "Put it back to work", ToldDocument),
     Route(
-        "GET", V1 + "/openapi.json", cluster.openapi, "This table, for programs", None, is_open=True
+        "GET", V1 + "/openapi.json", status.openapi, "This table, for programs", None, is_open=True
     ),
-    Route("GET", "/metrics", cluster.metrics, "For Prometheus", None, media=METRICS_MEDIA),
-    Route("GET", "/healthz", cluster.health, "It lives", HealthDocument, is_open=True),
-    Route("GET", "/readyz", cluster.ready, "It takes commands", HealthDocument, is_open=True),
+    Route("GET", "/metrics", status.metrics, "For Prometheus", None, media=METRICS_MEDIA),
+    Route("GET", "/healthz", status.health, "It lives", HealthDocument, is_open=True),
+    Route("GET", "/readyz", status.ready, "It takes commands", HealthDocument, is_open=True),
 )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from shunter.app.api.access.callers import Callers
-from shunter.app.api.documents.cluster import state_document
+from shunter.app.api.documents.cluster_state import state_document
 from shunter.app.api.metrics import Metrics
 from shunter.app.api.past import Past
 from shunter.app.api.stream import Stream

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from shunter.app.config.cluster import ClusterSection
+from shunter.app.config.cluster_section import ClusterSection
 from shunter.app.config.live import BackendSection, ServerSection
 from shunter.app.config.policy import PolicySection
 from shunter.app.config.section import Count, Section, Share

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from pydantic import ValidationError
 
-from shunter.app.config.cluster import ClusterSection
+from shunter.app.config.cluster_section import ClusterSection
 from shunter.app.plugins import Plugins
 from shunter.core.placement import Placement
 from shunter.core.planning.barrier import told_of

@@ -10,7 +10,7 @@ from shunter.backends.profiles import EXPLANATIONS, GpuFault, use_told
 from shunter.errors import extra_hint
 
 if TYPE_CHECKING:
-    from shunter.app.config.cluster import ClusterSection
+    from shunter.app.config.cluster_section import ClusterSection
     from shunter.app.config.live import SshSection
     from shunter.backends.profiles import GpuUse
     from shunter.backends.ssh.host_inventory import HostInventory

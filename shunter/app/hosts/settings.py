@@ -4,7 +4,7 @@ import os
 import secrets
 from signal import Signals
 
-from shunter.app.config.cluster import ClusterSection
+from shunter.app.config.cluster_section import ClusterSection
 from shunter.app.config.live import SshHostSection, SshSection
 from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
 from shunter.errors import ConfigError

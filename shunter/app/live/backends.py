@@ -9,7 +9,7 @@ from pathlib import Path
 from signal import Signals
 from typing import Any, Protocol
 
-from shunter.app.config.cluster import ClusterSection
+from shunter.app.config.cluster_section import ClusterSection
 from shunter.app.config.live import BackendSection, LocalSection, SshSection
 from shunter.app.config.loading import LoadedConfig
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings

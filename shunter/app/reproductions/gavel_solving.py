@@ -6,7 +6,7 @@ from typing import Final
 
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events.values.ids import JobId
-from shunter.policies.gavel.mechanism import Claim, Wanted
+from shunter.policies.gavel.mechanism import Demands, JobRequest
 from shunter.policies.gavel.objectives import MaxMinFairness
 
 __all__ = ["SIZES", "Solved", "solve_times"]
@@ -42,17 +42,18 @@ def solve_times(table: ThroughputTable, shared: MaxMinFairness) -> list[Solved]:
     ]
 
 
-def _wanted(table: ThroughputTable, kinds: list[JobKind], jobs: int) -> Wanted:
-    claims = tuple(
-        Claim(JobId(str(number)), kinds[number % len(kinds)], 1_000_000) for number in range(jobs)
+def _wanted(table: ThroughputTable, kinds: list[JobKind], jobs: int) -> Demands:
+    requests = tuple(
+        JobRequest(JobId(str(number)), kinds[number % len(kinds)], 1_000_000)
+        for number in range(jobs)
     )
-    return Wanted(claims, dict.fromkeys(table.alone, jobs // 4), table)
+    return Demands(requests, dict.fromkeys(table.alone, jobs // 4), table)
 
 
-def _best(objective: MaxMinFairness, wanted: Wanted) -> float:
+def _best(objective: MaxMinFairness, demands: Demands) -> float:
     walls = []
     for _ in range(_RUNS):
         begun = time.perf_counter()
-        objective.fractions(wanted)
+        objective.fractions(demands)
         walls.append(time.perf_counter() - begun)
     return min(walls)

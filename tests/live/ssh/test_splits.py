@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shunter.app.api.documents.jobs import wait_of
+from shunter.app.api.documents.queue import wait_of
 from shunter.app.live import Caller, Site, Submission
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import explain

@@ -8,28 +8,28 @@ from hypothesis import strategies as st
 
 from shunter.core.throughputs import JobKind
 from shunter.events.values.ids import JobId
-from shunter.policies.gavel.mechanism import Claim, Wanted
+from shunter.policies.gavel.mechanism import Demands, JobRequest
 from shunter_peers.gavel.objectives import Allox, PackedFifo, RandomPairs, StaleFifo
 from shunter_peers.gavel.objectives.allox import least_cost
 from tests.unit.policies.gavel.objectives import test_packing as packing
-from tests.unit.policies.gavel.objectives.test_objectives import V100, gang, wanted
+from tests.unit.policies.gavel.objectives.test_objectives import V100, demands, gang
 
 A, B, WIDE = packing.A, packing.B, packing.WIDE
 
 
 def test_stale_fifo_fills_one_type_beyond_its_gpus() -> None:
-    found = StaleFifo().fractions(wanted(*[1] * 4, room=(2, 2, 3)))
+    found = StaleFifo().fractions(demands(*[1] * 4, room=(2, 2, 3)))
 
     assert [row[V100] for row in found.values()][:3] == [1, 1, 1]
 
 
 def test_new_job_inherits_the_type_of_an_ended_one() -> None:
     objective = StaleFifo()
-    first = wanted(1, 1)
+    first = demands(1, 1)
     objective.fractions(first)
 
-    again = Wanted(
-        (first.claims[1], Claim(JobId("new"), JobKind("m", 1), 5)), first.gpus, first.table
+    again = Demands(
+        (first.requests[1], JobRequest(JobId("new"), JobKind("m", 1), 5)), first.gpus, first.table
     )
 
     assert objective.fractions(again)[(JobId("new"),)][V100] == 1.0
@@ -37,7 +37,7 @@ def test_new_job_inherits_the_type_of_an_ended_one() -> None:
 
 def test_allox_keeps_a_job_where_it_is() -> None:
     objective = Allox()
-    now = wanted(1, 1, 1, room=(0, 1, 1))
+    now = demands(1, 1, 1, room=(0, 1, 1))
     before = objective.fractions(now)
 
     assert objective.fractions(now) == before
@@ -45,10 +45,10 @@ def test_allox_keeps_a_job_where_it_is() -> None:
 
 
 def test_allox_gives_one_fast_gpu_to_the_shortest_job() -> None:
-    now = wanted(1, 1, room=(0, 0, 1))
-    long = Claim(JobId("j0"), JobKind("m", 1), 1000)
+    now = demands(1, 1, room=(0, 0, 1))
+    long = JobRequest(JobId("j0"), JobKind("m", 1), 1000)
 
-    found = Allox().fractions(Wanted((long, now.claims[1]), now.gpus, now.table))
+    found = Allox().fractions(Demands((long, now.requests[1]), now.gpus, now.table))
 
     assert (found[gang(0)][V100], found[gang(1)][V100]) == (0.0, 1.0)
 
@@ -74,29 +74,29 @@ def test_assignment_costs_no_more_than_any_other(costs: list[list[float]]) -> No
 
 
 def test_random_pairs_stay_until_one_of_them_is_gone() -> None:
-    objective, these = RandomPairs(), packing.wanted(*[A] * 6)
+    objective, these = RandomPairs(), packing.demands(*[A] * 6)
     before = {gang for gang, row in objective.fractions(these).items() if any(row.values())}
     assert [len(gang) for gang in before] == [2, 2, 2]
 
     gone = min(gang for gang in before if len(gang) == 2)[0]
-    left = tuple(claim for claim in these.claims if claim.job_id != gone)
+    left = tuple(request for request in these.requests if request.job_id != gone)
     after = {
         gang
-        for gang, row in objective.fractions(Wanted(left, these.gpus, packing.TABLE)).items()
+        for gang, row in objective.fractions(Demands(left, these.gpus, packing.TABLE)).items()
         if any(row.values())
     }
     assert {gang for gang in before if len(gang) == 2 and gone not in gang} <= after
 
 
 def test_random_pairs_are_made_only_where_there_are_more_jobs_than_gpus() -> None:
-    found = RandomPairs().fractions(packing.wanted(A, B, room=(1, 1)))
+    found = RandomPairs().fractions(packing.demands(A, B, room=(1, 1)))
 
     assert [gang for gang, row in found.items() if any(row.values())] == [("j0",), ("j1",)]
 
 
 def test_packed_fifo_passes_over_who_found_no_room_and_packs_the_next() -> None:
     """Two GPUs are too few for j1, which ends the first part; j2 goes beside j0, and j3 waits."""
-    found = PackedFifo().fractions(packing.wanted(A, WIDE, A, B))
+    found = PackedFifo().fractions(packing.demands(A, WIDE, A, B))
 
     ones = {gang: name for gang, row in found.items() for name, part in row.items() if part}
     assert ones == {("j0", "j2"): packing.FAST}

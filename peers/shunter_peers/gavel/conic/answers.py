@@ -10,7 +10,7 @@ import numpy as np
 
 from shunter.errors import PlanError
 from shunter.events.values.ids import GpuType
-from shunter.policies.gavel.mechanism import Fractions, Wanted
+from shunter.policies.gavel.mechanism import Demands, Fractions
 from shunter.policies.gavel.objectives import FinishTimes, Isolated
 from shunter_peers.gavel.conic.cones import Floats, Program
 from shunter_peers.gavel.conic.durations import least_duration
@@ -27,7 +27,7 @@ __all__ = ["answer"]
 
 def answer(
     form: Form,
-    wanted: Wanted,
+    demands: Demands,
     prices: Mapping[GpuType, float],
     finishing: FinishTimes | None = None,
 ) -> Fractions:
@@ -35,15 +35,15 @@ def answer(
 
     Args:
         form: the problem.
-        wanted: the claims.
+        demands: the claims.
         prices: dollars an hour of a GPU.
         finishing: how long each job would have taken alone, where finish times count.
     Raises:
         PlanError: there is no answer; the message says why.
     """
-    if not wanted.claims:
+    if not demands.requests:
         return {}
-    space = space_of(form, wanted)
+    space = space_of(form, demands)
     if form.kind is Kind.level:
         return space.fractions(_found(level(space))[1:])
     if form.kind is Kind.filling:
@@ -51,15 +51,15 @@ def answer(
     if form.kind is Kind.duration:
         return space.fractions(least_duration(space, solve))
     if form.kind is Kind.sum:
-        return space.fractions(_sum(form, space, wanted, prices))
+        return space.fractions(_sum(form, space, demands, prices))
     assert finishing is not None, "finish times are noted before they are asked for"
-    found = solve(finish_times(space, finishing.whole_s(wanted)))
+    found = solve(finish_times(space, finishing.whole_s(demands)))
     if found is None:
-        return Isolated().fractions(wanted)
+        return Isolated().fractions(demands)
     return space.fractions(found.x[1 : 1 + space.unknowns])
 
 
-def _sum(form: Form, space: Space, wanted: Wanted, prices: Mapping[GpuType, float]) -> Floats:
+def _sum(form: Form, space: Space, demands: Demands, prices: Mapping[GpuType, float]) -> Floats:
     types = space.found.types
     unknown = [name for name in types if form.priced and name not in prices]
     if unknown:
@@ -67,7 +67,7 @@ def _sum(form: Form, space: Space, wanted: Wanted, prices: Mapping[GpuType, floa
     each = np.array([prices[name] if form.priced else 1.0 for name in types])
     nobody = [None] * space.jobs
     if form.deadlines:
-        asked = [claim.deadline_s for claim in wanted.claims]
+        asked = [request.deadline_s for request in demands.requests]
         found = solve(largest_sum(space, each, asked))
         if found is not None:
             return found.x

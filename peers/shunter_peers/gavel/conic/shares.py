@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shunter.errors import PlanError
-from shunter.policies.gavel.mechanism import Fractions, Gang, Wanted
+from shunter.policies.gavel.mechanism import Demands, Fractions, Gang
 from shunter.policies.gavel.objectives.arrays import Arrays
 from shunter_peers.gavel.arrays import rated
 from shunter_peers.gavel.conic.cones import Floats, Places, Program
@@ -105,17 +105,17 @@ class Space:
         }
 
 
-def space_of(form: Form, wanted: Wanted) -> Space:
+def space_of(form: Form, demands: Demands) -> Space:
     """Return the unknowns of a problem.
 
     Raises:
         PlanError: a job can run nowhere.
     """
-    found = rated(form, wanted)
+    found = rated(form, demands)
     if not bool((found.rates > 0).any(axis=1).all()):
         raise PlanError("no target shares: a job has no throughput on any GPU type there is")
     alone = np.arange(len(found.sizes), dtype=np.int64)
-    gangs: list[Gang] = [(claim.job_id,) for claim in wanted.claims]
+    gangs: list[Gang] = [(request.job_id,) for request in demands.requests]
     if not form.packed:
         return Space(found, tuple(gangs), found.sizes, alone, alone, found.rates)
     first, second = np.triu_indices(len(alone), 1)
@@ -125,7 +125,7 @@ def space_of(form: Form, wanted: Wanted) -> Space:
         (*gangs[one], *gangs[two]) for one, two in zip(first.tolist(), second.tolist(), strict=True)
     ]
     numbers = np.repeat(np.arange(len(alone), len(gangs), dtype=np.int64), 2)
-    rates = np.concatenate([found.rates, _together(wanted, first, second)])
+    rates = np.concatenate([found.rates, _together(demands, first, second)])
     return Space(
         found,
         tuple(gangs),
@@ -137,10 +137,10 @@ def space_of(form: Form, wanted: Wanted) -> Space:
     )
 
 
-def _together(wanted: Wanted, first: Places, second: Places) -> Floats:
+def _together(demands: Demands, first: Places, second: Places) -> Floats:
     """Return the rates of both jobs of each pair in turn, of shape (2 pairs, types)."""
-    table, types = wanted.table, tuple(wanted.gpus)
-    kinds = list(dict.fromkeys(claim.kind for claim in wanted.claims))
+    table, types = demands.table, tuple(demands.gpus)
+    kinds = list(dict.fromkeys(request.kind for request in demands.requests))
     numbers = {kind: number for number, kind in enumerate(kinds)}
     known = np.array(
         [
@@ -148,6 +148,6 @@ def _together(wanted: Wanted, first: Places, second: Places) -> Floats:
             for one in kinds
         ]
     )
-    kind = np.array([numbers[claim.kind] for claim in wanted.claims])
+    kind = np.array([numbers[request.kind] for request in demands.requests])
     rates: Floats = known[kind[first], kind[second]].transpose(0, 2, 1).reshape(-1, len(types))
     return rates

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from shunter.events.values.ids import GpuType
-from shunter.policies.gavel.mechanism.targets import Claim, Fractions, Gang, Wanted
+from shunter.policies.gavel.mechanism.targets import Demands, Fractions, Gang, JobRequest
 
 __all__ = ["Allox", "least_cost"]
 
@@ -23,39 +23,39 @@ class Allox:
 
     before: dict[Gang, GpuType] = field(default_factory=dict)
 
-    def fractions(self, wanted: Wanted) -> Fractions:
+    def fractions(self, demands: Demands) -> Fractions:
         """Return ones and zeros."""
         kept: dict[Gang, GpuType] = {}
-        free = dict(wanted.gpus)
+        free = dict(demands.gpus)
         waiting = []
-        for claim in wanted.claims:
-            name = self.before.get((claim.job_id,))
+        for request in demands.requests:
+            name = self.before.get((request.job_id,))
             if name is None:
-                waiting.append(claim)
+                waiting.append(request)
             else:
-                kept[(claim.job_id,)] = name
+                kept[(request.job_id,)] = name
                 free[name] -= 1
         gpus = [name for name, many in free.items() for _ in range(many)]
         if waiting and gpus:
-            waiting.sort(key=lambda claim: -claim.age_s)
-            kept.update(_first_of_each(wanted, waiting, gpus))
+            waiting.sort(key=lambda request: -request.age_s)
+            kept.update(_first_of_each(demands, waiting, gpus))
         self.before = kept
         return {
             gang: {name: float(kept.get(gang) == name) for name in free}
-            for gang in [(claim.job_id,) for claim in wanted.claims]
+            for gang in [(request.job_id,) for request in demands.requests]
         }
 
 
 def _first_of_each(
-    wanted: Wanted, waiting: list[Claim], gpus: list[GpuType]
+    demands: Demands, waiting: list[JobRequest], gpus: list[GpuType]
 ) -> dict[Gang, GpuType]:
     """Return who comes first at each GPU in the best assignment, and what type it is."""
     costs = []
-    for claim in waiting:
-        rates = {name: wanted.rate(claim, name) for name in dict.fromkeys(gpus)}
-        lasts_s = [claim.left / rates[name] if rates[name] else NEVER_S for name in gpus]
+    for request in waiting:
+        rates = {name: demands.rate(request, name) for name in dict.fromkeys(gpus)}
+        lasts_s = [request.left / rates[name] if rates[name] else NEVER_S for name in gpus]
         places = range(1, len(waiting) + 1)
-        costs.append([place * one_s + claim.age_s for place in places for one_s in lasts_s])
+        costs.append([place * one_s + request.age_s for place in places for one_s in lasts_s])
     first: dict[int, tuple[int, int]] = {}
     for number, column in enumerate(least_cost(costs)):
         place, gpu = divmod(column, len(gpus))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from shunter.errors import PlanError
 from shunter.events.values.ids import GpuType
-from shunter.policies.gavel.mechanism import Fractions, Wanted
+from shunter.policies.gavel.mechanism import Demands, Fractions
 from shunter.policies.gavel.objectives import FinishTimes
 from shunter_peers.gavel.conic.forms import Form, Kind
 
@@ -27,7 +27,7 @@ class Centred:
     form: Form
     prices: dict[GpuType, float]
 
-    def fractions(self, wanted: Wanted) -> Fractions:
+    def fractions(self, demands: Demands) -> Fractions:
         """Return the centre of the optimal face.
 
         Raises:
@@ -38,26 +38,26 @@ class Centred:
         from shunter_peers.gavel.arrays import rated
         from shunter_peers.gavel.objectives.relaxed import relaxed_total_duration
 
-        found, form = rated(self.form, wanted), self.form
+        found, form = rated(self.form, demands), self.form
         if form.kind is Kind.level:
-            return _divided(form, wanted, found, [found.weights], max_min_fairness)
+            return _divided(form, demands, found, [found.weights], max_min_fairness)
         if form.kind is Kind.filling:
-            return _divided(form, wanted, found, [found.weights], water_filling)
+            return _divided(form, demands, found, [found.weights], water_filling)
         if form.kind is Kind.duration:
-            return _divided(form, wanted, found, [found.left], relaxed_total_duration)
+            return _divided(form, demands, found, [found.left], relaxed_total_duration)
         assert form.kind is Kind.sum, "finish times are noted, so they have a class of their own"
-        return _divided(form, wanted, found, [self._demand(wanted)], self._largest_sum(found))
+        return _divided(form, demands, found, [self._demand(demands)], self._largest_sum(found))
 
-    def _demand(self, wanted: Wanted) -> "Floats":
+    def _demand(self, demands: Demands) -> "Floats":
         """Return the steps a second that deadlines ask for; none if it is over."""
         import numpy as np
 
         return np.array(
             [
-                claim.left / claim.deadline_s
-                if self.form.deadlines and claim.deadline_s is not None and claim.deadline_s > 0
+                request.left / request.deadline_s
+                if self.form.deadlines and request.deadline_s is not None and request.deadline_s > 0
                 else 0.0
-                for claim in wanted.claims
+                for request in demands.requests
             ]
         )
 
@@ -100,29 +100,29 @@ class CentredFinishTimes(FinishTimes):
         """The problem."""
         return Form(Kind.finish_times, packed=self.packed, everywhere=self.everywhere)
 
-    def rates_alone(self, wanted: Wanted) -> list[float]:
+    def rates_alone(self, demands: Demands) -> list[float]:
         """Return the steps a second of each job on its own part, to the last digit."""
         from shunter_peers.gavel.arrays import isolated_rates, rated
 
-        rates: list[float] = isolated_rates(rated(self.form, wanted)).tolist()
+        rates: list[float] = isolated_rates(rated(self.form, demands)).tolist()
         return rates
 
-    def fractions(self, wanted: Wanted) -> Fractions:
+    def fractions(self, demands: Demands) -> Fractions:
         """Return the centre of all shares with the least worst ratio."""
         from shunter.policies.gavel.solving.finish_times import finish_time_fairness
         from shunter_peers.gavel.arrays import rated
 
-        found = rated(self.form, wanted)
-        columns = [found.ages_s, found.left, self.whole_s(wanted)]
-        return _divided(self.form, wanted, found, columns, finish_time_fairness)
+        found = rated(self.form, demands)
+        columns = [found.ages_s, found.left, self.whole_s(demands)]
+        return _divided(self.form, demands, found, columns, finish_time_fairness)
 
 
 def _divided(
-    form: Form, wanted: Wanted, found: "Arrays", columns: "list[Floats]", problem: "Problem"
+    form: Form, demands: Demands, found: "Arrays", columns: "list[Floats]", problem: "Problem"
 ) -> Fractions:
     from shunter.policies.gavel.objectives.arrays import divided
     from shunter_peers.gavel.arrays import every_pair
 
     return divided(
-        wanted, found, columns, problem, packed=form.packed, idle=True, spread=every_pair
+        demands, found, columns, problem, packed=form.packed, idle=True, spread=every_pair
     )

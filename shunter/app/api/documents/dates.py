@@ -6,7 +6,7 @@ The sentences are made for any log, and a simulation has no dates: there an inst
 import re
 from typing import Any
 
-from shunter.app.api.documents.jobs import Dated
+from shunter.app.api.documents.queue import Dated
 from shunter.app.replaying.instants import instant_us
 
 __all__ = ["with_dates"]

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import Any
 
 from shunter.app.api.documents.dates import with_dates
-from shunter.app.api.documents.jobs import Dated
+from shunter.app.api.documents.queue import Dated
 from shunter.app.replaying.formatting import fact_in_words
 from shunter.app.replaying.lookup import is_part
 from shunter.errors import NotFoundError

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shunter.app.api.documents.jobs import Dated
+from shunter.app.api.documents.queue import Dated
 from shunter.app.replaying.formatting import allocation_in_words
 from shunter.core.intake.checkpoints import GIVEN_UP
 from shunter.core.state import Outcome
@@ -278,7 +278,11 @@ ENDED_MOST = 10_000
 
 
 class JobHistories:
-    """Histories by job: all that go on, and the newest of those that have ended."""
+    """Histories by job: all that go on, and the newest of those that have ended.
+
+    Fed with every durable event, in order. Jobs submitted before the daemon started are not among
+    them until somebody asked: the log has those.
+    """
 
     def __init__(self) -> None:
         self._going: dict[JobId, JobHistory] = {}

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from shunter.app.api.documents.dates import with_dates
 from shunter.app.api.documents.job_history import JobHistory, history_of
-from shunter.app.api.documents.jobs import Evidence, job_row, job_state, queue_document
+from shunter.app.api.documents.queue import Evidence, job_row, job_state, queue_document
 from shunter.app.api.handlers.queries import AtQuery, HistoryQuery, JobQuery, QueueQuery
 from shunter.app.api.routing import Call, NoBody, json_answer
 from shunter.app.api.served import Served

@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from shunter.app.api.documents.job_history import JobHistory
 from shunter.app.api.handlers.jobs import history_in_log, known
-from shunter.app.api.handlers.printed import BOTH, Both, Printed, Reader
 from shunter.app.api.handlers.queries import LogsQuery
+from shunter.app.api.handlers.rank_output import BOTH, Both, Printed, Reader
 from shunter.app.api.routing import BYTES, Call, NoBody
 from shunter.app.api.served import Served
 from shunter.app.api.slow_readers import TimelyResponse

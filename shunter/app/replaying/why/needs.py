@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from shunter.app.replaying.formatting import gpus_in_words
 from shunter.app.replaying.instants import clock
-from shunter.app.replaying.why.checkpoints import go_on_without, split_fits
+from shunter.app.replaying.why.checkpoint_reasons import go_on_without, split_fits
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.events.values.reasons import Reason, Wait
 

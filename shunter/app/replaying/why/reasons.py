@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from shunter.app.replaying.formatting import down_in_words, gpus_in_words, share_in_words
 from shunter.app.replaying.instants import clock
-from shunter.app.replaying.why.checkpoints import checkpoint_unreachable, split_kept
+from shunter.app.replaying.why.checkpoint_reasons import checkpoint_unreachable, split_kept
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.events.facts.jobs import JobHeld
 from shunter.events.values.reasons import Reason, Wait

@@ -3,7 +3,7 @@
 from shunter.app.replaying.formatting import allocation_in_words
 from shunter.app.replaying.instants import clock, span
 from shunter.app.replaying.rejections import rejection_in_words
-from shunter.app.replaying.why.checkpoints import discarded
+from shunter.app.replaying.why.checkpoint_reasons import discarded
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.ranking import decision_in_words, standing
 from shunter.app.replaying.why.reasons import reason_in_words

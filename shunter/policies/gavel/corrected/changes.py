@@ -10,7 +10,7 @@ from shunter.core.view import View
 from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.reasons import Because, Reason, Wait
 from shunter.policies.gavel.corrected.choosing import Candidate, Choice
-from shunter.policies.gavel.corrected.seats import Seats
+from shunter.policies.gavel.corrected.placements import Placements
 from shunter.policies.gavel.mechanism import Gang, Ledger
 
 __all__ = ["BESIDE", "SHARE", "SPARE", "Teller", "Told", "changes_of", "waits_of"]
@@ -35,7 +35,7 @@ class Teller(Protocol):
 class Told:
     """What a plan tells with: seats, what chose them, and each job's `pairs`."""
 
-    seats: Seats
+    seats: Placements
     choice: Choice
     ledger: Ledger
     pairs: Mapping[JobId, Sequence[Gang]] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Told:
 
 
 def changes_of(
-    seats: Seats, tell: Teller, candidates: Sequence[Candidate], view: View
+    seats: Placements, tell: Teller, candidates: Sequence[Candidate], view: View
 ) -> tuple[Change, ...]:
     """Return suspensions, moves and starts; gangs that move in a circle do both."""
     places = seats.places

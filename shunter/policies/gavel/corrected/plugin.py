@@ -26,7 +26,7 @@ from shunter.policies.gavel.corrected.catalogue import (
     Chosen,
     ObjectiveName,
 )
-from shunter.policies.gavel.corrected.claims import EntityBy
+from shunter.policies.gavel.corrected.job_requests import EntityBy
 from shunter.policies.gavel.corrected.policy import GavelPolicy, Timing
 from shunter.policies.params import Duration, PolicyParams
 

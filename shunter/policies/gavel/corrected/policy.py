@@ -39,18 +39,29 @@ from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Reason, Wait
 from shunter.policies.gavel.corrected.changes import Told, changes_of, waits_of
 from shunter.policies.gavel.corrected.choosing import Candidate, choose, is_starved
-from shunter.policies.gavel.corrected.claims import EntityBy, room_of, unable, wanted_of, wants
 from shunter.policies.gavel.corrected.cpu_jobs import cpu_starts
-from shunter.policies.gavel.corrected.memory import GavelMemory, fractions_of, gpu_type_of, seconds
+from shunter.policies.gavel.corrected.job_requests import (
+    EntityBy,
+    demands_of,
+    room_of,
+    unable,
+    wants,
+)
 from shunter.policies.gavel.corrected.movable import may_leave, room_among
+from shunter.policies.gavel.corrected.policy_memory import (
+    GavelMemory,
+    fractions_of,
+    gpu_type_of,
+    seconds,
+)
 from shunter.policies.gavel.corrected.rates import Rates
 from shunter.policies.gavel.corrected.together import seat_together
 from shunter.policies.gavel.mechanism import (
+    Demands,
     Fractions,
     Gang,
     Ledger,
     Targets,
-    Wanted,
 )
 from shunter.policies.gavel.objectives import FinishTimes
 
@@ -176,8 +187,8 @@ class GavelPolicy:
         memory.contended = is_contended(memory)
         most_us, asked_us = self.timing.most_us, memory.asked_us
         overdue = bool(most_us) and asked_us is not None and now_us - asked_us >= most_us
-        wanted = bool(memory.ledger.received_s)
-        memory.asks = wanted and (overdue or memory.ledger.is_due(seconds(now_us)))
+        demands = bool(memory.ledger.received_s)
+        memory.asks = demands and (overdue or memory.ledger.is_due(seconds(now_us)))
         if memory.asks and self.estimates:
             self._guess(memory)
         if memory.asks and memory.finish_times is not None:
@@ -234,8 +245,8 @@ class GavelPolicy:
         memory.guessed, memory.guess_error = guessed_rates(memory.measured.used, types)
         memory.found.clear()
 
-    def _wanted(self, memory: GavelMemory, view: View) -> Wanted:
-        return wanted_of(view, self._rates(memory), self.by)
+    def _wanted(self, memory: GavelMemory, view: View) -> Demands:
+        return demands_of(view, self._rates(memory), self.by)
 
     def _learn_who(self, memory: GavelMemory, view: View) -> None:
         """Know the jobs that want GPUs and can run somewhere, and no others."""

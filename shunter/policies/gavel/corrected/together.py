@@ -17,7 +17,13 @@ from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
 from shunter.policies.gavel.corrected.choosing import Candidate, Choice
 from shunter.policies.gavel.corrected.movable import left_by
-from shunter.policies.gavel.corrected.seats import Seats, demand_of, fill_up, let_stay, seat
+from shunter.policies.gavel.corrected.placements import (
+    Placements,
+    demand_of,
+    fill_up,
+    let_stay,
+    seat,
+)
 
 __all__ = ["seat_together"]
 
@@ -41,7 +47,7 @@ class Unit:
 class Floor:
     """The cluster once all candidates have left, and where they go from there."""
 
-    seats: Seats
+    seats: Placements
     draft: Draft
     placement: Placement
     view: View
@@ -60,14 +66,14 @@ class Floor:
 
     def finds(self, unit: Unit) -> bool:
         """Seat a unit where the placement says; say whether there is a place."""
-        wanted = [demand_of(member.job, self.placement, self.view) for member in unit.members]
-        demand = wanted[0]
-        if len(wanted) > 1:
+        demands = [demand_of(member.job, self.placement, self.view) for member in unit.members]
+        demand = demands[0]
+        if len(demands) > 1:
             demand = replace(
                 demand,
-                cpus_milli=sum(each.cpus_milli for each in wanted),
-                memory_mb=sum(each.memory_mb for each in wanted),
-                tight=any(each.tight for each in wanted),
+                cpus_milli=sum(each.cpus_milli for each in demands),
+                memory_mb=sum(each.memory_mb for each in demands),
+                tight=any(each.tight for each in demands),
             )
         found = self.draft.place(self.placement, unit.gpu_type, demand)
         if isinstance(found, Reason):
@@ -99,13 +105,13 @@ class Floor:
 
 def seat_together(
     choice: Choice, candidates: Sequence[Candidate], placement: Placement, view: View
-) -> Seats:
+) -> Placements:
     """Return the places of all that run; `candidates` may all be moved."""
     if not choice.partners and not any(_is_packed(each.job) for each in candidates):
         return seat(choice, candidates, placement, view)
     with Draft(view) as draft:
         _leave(candidates, draft, view)
-        floor = Floor(Seats(), draft, placement, view)
+        floor = Floor(Placements(), draft, placement, view)
         new = [unit for unit in _units(choice) if not floor.keeps(unit)]
         for unit in sorted(new, key=lambda unit: -unit.gpus):
             if not floor.finds(unit) and len(unit.members) > 1:

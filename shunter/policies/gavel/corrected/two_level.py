@@ -44,10 +44,10 @@ from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Because, Reason, Wait
 from shunter.policies.gavel.corrected.changes import changes_of
 from shunter.policies.gavel.corrected.choosing import Candidate, Choice
-from shunter.policies.gavel.corrected.claims import EntityBy, wants
 from shunter.policies.gavel.corrected.cpu_jobs import cpu_starts
-from shunter.policies.gavel.corrected.memory import gpu_type_of
+from shunter.policies.gavel.corrected.job_requests import EntityBy, wants
 from shunter.policies.gavel.corrected.movable import may_leave, room_among
+from shunter.policies.gavel.corrected.policy_memory import gpu_type_of
 from shunter.policies.gavel.corrected.together import seat_together
 from shunter.policies.params import Duration, PolicyParams
 

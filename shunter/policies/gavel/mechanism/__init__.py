@@ -4,13 +4,13 @@ Narayanan et al., OSDI 2020, section 5. Any policy that yields target fractions 
 """
 
 from shunter.policies.gavel.mechanism.ledger import Ledger
-from shunter.policies.gavel.mechanism.targets import Claim, Fractions, Gang, Targets, Wanted
+from shunter.policies.gavel.mechanism.targets import Demands, Fractions, Gang, JobRequest, Targets
 
 __all__ = [
-    "Claim",
+    "Demands",
     "Fractions",
     "Gang",
+    "JobRequest",
     "Ledger",
     "Targets",
-    "Wanted",
 ]

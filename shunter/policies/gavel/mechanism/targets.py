@@ -12,14 +12,14 @@ from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import GpuType, JobId
 
-__all__ = ["Claim", "Fractions", "Gang", "Targets", "Wanted"]
+__all__ = ["Demands", "Fractions", "Gang", "JobRequest", "Targets"]
 
 Gang = tuple[JobId, ...]
 Fractions = dict[Gang, dict[GpuType, float]]
 
 
 @fact
-class Claim:
+class JobRequest:
     """A job that wants GPUs: its kind, its steps left, and since when.
 
     `deadline_s` is the time left until it should be done; `entity` is whose job it is. `rates` are
@@ -40,24 +40,24 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """All claims in the order of arrival, and what there is: whole GPUs of each type."""
+class Demands:
+    """All job requests by arrival, and what there is: whole GPUs of each type."""
 
-    claims: tuple[Claim, ...]
+    requests: tuple[JobRequest, ...]
     gpus: Mapping[GpuType, int]
     table: ThroughputTable
 
-    def rate(self, claim: Claim, gpu_type: GpuType) -> float:
+    def rate(self, request: JobRequest, gpu_type: GpuType) -> float:
         """Return the steps a second of a job alone; 0 where it cannot run."""
-        if claim.rates is not None:
-            return claim.rates.get(gpu_type, 0.0)
-        return self.table.rate(gpu_type, claim.kind) or 0.0
+        if request.rates is not None:
+            return request.rates.get(gpu_type, 0.0)
+        return self.table.rate(gpu_type, request.kind) or 0.0
 
 
 class Targets(Protocol):
     """An objective with what it remembers: a plain dataclass."""
 
-    def fractions(self, wanted: Wanted) -> Fractions:
+    def fractions(self, demands: Demands) -> Fractions:
         """Return the fraction of time each gang should have on each GPU type.
 
         A gang without a row is not to run until the next computation.

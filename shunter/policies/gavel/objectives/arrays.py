@@ -1,4 +1,4 @@
-"""Claims in arrays, and shares of groups of equal claims back as fractions of each.
+"""Requests in arrays, and shares of groups of equal requests back as fractions of each.
 
 This imports numpy, so objectives import it when they are first asked.
 """
@@ -10,19 +10,19 @@ import numpy as np
 
 from shunter.errors import PlanError
 from shunter.events.values.ids import GpuType
-from shunter.policies.gavel.mechanism.targets import Fractions, Wanted
+from shunter.policies.gavel.mechanism.targets import Demands, Fractions
 from shunter.policies.gavel.objectives.packing import few_pairs, kind_numbers, pairs_among
-from shunter.policies.gavel.solving.couples import Places
 from shunter.policies.gavel.solving.fairness import isolated_fractions
 from shunter.policies.gavel.solving.groups import Groups, Pairs, Shares, Status, alike
 from shunter.policies.gavel.solving.interior import Floats
+from shunter.policies.gavel.solving.pair_form import Places
 
 __all__ = ["Arrays", "Problem", "Spread", "arrays_of", "divided", "isolated_rates"]
 
 Problem = Callable[..., Shares]
-"""Takes groups, and by group each column that tells claims apart."""
+"""Takes groups, and by group each column that tells requests apart."""
 
-Spread = Callable[[Wanted, Places, Pairs, Shares, Sequence[GpuType]], Fractions]
+Spread = Callable[[Demands, Places, Pairs, Shares, Sequence[GpuType]], Fractions]
 """Hands fractions of pairs of groups to pairs of jobs; `few_pairs` is one."""
 
 SOLVED = (Status.optimal, Status.stalled)
@@ -30,7 +30,7 @@ SOLVED = (Status.optimal, Status.stalled)
 
 @dataclass(frozen=True, slots=True)
 class Arrays:
-    """Claims in the order of arrival.
+    """Requests in the order of arrival.
 
     Args:
         types: the GPU types, in the order of the columns.
@@ -51,22 +51,22 @@ class Arrays:
     ages_s: Floats
 
 
-def arrays_of(wanted: Wanted, *, agnostic: bool = False) -> Arrays:
-    """Return claims in arrays.
+def arrays_of(demands: Demands, *, agnostic: bool = False) -> Arrays:
+    """Return requests in arrays.
 
     Args:
-        wanted: the claims.
+        demands: the claims.
         agnostic: take a job for equally fast wherever it can run: as on the mean GPU it can.
     """
-    types, claims = tuple(wanted.gpus), wanted.claims
-    shape = (len(claims), len(types))
-    gpus = np.array(list(wanted.gpus.values()), np.float64)
-    rate = wanted.rate
+    types, requests = tuple(demands.gpus), demands.requests
+    shape = (len(requests), len(types))
+    gpus = np.array(list(demands.gpus.values()), np.float64)
+    rate = demands.rate
     rows = [
-        [rate(claim, name) for name in types]
-        if claim.rates is None
-        else [claim.rates.get(name, 0.0) for name in types]
-        for claim in claims
+        [rate(request, name) for name in types]
+        if request.rates is None
+        else [request.rates.get(name, 0.0) for name in types]
+        for request in requests
     ]
     rates = np.array(rows, np.float64).reshape(shape)
     if agnostic:
@@ -76,16 +76,16 @@ def arrays_of(wanted: Wanted, *, agnostic: bool = False) -> Arrays:
     return Arrays(
         types,
         rates,
-        np.array([claim.kind.gpus for claim in claims], np.float64),
+        np.array([request.kind.gpus for request in requests], np.float64),
         gpus,
-        np.array([claim.weight for claim in claims], np.float64),
-        np.array([claim.left for claim in claims], np.float64),
-        np.array([claim.age_s for claim in claims], np.float64),
+        np.array([request.weight for request in requests], np.float64),
+        np.array([request.left for request in requests], np.float64),
+        np.array([request.age_s for request in requests], np.float64),
     )
 
 
 def divided(
-    wanted: Wanted,
+    demands: Demands,
     found: Arrays,
     columns: Sequence[Floats],
     problem: Problem,
@@ -97,9 +97,9 @@ def divided(
     """Return the fractions of all claims, solving for groups of equal ones.
 
     Args:
-        wanted: the claims.
+        demands: the claims.
         found: the same in arrays.
-        columns: what tells claims apart beside rates and sizes, each of shape (claims,).
+        columns: what tells requests apart beside rates and sizes, each of shape (claims,).
         problem: what to solve.
         packed: let two jobs share GPUs, and return the fractions of pairs as well.
         idle: see `Groups.idle`.
@@ -107,9 +107,9 @@ def divided(
     Raises:
         PlanError: there is no answer; the message says why.
     """
-    if not wanted.claims:
+    if not demands.requests:
         return {}
-    kinds = [kind_numbers(wanted)] if packed else []
+    kinds = [kind_numbers(demands)] if packed else []
     first, group, counts = alike(np.column_stack([found.rates, found.sizes, *kinds, *columns]))
     groups = Groups(
         found.rates[first],
@@ -120,18 +120,18 @@ def divided(
     )
     pairs = None
     if packed:
-        pairs = pairs_among([wanted.claims[at] for at in first], groups, found.types, wanted)
+        pairs = pairs_among([demands.requests[at] for at in first], groups, found.types, demands)
         groups = replace(groups, pairs=pairs)
     shares = problem(groups, *[column[first] for column in columns])
     if shares.status not in SOLVED:
         raise PlanError(f"no target shares: the problem is {shares.status}")
     rows = [dict(zip(found.types, row, strict=True)) for row in shares.fractions.tolist()]
     fractions: Fractions = {
-        (claim.job_id,): rows[at]  # one for all of a group: nobody writes to fractions
-        for claim, at in zip(wanted.claims, group.tolist(), strict=True)
+        (request.job_id,): rows[at]  # one for all of a group: nobody writes to fractions
+        for request, at in zip(demands.requests, group.tolist(), strict=True)
     }
     if pairs is not None:
-        fractions.update(spread(wanted, group, pairs, shares, found.types))
+        fractions.update(spread(demands, group, pairs, shares, found.types))
     return fractions
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from shunter.events.values.ids import JobId
-from shunter.policies.gavel.mechanism.targets import Fractions, Wanted
+from shunter.policies.gavel.mechanism.targets import Demands, Fractions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,13 +23,13 @@ class Makespan:
     agnostic: bool = False
     packed: bool = False
 
-    def fractions(self, wanted: Wanted) -> Fractions:
+    def fractions(self, demands: Demands) -> Fractions:
         """Return the centre of all shares with the least makespan."""
         from shunter.policies.gavel.objectives.arrays import arrays_of, divided
         from shunter.policies.gavel.solving.fairness import least_total_duration
 
-        found = arrays_of(wanted, agnostic=self.agnostic)
-        return divided(wanted, found, [found.left], least_total_duration, packed=self.packed)
+        found = arrays_of(demands, agnostic=self.agnostic)
+        return divided(demands, found, [found.left], least_total_duration, packed=self.packed)
 
 
 @dataclass(slots=True)
@@ -47,26 +47,26 @@ class FinishTimes:
     rates: dict[JobId, float] = field(default_factory=dict)
     left: dict[JobId, int] = field(default_factory=dict)
 
-    def note(self, wanted: Wanted) -> None:
+    def note(self, demands: Demands) -> None:
         """Count the time alone on, up to now; right before fractions are asked for."""
         alone_s = {}
-        for claim in wanted.claims:
-            job_id = claim.job_id
+        for request in demands.requests:
+            job_id = request.job_id
             alone_s[job_id] = self.alone_s.get(job_id, 0.0)
             if job_id in self.left:
-                alone_s[job_id] += (self.left[job_id] - claim.left) / self.rates[job_id]
-        self.rates = dict(zip(alone_s, self.rates_alone(wanted), strict=True))
+                alone_s[job_id] += (self.left[job_id] - request.left) / self.rates[job_id]
+        self.rates = dict(zip(alone_s, self.rates_alone(demands), strict=True))
         self.alone_s = alone_s
-        self.left = {claim.job_id: claim.left for claim in wanted.claims}
+        self.left = {request.job_id: request.left for request in demands.requests}
 
-    def rates_alone(self, wanted: Wanted) -> list[float]:
+    def rates_alone(self, demands: Demands) -> list[float]:
         """Return the steps a second of each job on its own part."""
         from shunter.policies.gavel.objectives.arrays import arrays_of, isolated_rates
 
-        rates: list[float] = isolated_rates(arrays_of(wanted, agnostic=self.agnostic)).tolist()
+        rates: list[float] = isolated_rates(arrays_of(demands, agnostic=self.agnostic)).tolist()
         return rates
 
-    def whole_s(self, wanted: Wanted) -> "NDArray[np.float64]":
+    def whole_s(self, demands: Demands) -> "NDArray[np.float64]":
         """Return how long each job takes in all on its own part, as noted.
 
         Shape (claims,), in seconds.
@@ -75,16 +75,16 @@ class FinishTimes:
 
         return np.array(
             [
-                self.alone_s[claim.job_id] + claim.left / self.rates[claim.job_id]
-                for claim in wanted.claims
+                self.alone_s[request.job_id] + request.left / self.rates[request.job_id]
+                for request in demands.requests
             ]
         )
 
-    def fractions(self, wanted: Wanted) -> Fractions:
+    def fractions(self, demands: Demands) -> Fractions:
         """Return the centre of all shares with the least worst ratio."""
         from shunter.policies.gavel.objectives.arrays import arrays_of, divided
         from shunter.policies.gavel.solving.finish_times import finish_time_fairness
 
-        found = arrays_of(wanted, agnostic=self.agnostic)
-        columns = [found.ages_s, found.left, self.whole_s(wanted)]
-        return divided(wanted, found, columns, finish_time_fairness, packed=self.packed)
+        found = arrays_of(demands, agnostic=self.agnostic)
+        columns = [found.ages_s, found.left, self.whole_s(demands)]
+        return divided(demands, found, columns, finish_time_fairness, packed=self.packed)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from shunter.events.values.ids import GpuType
-from shunter.policies.gavel.mechanism.targets import Fractions, Gang, Wanted
+from shunter.policies.gavel.mechanism.targets import Demands, Fractions, Gang
 
 __all__ = ["Hierarchical", "Isolated", "MaxMinFairness", "Proportional", "WaterFilling"]
 
@@ -22,13 +22,13 @@ class MaxMinFairness:
     agnostic: bool = False
     packed: bool = False
 
-    def fractions(self, wanted: Wanted) -> Fractions:
+    def fractions(self, demands: Demands) -> Fractions:
         """Return the centre of the optimal face."""
         from shunter.policies.gavel.objectives.arrays import arrays_of, divided
         from shunter.policies.gavel.solving.fairness import max_min_fairness
 
-        found = arrays_of(wanted, agnostic=self.agnostic)
-        return divided(wanted, found, [found.weights], max_min_fairness, packed=self.packed)
+        found = arrays_of(demands, agnostic=self.agnostic)
+        return divided(demands, found, [found.weights], max_min_fairness, packed=self.packed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class WaterFilling:
     agnostic: bool = False
     packed: bool = False
 
-    def fractions(self, wanted: Wanted) -> Fractions:
+    def fractions(self, demands: Demands) -> Fractions:
         """Return the centre of all lexicographic optima."""
         from shunter.policies.gavel.objectives.arrays import arrays_of, divided
         from shunter.policies.gavel.solving.filling import water_filling
 
-        found = arrays_of(wanted, agnostic=self.agnostic)
-        return divided(wanted, found, [found.weights], water_filling, packed=self.packed)
+        found = arrays_of(demands, agnostic=self.agnostic)
+        return divided(demands, found, [found.weights], water_filling, packed=self.packed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Hierarchical:
     agnostic: bool = False
     packed: bool = False
 
-    def fractions(self, wanted: Wanted) -> Fractions:
+    def fractions(self, demands: Demands) -> Fractions:
         """Return the centre of all lexicographic optima."""
         import numpy as np
 
@@ -65,11 +65,11 @@ class Hierarchical:
         from shunter.policies.gavel.solving.groups import Groups, Shares
         from shunter.policies.gavel.solving.interior import Floats
 
-        names = list(dict.fromkeys(claim.entity for claim in wanted.claims))
+        names = list(dict.fromkeys(request.entity for request in demands.requests))
         places = {name: float(place) for place, name in enumerate(names)}
         weights = np.array([self.weights.get(name, 1.0) for name in names])
-        entity = np.array([places[claim.entity] for claim in wanted.claims])
-        found = arrays_of(wanted, agnostic=self.agnostic)
+        entity = np.array([places[request.entity] for request in demands.requests])
+        found = arrays_of(demands, agnostic=self.agnostic)
 
         def fair(groups: Groups, entity: Floats, inside: Floats) -> Shares:
             return hierarchical(groups, entity.astype(np.intp), weights, inside)
@@ -78,24 +78,27 @@ class Hierarchical:
             return hierarchical(groups, entity.astype(np.intp), weights, None)
 
         if self.inside == "fairness":
-            return divided(wanted, found, [entity, found.weights], fair, packed=self.packed)
+            return divided(demands, found, [entity, found.weights], fair, packed=self.packed)
         # One job a group, in the order of arrival: of equal jobs the earlier one goes first.
         order = np.arange(float(len(entity)))
-        return divided(wanted, found, [entity, order], first, packed=self.packed)
+        return divided(demands, found, [entity, order], first, packed=self.packed)
 
 
 @dataclass(slots=True)
 class Isolated:
-    """An equal part of each type's GPUs for each job, in time of its whole gang."""
+    """An equal part of each type's GPUs for each job, in time of its whole gang.
 
-    def fractions(self, wanted: Wanted) -> Fractions:
+    The isolated share is the yardstick of sharing incentive (OSDI 2020, section 4).
+    """
+
+    def fractions(self, demands: Demands) -> Fractions:
         """Return N_j / (m s_i), over the sum of the row where that is more than 1."""
-        jobs = len(wanted.claims)
+        jobs = len(demands.requests)
         found: dict[Gang, dict[GpuType, float]] = {}
-        for claim in wanted.claims:
-            row = {name: many / jobs / claim.kind.gpus for name, many in wanted.gpus.items()}
+        for request in demands.requests:
+            row = {name: many / jobs / request.kind.gpus for name, many in demands.gpus.items()}
             whole = max(sum(row.values()), 1.0)
-            found[(claim.job_id,)] = {name: part / whole for name, part in row.items()}
+            found[(request.job_id,)] = {name: part / whole for name, part in row.items()}
         return found
 
 
@@ -103,8 +106,8 @@ class Isolated:
 class Proportional:
     """All of the time, over the types as their GPUs are."""
 
-    def fractions(self, wanted: Wanted) -> Fractions:
+    def fractions(self, demands: Demands) -> Fractions:
         """Return N_j / N."""
-        whole = sum(wanted.gpus.values())
-        row = {name: many / whole for name, many in wanted.gpus.items()}
-        return {(claim.job_id,): dict(row) for claim in wanted.claims}
+        whole = sum(demands.gpus.values())
+        row = {name: many / whole for name, many in demands.gpus.items()}
+        return {(request.job_id,): dict(row) for request in demands.requests}

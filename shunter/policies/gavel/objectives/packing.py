@@ -15,10 +15,10 @@ import numpy as np
 
 from shunter.core.throughputs import JobKind, Pair
 from shunter.events.values.ids import GpuType
-from shunter.policies.gavel.mechanism.targets import Claim, Fractions, Wanted
-from shunter.policies.gavel.solving.couples import Places
+from shunter.policies.gavel.mechanism.targets import Demands, Fractions, JobRequest
 from shunter.policies.gavel.solving.groups import Groups, Pairs, Shares
 from shunter.policies.gavel.solving.interior import Floats
+from shunter.policies.gavel.solving.pair_form import Places
 
 __all__ = ["few_pairs", "kind_numbers", "pairs_among"]
 
@@ -27,15 +27,18 @@ Part = tuple[int, int, float]
 _LEAST = 1e-6  # of a job's time: what is less is not worth a change of partners
 
 
-def kind_numbers(wanted: Wanted) -> Floats:
-    """Return numbers, equal for claims that equal partners suit: shape (claims,)."""
+def kind_numbers(demands: Demands) -> Floats:
+    """Return numbers, equal for requests that equal partners suit: shape (requests,)."""
     numbers: dict[object, int] = {}
-    found = [numbers.setdefault((claim.kind, claim.alone), len(numbers)) for claim in wanted.claims]
+    found = [
+        numbers.setdefault((request.kind, request.alone), len(numbers))
+        for request in demands.requests
+    ]
     return np.array(found, np.float64)
 
 
 def pairs_among(
-    claims: Sequence[Claim], groups: Groups, types: Sequence[GpuType], wanted: Wanted
+    requests: Sequence[JobRequest], groups: Groups, types: Sequence[GpuType], demands: Demands
 ) -> Pairs:
     """Return the pairs of groups whose jobs may share GPUs.
 
@@ -43,17 +46,17 @@ def pairs_among(
     the two do not share. With `Groups.idle`, pairs that cannot run count as well.
 
     Args:
-        claims: one of each group.
+        requests: one of each group.
         groups: the same, without pairs.
         types: the GPU types, in the order of the columns.
-        wanted: with the table.
+        demands: with the table.
     """
     first, second, factors = [], [], []
-    table = wanted.table
+    table = demands.table
     tables = [(table.alone.get(name, {}), table.paired.get(name, {})) for name in types]
-    for one, this in enumerate(claims):
-        for two in range(one, len(claims)):
-            other = claims[two]
+    for one, this in enumerate(requests):
+        for two in range(one, len(requests)):
+            other = requests[two]
             if this.kind.gpus != other.kind.gpus or this.alone or other.alone:
                 continue
             row = [_kept(alone, paired, this.kind, other.kind) for alone, paired in tables]
@@ -83,14 +86,14 @@ def _kept(
 
 
 def few_pairs(
-    wanted: Wanted, group: Places, pairs: Pairs, shares: Shares, types: Sequence[GpuType]
+    demands: Demands, group: Places, pairs: Pairs, shares: Shares, types: Sequence[GpuType]
 ) -> Fractions:
     """Return fractions of few pairs of jobs, with the sums of each job as they were."""
     members: list[list[int]] = [[] for _ in range(len(shares.fractions))]
     for place, at in enumerate(group.tolist()):
         members[at].append(place)
     found: Fractions = {}
-    claims = wanted.claims
+    requests = demands.requests
     for place, at in np.argwhere(shares.pair_fractions > 0).tolist():
         one, two = members[pairs.first[place]], members[pairs.second[place]]
         fraction = float(shares.pair_fractions[place, at])
@@ -98,7 +101,7 @@ def few_pairs(
         parts = _inside(one, fraction) if inside else _between(one, two, fraction)
         for this, other, part in parts:
             if part >= _LEAST:
-                gang = claims[min(this, other)].job_id, claims[max(this, other)].job_id
+                gang = requests[min(this, other)].job_id, requests[max(this, other)].job_id
                 row = found.setdefault(gang, {})
                 row[types[at]] = row.get(types[at], 0.0) + part
     return found

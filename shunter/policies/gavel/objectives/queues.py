@@ -7,7 +7,7 @@ only: of a gang there is no place in the queue of one GPU. Gangs get what is lef
 from dataclasses import dataclass
 
 from shunter.events.values.ids import GpuType
-from shunter.policies.gavel.mechanism.targets import Claim, Fractions, Gang, Wanted
+from shunter.policies.gavel.mechanism.targets import Demands, Fractions, Gang, JobRequest
 
 __all__ = ["FastestFirst", "QueueAssignment"]
 
@@ -24,32 +24,37 @@ class FastestFirst:
     shortest: bool = False
     agnostic: bool = False
 
-    def fractions(self, wanted: Wanted) -> Fractions:
+    def fractions(self, demands: Demands) -> Fractions:
         """Return ones and zeros."""
-        free = dict(wanted.gpus)
+        free = dict(demands.gpus)
         found: dict[Gang, dict[GpuType, float]] = {
-            (claim.job_id,): dict.fromkeys(free, 0.0) for claim in wanted.claims
+            (request.job_id,): dict.fromkeys(free, 0.0) for request in demands.requests
         }
-        for claim in self._in_order(wanted):
-            rooms = [name for name in free if free[name] >= claim.kind.gpus]
+        for request in self._in_order(demands):
+            rooms = [name for name in free if free[name] >= request.kind.gpus]
             if not rooms:
                 break
-            rates = {name: wanted.rate(claim, name) for name in rooms}
+            rates = {name: demands.rate(request, name) for name in rooms}
             if self.agnostic:
                 rates = {name: float(free[name]) * (rates[name] > 0) for name in rooms}
             best = max(rooms, key=rates.__getitem__)
             if rates[best] > 0:
-                free[best] -= claim.kind.gpus
-                found[(claim.job_id,)][best] = 1.0
+                free[best] -= request.kind.gpus
+                found[(request.job_id,)][best] = 1.0
         return found
 
-    def _in_order(self, wanted: Wanted) -> list[Claim]:
+    def _in_order(self, demands: Demands) -> list[JobRequest]:
         if not self.shortest:
-            return list(wanted.claims)
-        fastest = [max(wanted.rate(claim, name) for name in wanted.gpus) for claim in wanted.claims]
-        left = zip(wanted.claims, fastest, strict=True)
-        spans = [claim.left / rate if rate > 0 else float("inf") for claim, rate in left]
-        return [wanted.claims[place] for place in sorted(range(len(spans)), key=spans.__getitem__)]
+            return list(demands.requests)
+        fastest = [
+            max(demands.rate(request, name) for name in demands.gpus)
+            for request in demands.requests
+        ]
+        left = zip(demands.requests, fastest, strict=True)
+        spans = [request.left / rate if rate > 0 else float("inf") for request, rate in left]
+        return [
+            demands.requests[place] for place in sorted(range(len(spans)), key=spans.__getitem__)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,32 +63,34 @@ class QueueAssignment:
 
     agnostic: bool = False
 
-    def fractions(self, wanted: Wanted) -> Fractions:
+    def fractions(self, demands: Demands) -> Fractions:
         """Return ones, for those that run; the others have no row."""
         import numpy as np
 
         from shunter.policies.gavel.assignment import first_in_queues
         from shunter.policies.gavel.objectives.arrays import arrays_of
 
-        free = dict(wanted.gpus)
+        free = dict(demands.gpus)
         found: dict[Gang, dict[GpuType, float]] = {}
-        waiting: list[Claim] = []
-        for claim in wanted.claims:
-            if claim.kind.gpus > 1:
-                if claim.on is not None:
-                    free[claim.on] -= claim.kind.gpus
-            elif claim.on is not None and free.get(claim.on, 0) > 0:
-                found[(claim.job_id,)] = {claim.on: 1.0}
-                free[claim.on] -= 1
+        waiting: list[JobRequest] = []
+        for request in demands.requests:
+            if request.kind.gpus > 1:
+                if request.on is not None:
+                    free[request.on] -= request.kind.gpus
+            elif request.on is not None and free.get(request.on, 0) > 0:
+                found[(request.job_id,)] = {request.on: 1.0}
+                free[request.on] -= 1
             else:
-                waiting.append(claim)
+                waiting.append(request)
         if not waiting:
             return found
-        asked = arrays_of(Wanted(tuple(waiting), wanted.gpus, wanted.table), agnostic=self.agnostic)
+        asked = arrays_of(
+            Demands(tuple(waiting), demands.gpus, demands.table), agnostic=self.agnostic
+        )
         with np.errstate(divide="ignore"):
             spans = asked.left[:, None] / asked.rates
         left = np.array([max(0, free[name]) for name in asked.types])
-        for claim, kind in zip(waiting, first_in_queues(spans, left).tolist(), strict=True):
+        for request, kind in zip(waiting, first_in_queues(spans, left).tolist(), strict=True):
             if kind >= 0:
-                found[(claim.job_id,)] = {asked.types[kind]: 1.0}
+                found[(request.job_id,)] = {asked.types[kind]: 1.0}
         return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from shunter.errors import PlanError
 from shunter.events.values.ids import GpuType
-from shunter.policies.gavel.mechanism.targets import Fractions, Wanted
+from shunter.policies.gavel.mechanism.targets import Demands, Fractions
 
 __all__ = ["ThroughputSum"]
 
@@ -26,7 +26,7 @@ class ThroughputSum:
     agnostic: bool = False
     packed: bool = False
 
-    def fractions(self, wanted: Wanted) -> Fractions:
+    def fractions(self, demands: Demands) -> Fractions:
         """Return the centre of the optimal face.
 
         Raises:
@@ -39,14 +39,16 @@ class ThroughputSum:
         from shunter.policies.gavel.solving.interior import Floats
         from shunter.policies.gavel.solving.sums import max_sum_throughput, min_cost
 
-        found = arrays_of(wanted, agnostic=self.agnostic)
+        found = arrays_of(demands, agnostic=self.agnostic)
         unknown = [name for name in found.types if name not in self.prices]
         if self.prices and unknown:
             raise PlanError(
                 f"no price is known of {', '.join(unknown)}; give it one in the policy's prices"
             )
         prices = np.array([self.prices.get(name, 1.0) for name in found.types])
-        demand = np.array([_demand(claim.left, claim.deadline_s) for claim in wanted.claims])
+        demand = np.array(
+            [_demand(request.left, request.deadline_s) for request in demands.requests]
+        )
 
         def largest(groups: Groups, demand: Floats) -> Shares:
             asked = demand if self.deadlines else None
@@ -61,7 +63,7 @@ class ThroughputSum:
             return max_sum_throughput(groups, demand)
 
         columns = [demand if self.deadlines else np.zeros(len(demand))]
-        return divided(wanted, found, columns, largest, packed=self.packed)
+        return divided(demands, found, columns, largest, packed=self.packed)
 
 
 def _demand(left: int, deadline_s: float | None) -> float:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 
 from shunter.events.values.ids import GpuType
-from shunter.policies.gavel.mechanism.targets import Claim, Fractions, Wanted
+from shunter.policies.gavel.mechanism.targets import Demands, Fractions, JobRequest
 
 __all__ = ["GandivaFair", "Holding"]
 
@@ -30,12 +30,12 @@ class Holding:
 
     gpus: dict[GpuType, float]
     usable: dict[GpuType, float]
-    wanted: float
+    demands: float
 
     @property
     def room(self) -> float:
         """How many more GPUs its jobs could use."""
-        return self.wanted - sum(self.gpus.values())
+        return self.demands - sum(self.gpus.values())
 
     def takes(self, gpu_type: GpuType) -> float:
         """Return how many more GPUs of a type it could use."""
@@ -49,42 +49,45 @@ class GandivaFair:
     weights: dict[str, float] = field(default_factory=dict)
     agnostic: bool = False
 
-    def fractions(self, wanted: Wanted) -> Fractions:
+    def fractions(self, demands: Demands) -> Fractions:
         """Return each job's part of what its entity has after all trades."""
-        claims: dict[str, list[Claim]] = {}
-        for claim in wanted.claims:
-            claims.setdefault(claim.entity, []).append(claim)
-        order = _by_speed(wanted)
-        holdings = self.parts(wanted, claims, order)
+        requests: dict[str, list[JobRequest]] = {}
+        for request in demands.requests:
+            requests.setdefault(request.entity, []).append(request)
+        order = _by_speed(demands)
+        holdings = self.parts(demands, requests, order)
         if not self.agnostic:
             for place, fast in enumerate(order):
                 for slow in order[place + 1 :]:
                     worth = {
                         name: ratio
-                        for name, mine in claims.items()
-                        if (ratio := _worth(wanted, mine, fast, slow)) is not None
+                        for name, mine in requests.items()
+                        if (ratio := _worth(demands, mine, fast, slow)) is not None
                     }
                     trade(holdings, worth, fast, slow)
-        found: Fractions = {(claim.job_id,): {} for claim in wanted.claims}
-        for name, mine in claims.items():
-            _divide(wanted, mine, holdings[name], order, found)
+        found: Fractions = {(request.job_id,): {} for request in demands.requests}
+        for name, mine in requests.items():
+            _divide(demands, mine, holdings[name], order, found)
         return found
 
     def parts(
-        self, wanted: Wanted, claims: Mapping[str, Sequence[Claim]], order: Sequence[GpuType]
+        self,
+        demands: Demands,
+        requests: Mapping[str, Sequence[JobRequest]],
+        order: Sequence[GpuType],
     ) -> dict[str, Holding]:
         """Return the parts by tickets alone; what some cannot use goes to the others."""
         holdings = {}
-        for name, mine in claims.items():
+        for name, mine in requests.items():
             usable = {
-                at: float(sum(one.kind.gpus for one in mine if wanted.rate(one, at) > 0))
+                at: float(sum(one.kind.gpus for one in mine if demands.rate(one, at) > 0))
                 for at in order
             }
             asked = float(sum(one.kind.gpus for one in mine))
             holdings[name] = Holding(dict.fromkeys(order, 0.0), usable, asked)
         for gpu_type in order:
             caps = {name: holding.takes(gpu_type) for name, holding in holdings.items()}
-            filled = _filled(float(wanted.gpus[gpu_type]), caps, self.weights)
+            filled = _filled(float(demands.gpus[gpu_type]), caps, self.weights)
             for name, gpus in filled.items():
                 holdings[name].gpus[gpu_type] = gpus
         return holdings
@@ -130,24 +133,26 @@ def trade(
             sellers.pop(0)
 
 
-def _by_speed(wanted: Wanted) -> list[GpuType]:
+def _by_speed(demands: Demands) -> list[GpuType]:
     """Return the types, those first on which jobs are faster; of equals by name."""
-    types = sorted(wanted.gpus)
+    types = sorted(demands.gpus)
     speed = dict.fromkeys(types, 0.0)
-    for claim in wanted.claims:
-        best = max((wanted.rate(claim, name) for name in types), default=0.0)
+    for request in demands.requests:
+        best = max((demands.rate(request, name) for name in types), default=0.0)
         if best > 0:
             for name in types:
-                speed[name] += wanted.rate(claim, name) / best
+                speed[name] += demands.rate(request, name) / best
     return sorted(types, key=lambda name: -speed[name])
 
 
-def _worth(wanted: Wanted, claims: Sequence[Claim], fast: GpuType, slow: GpuType) -> float | None:
+def _worth(
+    demands: Demands, requests: Sequence[JobRequest], fast: GpuType, slow: GpuType
+) -> float | None:
     """Return how much faster jobs are on one type; None: they cannot choose."""
     ratios = [
-        (wanted.rate(claim, fast) / wanted.rate(claim, slow), claim.kind.gpus)
-        for claim in claims
-        if wanted.rate(claim, fast) > 0 and wanted.rate(claim, slow) > 0
+        (demands.rate(request, fast) / demands.rate(request, slow), request.kind.gpus)
+        for request in requests
+        if demands.rate(request, fast) > 0 and demands.rate(request, slow) > 0
     ]
     if not ratios:
         return None
@@ -169,21 +174,21 @@ def _filled(
 
 
 def _divide(
-    wanted: Wanted,
-    claims: Sequence[Claim],
+    demands: Demands,
+    requests: Sequence[JobRequest],
     holding: Holding,
     order: Sequence[GpuType],
     found: Fractions,
 ) -> None:
     """Give an entity's jobs equal times of each type, as far as each has any left."""
-    left = {claim.job_id: 1.0 for claim in claims}
+    left = {request.job_id: 1.0 for request in requests}
     for gpu_type in order:
-        able = [claim for claim in claims if wanted.rate(claim, gpu_type) > 0]
-        able.sort(key=lambda claim: left[claim.job_id])
-        gpus, width = holding.gpus[gpu_type], sum(claim.kind.gpus for claim in able)
-        for claim in able:
-            part = min(left[claim.job_id], gpus / width)
-            gpus, width = gpus - part * claim.kind.gpus, width - claim.kind.gpus
-            left[claim.job_id] -= part
+        able = [request for request in requests if demands.rate(request, gpu_type) > 0]
+        able.sort(key=lambda request: left[request.job_id])
+        gpus, width = holding.gpus[gpu_type], sum(request.kind.gpus for request in able)
+        for request in able:
+            part = min(left[request.job_id], gpus / width)
+            gpus, width = gpus - part * request.kind.gpus, width - request.kind.gpus
+            left[request.job_id] -= part
             if part > 0:
-                found[(claim.job_id,)][gpu_type] = part
+                found[(request.job_id,)][gpu_type] = part

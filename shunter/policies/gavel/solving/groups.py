@@ -12,8 +12,8 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from shunter.policies.gavel.solving.couples import Places
 from shunter.policies.gavel.solving.interior import Floats
+from shunter.policies.gavel.solving.pair_form import Places
 
 __all__ = ["Groups", "Pairs", "Shares", "Status", "alike", "proportional_rates"]
 

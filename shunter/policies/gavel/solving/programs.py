@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shunter.policies.gavel.solving.blocks import Blocks
-from shunter.policies.gavel.solving.couples import Couples, Ends, Places
+from shunter.policies.gavel.solving.block_form import BlockForm
 from shunter.policies.gavel.solving.groups import Groups, Pairs
 from shunter.policies.gavel.solving.interior import Floats, Point, Rows, Terms
+from shunter.policies.gavel.solving.pair_form import Ends, PairForm, Places
 
 __all__ = ["Program"]
 
@@ -39,7 +39,7 @@ class Program:
     """
 
     groups: Groups
-    form: Blocks | Couples
+    form: BlockForm | PairForm
     single: Places
     paired: Places
 
@@ -79,7 +79,7 @@ class Program:
         terms = Terms(counts, counts * usable, gain, asked.slope, asked.floor, asked.price, types)
         share = usable * groups.gangs / np.maximum(groups.capacity, _LEAST)[:, None]
         nowhere = np.zeros(0, np.intp)
-        form = Blocks(rates * asked.per_step * usable, share, usable, terms)
+        form = BlockForm(rates * asked.per_step * usable, share, usable, terms)
         return cls(groups, form, nowhere, nowhere)
 
     @classmethod
@@ -109,7 +109,7 @@ class Program:
             types,
             np.minimum(counts[first], counts[second]) / weights,
         )
-        form = Couples(
+        form = PairForm(
             Ends(first, second, kind),
             rates * asked.per_step[first],
             beside * asked.per_step[second],
@@ -121,9 +121,9 @@ class Program:
         return cls(groups, form, single, paired)
 
     @property
-    def flat(self) -> Couples:
+    def flat(self) -> PairForm:
         """The form over a flat array of fractions, which was asked for or has pairs."""
-        assert isinstance(self.form, Couples)
+        assert isinstance(self.form, PairForm)
         return self.form
 
     def split(self, x: Floats) -> tuple[Floats, Floats]:
@@ -131,7 +131,7 @@ class Program:
         types = len(self.groups.capacity)
         pairs = len(self.groups.pairs.first) if self.groups.pairs else 0
         pair_fractions = np.zeros(pairs * types)
-        if isinstance(self.form, Blocks):
+        if isinstance(self.form, BlockForm):
             single = np.ascontiguousarray((x * self.form.usable).T)
             return single, pair_fractions.reshape(pairs, types)
         fractions = np.zeros(self.groups.rates.size)
@@ -142,7 +142,7 @@ class Program:
     def spread(self) -> Floats:
         """Return fractions that keep every limit and leave something of each."""
         form, terms = self.form, self.form.terms
-        if isinstance(form, Blocks):
+        if isinstance(form, BlockForm):
             load = (terms.counts * form.share).sum(axis=1)
             even = 0.5 / np.maximum(load, len(load))
             return np.where(form.usable > 0, even[:, None], 1.0)
@@ -190,7 +190,7 @@ class Program:
         form, terms = self.form, self.form.terms
         short = terms.gain - form.columns(Rows(y, dual.time, dual.gpus))
         q = dual.time.copy()
-        if isinstance(form, Blocks):
+        if isinstance(form, BlockForm):
             q += np.maximum(np.where(form.usable > 0, short, -q), -q).max(axis=0)
         else:
             np.maximum.at(q, form.ends.first, dual.time[form.ends.first] + short)

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from shunter.app.api.documents.jobs import job_state, wait_of
+from shunter.app.api.documents.queue import job_state, wait_of
 from shunter.app.live import Caller, Site
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import explain

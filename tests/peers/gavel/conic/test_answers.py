@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from shunter.errors import PlanError
-from shunter.policies.gavel.mechanism import Claim, Fractions, Targets, Wanted
+from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest, Targets
 from shunter_peers.gavel.conic import Form, Kind
 from shunter_peers.gavel.objectives import CentredFinishTimes
-from shunter_peers.gavel.repertoire import REPERTOIRE
-from tests.peers.gavel.conic.claims import (
+from shunter_peers.gavel.policy_table import POLICY_TABLE
+from tests.peers.gavel.conic.requests import (
     K80,
     NOWHERE,
     P100,
@@ -20,20 +20,20 @@ from tests.peers.gavel.conic.claims import (
     A,
     B,
     C,
-    wanted,
+    demands,
 )
 
 pytest.importorskip("_ecos", reason="needs the extra `ecos`")
 answers = pytest.importorskip("shunter_peers.gavel.conic.answers")
 
 PRICES = {K80: 0.5, P100: 1.0, V100: 2.0}
-SOLVED = [name for name, play in REPERTOIRE.items() if play.form is not None]
-Value = Callable[[Wanted, Fractions], float]
+SOLVED = [name for name, play in POLICY_TABLE.items() if play.form is not None]
+Value = Callable[[Demands, Fractions], float]
 
 
-def both(name: str, these: Wanted) -> tuple[Fractions, Fractions]:
+def both(name: str, these: Demands) -> tuple[Fractions, Fractions]:
     """Return what ECOS and what our own solver say."""
-    play = REPERTOIRE[name]
+    play = POLICY_TABLE[name]
     objective: Targets = play.make(0, PRICES)
     finishing = objective if isinstance(objective, CentredFinishTimes) else None
     if finishing is not None:
@@ -42,52 +42,54 @@ def both(name: str, these: Wanted) -> tuple[Fractions, Fractions]:
     return answers.answer(play.form, these, PRICES, finishing), objective.fractions(these)
 
 
-def steps(these: Wanted, fractions: Fractions, claim: Claim, *, ones: bool = False) -> float:
+def steps(
+    these: Demands, fractions: Fractions, request: JobRequest, *, ones: bool = False
+) -> float:
     """Return the effective throughput of a job."""
     total = 0.0
-    kinds = {one.job_id: one.kind for one in these.claims}
+    kinds = {one.job_id: one.kind for one in these.requests}
     for gang, row in fractions.items():
         for name, part in row.items():
-            if gang == (claim.job_id,):
-                total += part * (1.0 if ones else these.rate(claim, name))
-            elif claim.job_id in gang:
+            if gang == (request.job_id,):
+                total += part * (1.0 if ones else these.rate(request, name))
+            elif request.job_id in gang:
                 rates = these.table.pair_rates(name, kinds[gang[0]], kinds[gang[1]]) or (0.0, 0.0)
-                total += part * rates[gang.index(claim.job_id)]
+                total += part * rates[gang.index(request.job_id)]
     return total
 
 
-def least_level(these: Wanted, fractions: Fractions, *, ones: bool = False) -> float:
+def least_level(these: Demands, fractions: Fractions, *, ones: bool = False) -> float:
     gpus = sum(these.gpus.values())
     found = []
-    for claim in these.claims:
+    for request in these.requests:
         mean = sum(
-            many / gpus * (1.0 if ones else these.rate(claim, name))
+            many / gpus * (1.0 if ones else these.rate(request, name))
             for name, many in these.gpus.items()
         )
-        done = steps(these, fractions, claim, ones=ones)
-        found.append(done / mean * claim.kind.gpus / claim.weight)
+        done = steps(these, fractions, request, ones=ones)
+        found.append(done / mean * request.kind.gpus / request.weight)
     return min(found)
 
 
-def total(these: Wanted, fractions: Fractions) -> float:
-    return sum(steps(these, fractions, claim) for claim in these.claims)
+def total(these: Demands, fractions: Fractions) -> float:
+    return sum(steps(these, fractions, request) for request in these.requests)
 
 
-def worth(these: Wanted, fractions: Fractions) -> float:
+def worth(these: Demands, fractions: Fractions) -> float:
     return sum(
-        part * these.rate(claim, name) / PRICES[name]
-        for claim in these.claims
-        for name, part in fractions[claim.job_id,].items()
+        part * these.rate(request, name) / PRICES[name]
+        for request in these.requests
+        for name, part in fractions[request.job_id,].items()
     )
 
 
-def worst_ratio(these: Wanted, fractions: Fractions) -> float:
+def worst_ratio(these: Demands, fractions: Fractions) -> float:
     alone = CentredFinishTimes()
     alone.note(these)
     whole_s = alone.whole_s(these).tolist()
     found: list[float] = [
-        (claim.age_s + claim.left / steps(these, fractions, claim)) / alone_s
-        for claim, alone_s in zip(these.claims, whole_s, strict=True)
+        (request.age_s + request.left / steps(these, fractions, request)) / alone_s
+        for request, alone_s in zip(these.requests, whole_s, strict=True)
     ]
     return max(found)
 
@@ -108,7 +110,7 @@ def worst_ratio(these: Wanted, fractions: Fractions) -> float:
 def test_answer_is_as_good_as_that_of_our_own_solver(name: str, value: Value) -> None:
     """Packed, the public code divides throughputs by weights where finish times count, too."""
     weighed = name != "finish_time_fairness_packed"
-    these = wanted(A, B, C, A, B, B, room=(2, 1, 1), weighed=weighed)
+    these = demands(A, B, C, A, B, B, room=(2, 1, 1), weighed=weighed)
 
     theirs, ours = both(name, these)
 
@@ -117,64 +119,67 @@ def test_answer_is_as_good_as_that_of_our_own_solver(name: str, value: Value) ->
 
 @pytest.mark.parametrize("name", SOLVED)
 def test_answer_keeps_every_limit(name: str) -> None:
-    these = wanted(A, B, A, B, A, A, A, room=(2, 1, 1))
+    these = demands(A, B, A, B, A, A, A, room=(2, 1, 1))
 
     fractions, _ = both(name, these)
 
     for gpu_type in TYPES:
         assert sum(row[gpu_type] for row in fractions.values()) <= these.gpus[gpu_type] + 1e-6
-    for claim in these.claims:
-        time = sum(sum(row.values()) for gang, row in fractions.items() if claim.job_id in gang)
+    for request in these.requests:
+        time = sum(sum(row.values()) for gang, row in fractions.items() if request.job_id in gang)
         assert time <= 1 + 1e-6
     assert all(0.0 <= part <= 1.0 for row in fractions.values() for part in row.values())
 
 
 @pytest.mark.parametrize("name", SOLVED)
 def test_same_problem_has_the_same_answer_to_the_last_digit(name: str) -> None:
-    these = wanted(A, B, C, A)
+    these = demands(A, B, C, A)
 
     assert both(name, these)[0] == both(name, these)[0]
 
 
 @pytest.mark.parametrize("name", SOLVED)
 def test_one_job_alone_has_an_answer(name: str) -> None:
-    fractions, _ = both(name, wanted(B))
+    fractions, _ = both(name, demands(B))
 
     assert sum(sum(row.values()) for row in fractions.values()) > 0.5
 
 
 @pytest.mark.parametrize("name", SOLVED)
 def test_nobody_has_nothing(name: str) -> None:
-    assert both(name, wanted())[0] == {}
+    assert both(name, demands())[0] == {}
 
 
 def test_gangs_of_unequal_size_are_no_pair() -> None:
-    fractions, _ = both("max_min_fairness_packed", wanted(A, WIDE, B, WIDE, room=(2, 2, 2)))
+    fractions, _ = both("max_min_fairness_packed", demands(A, WIDE, B, WIDE, room=(2, 2, 2)))
 
     pairs = [gang for gang in fractions if len(gang) > 1]
     assert pairs == [("0", "2"), ("1", "3")]
 
 
 def test_makespan_is_within_five_per_cent_of_the_least() -> None:
-    these = wanted(A, B, C, A, room=(1, 1, 1))
+    these = demands(A, B, C, A, room=(1, 1, 1))
 
     theirs, ours = both("min_total_duration_perf", these)
 
     def ends_s(fractions: Fractions) -> float:
-        return max(claim.left / steps(these, fractions, claim) for claim in these.claims)
+        return max(request.left / steps(these, fractions, request) for request in these.requests)
 
     assert ends_s(theirs) == pytest.approx(ends_s(ours), rel=0.06)
 
 
 def test_job_that_can_run_nowhere_is_named_as_the_cause() -> None:
     with pytest.raises(PlanError, match="no throughput on any GPU type"):
-        both("max_min_fairness_perf", wanted(A, NOWHERE))
+        both("max_min_fairness_perf", demands(A, NOWHERE))
 
 
 def test_deadlines_that_cannot_be_met_are_dropped_together() -> None:
-    these = wanted(A, B, C)
+    these = demands(A, B, C)
     late = replace(
-        these, claims=tuple(replace_deadline(claim, 0.001 * claim.left) for claim in these.claims)
+        these,
+        requests=tuple(
+            replace_deadline(request, 0.001 * request.left) for request in these.requests
+        ),
     )
 
     assert (
@@ -184,19 +189,21 @@ def test_deadlines_that_cannot_be_met_are_dropped_together() -> None:
 
 
 def test_deadline_that_can_be_met_is() -> None:
-    these = wanted(A, B, C)
-    claims = (replace_deadline(these.claims[0], 1000 / 3.0), *these.claims[1:])
-    asked = replace(these, claims=claims)
+    these = demands(A, B, C)
+    requests = (replace_deadline(these.requests[0], 1000 / 3.0), *these.requests[1:])
+    asked = replace(these, requests=requests)
 
     fractions, _ = both("max_sum_throughput_normalized_by_cost_perf_SLOs", asked)
 
-    assert steps(asked, fractions, asked.claims[0]) >= 3.0 - 1e-6
+    assert steps(asked, fractions, asked.requests[0]) >= 3.0 - 1e-6
 
 
-def replace_deadline(claim: Claim, left_s: float) -> Claim:
-    return Claim(claim.job_id, claim.kind, claim.left, claim.age_s, claim.weight, left_s)
+def replace_deadline(request: JobRequest, left_s: float) -> JobRequest:
+    return JobRequest(
+        request.job_id, request.kind, request.left, request.age_s, request.weight, left_s
+    )
 
 
 def test_type_without_a_price_is_named() -> None:
     with pytest.raises(PlanError, match="no price is known of v100"):
-        answers.answer(Form(Kind.sum, priced=True), wanted(A), {K80: 1.0, P100: 1.0})
+        answers.answer(Form(Kind.sum, priced=True), demands(A), {K80: 1.0, P100: 1.0})

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from shunter.app.api.documents.jobs import queue_document, wait_to_count
+from shunter.app.api.documents.queue import queue_document, wait_to_count
 from shunter.app.cli.live.queue import explained
 from shunter.app.cli.live.reasons import clause
 from shunter.app.replaying.folding import fold_events

@@ -4,7 +4,7 @@ from collections import Counter
 from pydantic import BaseModel
 
 from docs.http_page import PAGE, http_page
-from shunter.app.api.models.jobs import JobRow
+from shunter.app.api.models.job_documents import JobRow
 from shunter.app.api.openapi import openapi_document
 from shunter.app.api.routes import ROUTES
 from shunter.app.api.routing import NoBody

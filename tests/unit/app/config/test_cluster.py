@@ -1,6 +1,6 @@
 from typing import Any
 
-from shunter.app.config.cluster import ClusterSection, NodeGroup
+from shunter.app.config.cluster_section import ClusterSection, NodeGroup
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.job_spec import Level
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shunter.app.api.documents.jobs import wait_of
+from shunter.app.api.documents.queue import wait_of
 from shunter.app.config import POLICIES, make_config
 from shunter.app.config.resolved import decider_of
 from shunter.core.intake.inputs import DrainNode, ReleaseJob, RestoreNode, SubmitJob, SuspendJob

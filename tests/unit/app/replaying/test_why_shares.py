@@ -12,7 +12,7 @@ from shunter.errors import PlanError
 from shunter.events import SchedulerStarted
 from shunter.policies.gavel.corrected import GavelPolicy
 from shunter.policies.gavel.corrected.policy import Timing
-from shunter.policies.gavel.mechanism import Fractions, Targets, Wanted
+from shunter.policies.gavel.mechanism import Demands, Fractions, Targets
 from shunter.policies.gavel.objectives import Isolated, MaxMinFairness
 from tests.factories import World, node_added, run, trace_job
 from tests.replay.recording import Recorded, asked, rebuilt
@@ -25,10 +25,10 @@ MINUTE_US = TURN_US
 class FailsForTwo:
     """An objective that has no answer for more than one job."""
 
-    def fractions(self, wanted: Wanted) -> Fractions:
-        if len(wanted.claims) > 1:
+    def fractions(self, demands: Demands) -> Fractions:
+        if len(demands.requests) > 1:
             raise PlanError("no target shares: the problem is infeasible")
-        return Isolated().fractions(wanted)
+        return Isolated().fractions(demands)
 
 
 def recorded(objective: Targets) -> Recorded:

@@ -1,4 +1,4 @@
-"""Lexicographic max-min: water rises in basins until bottlenecks hold it."""
+"""Lexicographic max-min: levels rise until bottlenecks hold them."""
 
 from shunter.policies.gavel.solving.filling.levels import hierarchical, water_filling
 

@@ -20,8 +20,14 @@ from shunter.policies.gavel.solving.answers import (
     finished,
     largest_level,
 )
-from shunter.policies.gavel.solving.filling.basins import Basin, Entities, Flat, Queues, Water
 from shunter.policies.gavel.solving.filling.cuts import Cut, LineCut, PriceCut
+from shunter.policies.gavel.solving.filling.fill_curves import (
+    Entities,
+    FillCurve,
+    FillLevel,
+    Flat,
+    Queues,
+)
 from shunter.policies.gavel.solving.groups import Groups, Shares, Status, proportional_rates
 from shunter.policies.gavel.solving.interior import Floats
 from shunter.policies.gavel.solving.roots import root
@@ -78,11 +84,11 @@ def hierarchical(
     return _fill(groups, inside)
 
 
-def _fill(groups: Groups, basin: Basin) -> Shares:
+def _fill(groups: Groups, curve: FillCurve) -> Shares:
     fault = groups.fault()
     if fault is not None:
         return Shares.none(groups, fault)
-    filling = _Filling(groups, basin, proportional_rates(groups))
+    filling = _Filling(groups, curve, proportional_rates(groups))
     while filling.active.any():
         filling.rise()
     level = filling.level(filling.base)
@@ -97,7 +103,7 @@ class _Filling:
     """Groups fill until each is held by a bottleneck or full."""
 
     groups: Groups
-    basin: Basin
+    curve: FillCurve
     unit: Floats
     base: Floats = field(init=False)
     active: NDArray[np.bool_] = field(init=False)
@@ -138,7 +144,7 @@ class _Filling:
         ease = _EASE if self.groups.pairs is None else _EASE_PAIRED
         cap = np.maximum(self.groups.fastest(self.types) / self.unit, self.base)
         eased = np.where(self.active, 1.0, 1.0 - ease)
-        water = Water(self.base, np.maximum(cap * (1.0 - ease), self.base), self.active)
+        fill = FillLevel(self.base, np.maximum(cap * (1.0 - ease), self.base), self.active)
         top = np.where(self.active, cap, self.base)
         if not any(cut.at(top * eased)[0] > 1.0 + ease for cut in self.cuts):
             last = self.try_out(top * eased)
@@ -149,15 +155,15 @@ class _Filling:
 
         def held_up(rise: float) -> tuple[float, float]:
             """Return how far demands are above what the known duals allow, and its slope."""
-            demand, slope = self.basin.at(water, rise)
+            demand, slope = self.curve.at(fill, rise)
             gauge, rates = max((cut.at(demand * eased) for cut in self.cuts), key=lambda of: of[0])
             return gauge - 1.0, float((rates * slope * eased).sum())
 
-        found, before, low = self._first(water), self.base, 0.0
+        found, before, low = self._first(fill), self.base, 0.0
         little, demand = np.zeros_like(self.active), self.base
         for _ in range(_CUTS_MAX):
             found = root(held_up, found, low, (-1e-12, 1e-12))
-            demand, _ = self.basin.at(water, found)
+            demand, _ = self.curve.at(fill, found)
             same = bool((np.abs(demand - before) <= _SAME * demand).all())
             little = (demand > 0) & (demand < _LITTLE * cap)
             asked = np.where(little, 0.0, demand) * eased
@@ -176,7 +182,7 @@ class _Filling:
             low = found if gauge < 1.0 else low
         assert last is not None, "tried once at least"
         self.base = np.where(little, 0.0, demand)
-        self._hold(last, self.base >= water.cap * (1.0 - _FULL))
+        self._hold(last, self.base >= fill.cap * (1.0 - _FULL))
 
     def _cut(self, level: Level, asked: Floats) -> None:
         """Keep what duals say of all demands: those above 1 here do not fit."""
@@ -187,9 +193,9 @@ class _Filling:
         weight = self.groups.counts * level.weight / level.bound
         self.cuts.append(LineCut(np.where(asked > 0, weight / np.maximum(asked, 1e-300), 0.0)))
 
-    def _first(self, water: Water) -> float:
+    def _first(self, fill: FillLevel) -> float:
         """Return a rise to begin with: what would use up all GPUs at proportional rates."""
-        _, slope = self.basin.at(water, 0.0)
+        _, slope = self.curve.at(fill, 0.0)
         groups = self.groups
         pace = float((groups.counts * groups.gangs * slope).sum())
         return max(float(groups.capacity.sum()) / max(pace, 1e-300), 1e-300)

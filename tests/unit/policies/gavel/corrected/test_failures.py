@@ -18,7 +18,7 @@ from shunter.events.values.reasons import Reason, Wait
 from shunter.policies.gavel.corrected import Gavel, GavelPolicy
 from shunter.policies.gavel.corrected.named import MinCost
 from shunter.policies.gavel.corrected.policy import Timing
-from shunter.policies.gavel.mechanism import Fractions, Wanted
+from shunter.policies.gavel.mechanism import Demands, Fractions
 from shunter.policies.gavel.objectives import Isolated, ThroughputSum
 from tests.factories import Tape, World, drive, job_spec, node_added, node_name, run, trace_job
 
@@ -30,10 +30,10 @@ PLACEMENT = PLACEMENTS["consolidated"]()
 class FailsForTwo:
     """An objective that has no answer for more than one job."""
 
-    def fractions(self, wanted: Wanted) -> Fractions:
-        if len(wanted.claims) > 1:
+    def fractions(self, demands: Demands) -> Fractions:
+        if len(demands.requests) > 1:
             raise PlanError("no target shares: the problem is infeasible")
-        return Isolated().fractions(wanted)
+        return Isolated().fractions(demands)
 
 
 def world() -> World:
@@ -100,10 +100,10 @@ def test_every_gpu_type_needs_a_price_to_begin() -> None:
 
 
 def test_type_that_comes_later_without_a_price_is_no_end() -> None:
-    wanted = Wanted((), {GpuType("v100"): 1}, ThroughputTable({}))
+    demands = Demands((), {GpuType("v100"): 1}, ThroughputTable({}))
 
     with pytest.raises(PlanError, match="no price is known of v100"):
-        ThroughputSum({GpuType("k80"): 0.1}).fractions(wanted)
+        ThroughputSum({GpuType("k80"): 0.1}).fractions(demands)
 
 
 def test_policy_does_without_a_table() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
-from shunter.policies.gavel.mechanism import Claim, Fractions, Wanted
+from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest
 from shunter.policies.gavel.objectives import MaxMinFairness
 from shunter.policies.gavel.objectives.packing import few_pairs, pairs_among
 from shunter.policies.gavel.solving import Groups, Shares, Status
@@ -27,25 +27,27 @@ TABLE = ThroughputTable(
 )
 
 
-def wanted(*kinds: JobKind, room: tuple[int, int] = (1, 1), alone: tuple[int, ...] = ()) -> Wanted:
-    claims = [
-        Claim(JobId(f"j{number}"), kind, 100, alone=number in alone)
+def demands(
+    *kinds: JobKind, room: tuple[int, int] = (1, 1), alone: tuple[int, ...] = ()
+) -> Demands:
+    requests = [
+        JobRequest(JobId(f"j{number}"), kind, 100, alone=number in alone)
         for number, kind in enumerate(kinds)
     ]
-    return Wanted(tuple(claims), dict(zip(TYPES, room, strict=True)), TABLE)
+    return Demands(tuple(requests), dict(zip(TYPES, room, strict=True)), TABLE)
 
 
-def groups_of(these: Wanted, *, idle: bool = False) -> Groups:
+def groups_of(these: Demands, *, idle: bool = False) -> Groups:
     """Return a group for each claim."""
-    rates = np.array([[these.rate(claim, name) for name in TYPES] for claim in these.claims])
-    sizes = np.array([float(claim.kind.gpus) for claim in these.claims])
+    rates = np.array([[these.rate(request, name) for name in TYPES] for request in these.requests])
+    sizes = np.array([float(request.kind.gpus) for request in these.requests])
     capacity = np.array([float(gpus) for gpus in these.gpus.values()])
     return Groups(rates, np.ones(len(sizes)), sizes, capacity, idle=idle)
 
 
 def test_pairs_are_of_equal_gangs_of_which_somebody_measured_what_they_keep() -> None:
-    these = wanted(A, B, WIDE)
-    pairs = pairs_among(these.claims, groups_of(these), TYPES, these)
+    these = demands(A, B, WIDE)
+    pairs = pairs_among(these.requests, groups_of(these), TYPES, these)
 
     assert list(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)) == [(0, 0), (0, 1)]
     assert pairs.first_rates.tolist() == [[3.5, 0.75], [3.0, 0.0]]
@@ -53,23 +55,26 @@ def test_pairs_are_of_equal_gangs_of_which_somebody_measured_what_they_keep() ->
 
 
 def test_pairs_that_cannot_run_count_where_the_public_code_is_played() -> None:
-    these = wanted(A, B, WIDE)
-    pairs = pairs_among(these.claims, groups_of(these, idle=True), TYPES, these)
+    these = demands(A, B, WIDE)
+    pairs = pairs_among(these.requests, groups_of(these, idle=True), TYPES, these)
 
     found = list(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True))
     assert found == [(0, 0), (0, 1), (1, 1), (2, 2)]
 
 
 def test_job_that_is_to_be_alone_is_in_no_pair() -> None:
-    these = wanted(A, B, alone=(0,))
+    these = demands(A, B, alone=(0,))
 
-    assert len(pairs_among(these.claims, groups_of(these), TYPES, these).first) == 0
+    assert len(pairs_among(these.requests, groups_of(these), TYPES, these).first) == 0
 
 
 def test_measured_job_keeps_the_same_part_of_its_own_rate() -> None:
-    claims = (Claim(JobId("j0"), A, 9, rates={FAST: 40.0, SLOW: 10.0}), Claim(JobId("j1"), B, 9))
-    these = Wanted(claims, {FAST: 1, SLOW: 1}, TABLE)
-    pairs = pairs_among(claims, groups_of(these), TYPES, these)
+    requests = (
+        JobRequest(JobId("j0"), A, 9, rates={FAST: 40.0, SLOW: 10.0}),
+        JobRequest(JobId("j1"), B, 9),
+    )
+    these = Demands(requests, {FAST: 1, SLOW: 1}, TABLE)
+    pairs = pairs_among(requests, groups_of(these), TYPES, these)
 
     assert pairs.first_rates[1].tolist() == [30.0, 0.0]
 
@@ -95,9 +100,9 @@ def test_few_pairs_give_each_job_what_all_pairs_would(
 ) -> None:
     """Jobs of the first group have even numbers, those of the second odd ones."""
     numbers = sorted([*range(0, 2 * ones, 2), *range(1, 2 * twos, 2)])
-    claims = [Claim(JobId(f"j{number}"), (A, B)[number % 2], 100) for number in numbers]
-    these = Wanted(tuple(claims), {FAST: 9, SLOW: 9}, TABLE)
-    members = [Claim(JobId("a"), A, 100), Claim(JobId("b"), B, 100)][: 1 + bool(twos)]
+    requests = [JobRequest(JobId(f"j{number}"), (A, B)[number % 2], 100) for number in numbers]
+    these = Demands(tuple(requests), {FAST: 9, SLOW: 9}, TABLE)
+    members = [JobRequest(JobId("a"), A, 100), JobRequest(JobId("b"), B, 100)][: 1 + bool(twos)]
     counts = np.array([float(ones), float(twos)][: len(members)])
     groups = Groups(
         np.ones((len(members), 2)), counts, np.ones(len(members)), np.ones(2), idle=True
@@ -127,25 +132,25 @@ def test_few_pairs_give_each_job_what_all_pairs_would(
 def test_pairs_keep_every_limit_and_make_nobody_worse_off(
     kinds: list[JobKind], room: tuple[int, int]
 ) -> None:
-    these = wanted(*kinds, room=room)
+    these = demands(*kinds, room=room)
     alone, packed = (least(these, MaxMinFairness(packed=each)) for each in (False, True))
 
     assert packed >= alone * (1 - 1e-6)
 
 
-def least(these: Wanted, objective: MaxMinFairness) -> float:
+def least(these: Demands, objective: MaxMinFairness) -> float:
     """Return the least normalised throughput, having checked every limit."""
     found = objective.fractions(these)
-    claims = {claim.job_id: claim for claim in these.claims}
+    requests = {request.job_id: request for request in these.requests}
     time: dict[JobId, float] = defaultdict(float)
     rate: dict[JobId, float] = defaultdict(float)
     used: dict[GpuType, float] = defaultdict(float)
     for gang, row in found.items():
-        assert len({claims[job_id].kind.gpus for job_id in gang}) == 1
+        assert len({requests[job_id].kind.gpus for job_id in gang}) == 1
         for name, part in row.items():
             assert 0 <= part <= 1 + 1e-9
-            used[name] += part * claims[gang[0]].kind.gpus
-            rates = rates_of([claims[job_id] for job_id in gang], name)
+            used[name] += part * requests[gang[0]].kind.gpus
+            rates = rates_of([requests[job_id] for job_id in gang], name)
             for job_id, one in zip(gang, rates, strict=True):
                 time[job_id] += part
                 rate[job_id] += part * one
@@ -153,14 +158,14 @@ def least(these: Wanted, objective: MaxMinFairness) -> float:
     assert all(gpus <= these.gpus[name] * (1 + 1e-6) for name, gpus in used.items())
     whole = sum(these.gpus.values())
     return min(
-        rate[claim.job_id]
-        * claim.kind.gpus
-        / sum(these.rate(claim, name) * gpus / whole for name, gpus in these.gpus.items())
-        for claim in these.claims
+        rate[request.job_id]
+        * request.kind.gpus
+        / sum(these.rate(request, name) * gpus / whole for name, gpus in these.gpus.items())
+        for request in these.requests
     )
 
 
-def rates_of(gang: list[Claim], gpu_type: GpuType) -> tuple[float, ...]:
+def rates_of(gang: list[JobRequest], gpu_type: GpuType) -> tuple[float, ...]:
     if len(gang) == 1:
         return (TABLE.rate(gpu_type, gang[0].kind) or 0.0,)
     rates = TABLE.pair_rates(gpu_type, gang[0].kind, gang[1].kind)

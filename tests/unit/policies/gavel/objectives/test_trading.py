@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
-from shunter.policies.gavel.mechanism import Claim, Fractions, Wanted
+from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest
 from shunter.policies.gavel.objectives import GandivaFair
 from shunter.policies.gavel.objectives.trading import Holding, trade
 
@@ -16,39 +16,39 @@ FAST, SLOW = GpuType("fast"), GpuType("slow")
 TABLE = ThroughputTable({})
 
 
-def claim(number: int, user: str, fast: float, slow: float = 1.0, gpus: int = 1) -> Claim:
+def request(number: int, user: str, fast: float, slow: float = 1.0, gpus: int = 1) -> JobRequest:
     kind = JobKind("m", gpus)
     rates = {FAST: fast, SLOW: slow}
-    return Claim(JobId(f"j{number}"), kind, 100, entity=user, rates=rates)
+    return JobRequest(JobId(f"j{number}"), kind, 100, entity=user, rates=rates)
 
 
-def users(*speeds: float, jobs: int = 8) -> list[Claim]:
+def users(*speeds: float, jobs: int = 8) -> list[JobRequest]:
     """Return users u0, u1, … with so many jobs each, and how much faster each is."""
     return [
-        claim(jobs * number + place, f"u{number}", speed)
+        request(jobs * number + place, f"u{number}", speed)
         for number, speed in enumerate(speeds)
         for place in range(jobs)
     ]
 
 
 def parts(
-    claims: list[Claim], fast: int = 4, slow: int = 4, objective: GandivaFair | None = None
+    requests: list[JobRequest], fast: int = 4, slow: int = 4, objective: GandivaFair | None = None
 ) -> dict[str, dict[GpuType, float]]:
     """Return the GPUs that each user has of each type, having checked every limit."""
-    wanted = Wanted(tuple(claims), {FAST: fast, SLOW: slow}, TABLE)
-    found = (objective or GandivaFair()).fractions(wanted)
-    return checked(found, wanted)
+    demands = Demands(tuple(requests), {FAST: fast, SLOW: slow}, TABLE)
+    found = (objective or GandivaFair()).fractions(demands)
+    return checked(found, demands)
 
 
-def checked(found: Fractions, wanted: Wanted) -> dict[str, dict[GpuType, float]]:
+def checked(found: Fractions, demands: Demands) -> dict[str, dict[GpuType, float]]:
     has: dict[str, dict[GpuType, float]] = defaultdict(lambda: dict.fromkeys((FAST, SLOW), 0.0))
-    for one in wanted.claims:
+    for one in demands.requests:
         row = found[(one.job_id,)]
         assert sum(row.values()) <= 1 + 1e-9
         for name, part in row.items():
-            assert part == 0 or wanted.rate(one, name) > 0
+            assert part == 0 or demands.rate(one, name) > 0
             has[one.entity][name] += part * one.kind.gpus
-    for name, gpus in wanted.gpus.items():
+    for name, gpus in demands.gpus.items():
         assert sum(row[name] for row in has.values()) <= gpus + 1e-9
     return dict(has)
 
@@ -97,15 +97,15 @@ def test_agnostic_users_do_not_trade() -> None:
 
 
 def test_user_with_few_jobs_leaves_the_rest_to_others() -> None:
-    claims = [*users(2.0), claim(99, "one", 2.0)]
-    found = parts(claims)
+    requests = [*users(2.0), request(99, "one", 2.0)]
+    found = parts(requests)
 
     assert sum(found["one"].values()) == pytest.approx(1.0)
     assert sum(found["u0"].values()) == pytest.approx(7.0)
 
 
 def test_seller_who_cannot_use_more_gpus_does_not_sell() -> None:
-    few = [claim(50 + number, "full", 1.0) for number in range(4)]
+    few = [request(50 + number, "full", 1.0) for number in range(4)]
     found = parts([*users(4.0), *few])
 
     assert sum(found["full"].values()) == pytest.approx(4.0)
@@ -113,9 +113,9 @@ def test_seller_who_cannot_use_more_gpus_does_not_sell() -> None:
 
 
 def test_job_gets_nothing_of_a_type_on_which_it_cannot_run() -> None:
-    claims = [claim(0, "a", 2.0, 0.0), claim(1, "a", 0.0, 1.0), claim(2, "b", 2.0)]
+    requests = [request(0, "a", 2.0, 0.0), request(1, "a", 0.0, 1.0), request(2, "b", 2.0)]
 
-    assert parts(claims, fast=1, slow=1)["a"][SLOW] > 0
+    assert parts(requests, fast=1, slow=1)["a"][SLOW] > 0
 
 
 SPEEDS = st.lists(st.floats(0.5, 8.0), min_size=1, max_size=6)
@@ -125,9 +125,9 @@ SPEEDS = st.lists(st.floats(0.5, 8.0), min_size=1, max_size=6)
 def test_trade_makes_nobody_worse_off(
     speeds: list[float], room: tuple[int, int], jobs: int
 ) -> None:
-    claims = users(*speeds, jobs=jobs)
-    before = parts(claims, *room, objective=GandivaFair(agnostic=True))
-    after = parts(claims, *room)
+    requests = users(*speeds, jobs=jobs)
+    before = parts(requests, *room, objective=GandivaFair(agnostic=True))
+    after = parts(requests, *room)
 
     for number, speed in enumerate(speeds):
         name = f"u{number}"

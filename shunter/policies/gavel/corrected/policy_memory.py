@@ -16,7 +16,15 @@ from shunter.policies.gavel.corrected.rates import Measured
 from shunter.policies.gavel.mechanism import Fractions, Gang, Ledger
 from shunter.policies.gavel.objectives import FinishTimes
 
-__all__ = ["SOLVED", "GavelMemory", "Post", "fractions_of", "gang_of", "gpu_type_of", "seconds"]
+__all__ = [
+    "SOLVED",
+    "CurrentPlacement",
+    "GavelMemory",
+    "fractions_of",
+    "gang_of",
+    "gpu_type_of",
+    "seconds",
+]
 
 SOLVED: Final = "ok"
 """The status of targets that were computed; any other one says why they were not."""
@@ -25,7 +33,7 @@ _PACKED = Sharing.packed
 
 
 @fact
-class Post:
+class CurrentPlacement:
     """Where a job has GPUs and with whom, and up to when its time was counted.
 
     The time of a `gang` counts once, with its first job.
@@ -51,7 +59,7 @@ class GavelMemory:
     ledger: Ledger = field(default_factory=lambda: Ledger([], 1.0))
     measured: Measured = field(default_factory=Measured)
     finish_times: FinishTimes | None = None
-    posts: dict[JobId, Post] = field(default_factory=dict)
+    posts: dict[JobId, CurrentPlacement] = field(default_factory=dict)
     told: dict[JobId, Reason] = field(default_factory=dict)
     room: dict[GpuType, int] = field(default_factory=dict)
     turn: int = -1
@@ -97,7 +105,7 @@ class GavelMemory:
         gang, received_s = post.gang, self.ledger.received_s
         if gang[0] == job_id and post.gpu_type in received_s.get(gang, ()):
             self.ledger.credit(gang, post.gpu_type, seconds(now_us - post.counted_us))
-        self.posts[job_id] = Post(post.gpu_type, now_us, gang)
+        self.posts[job_id] = CurrentPlacement(post.gpu_type, now_us, gang)
 
     def settle_all(self, now_us: int) -> None:
         """Count everybody's time up to now."""
@@ -127,7 +135,7 @@ class GavelMemory:
         if gpu_type is None:
             self.posts.pop(job.job_id, None)
         else:
-            self.posts[job.job_id] = Post(gpu_type, now_us, gang_of(job, view))
+            self.posts[job.job_id] = CurrentPlacement(gpu_type, now_us, gang_of(job, view))
 
     def forget(self, job_id: JobId, view: View, now_us: int) -> None:
         """Drop a job that has ended."""

@@ -13,6 +13,7 @@ from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.mechanism import Targets
 from shunter.policies.gavel.objectives import FastestFirst, Isolated, Proportional
 from shunter_peers.gavel.conic import Form, Kind
+from shunter_peers.gavel.mersenne_twister import MersenneTwister
 from shunter_peers.gavel.objectives import (
     Allox,
     Centred,
@@ -21,16 +22,15 @@ from shunter_peers.gavel.objectives import (
     RandomPairs,
     StaleFifo,
 )
-from shunter_peers.gavel.twister import Twister
 
-__all__ = ["REPERTOIRE", "Play"]
+__all__ = ["POLICY_TABLE", "PolicyEntry"]
 
 V100: Final = GpuType("v100")
 Prices = dict[GpuType, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Play:
+class PolicyEntry:
     """One policy: its objective, by seed and prices, and how it is played.
 
     `form` is the problem the public code hands to its solver, if it has one.
@@ -43,35 +43,39 @@ class Play:
     pairs_too: bool = False
 
 
-def _plain(objective: Targets, **played: bool) -> Play:
+def _plain(objective: Targets, **played: bool) -> PolicyEntry:
     """Return a policy whose objective is always the same, one without a memory."""
-    return Play(lambda _seed, _prices: objective, None, **played)
+    return PolicyEntry(lambda _seed, _prices: objective, None, **played)
 
 
-def _solved(form: Form, **played: bool) -> Play:
+def _solved(form: Form, **played: bool) -> PolicyEntry:
     """Return a policy that solves a problem."""
     if form.kind is Kind.finish_times:
-        return Play(
+        return PolicyEntry(
             lambda _seed, _prices: CentredFinishTimes(
                 packed=form.packed, everywhere=form.everywhere
             ),
             form,
             **played,
         )
-    return Play(lambda _seed, prices: Centred(form, prices), form, **played)
+    return PolicyEntry(lambda _seed, prices: Centred(form, prices), form, **played)
 
 
-REPERTOIRE: Final[dict[str, Play]] = {
-    "allox": Play(lambda _seed, _prices: Allox()),
-    "fifo": Play(
-        lambda seed, _prices: StaleFifo(Twister.seeded(seed)), shuffles=True, needs_claim=True
+POLICY_TABLE: Final[dict[str, PolicyEntry]] = {
+    "allox": PolicyEntry(lambda _seed, _prices: Allox()),
+    "fifo": PolicyEntry(
+        lambda seed, _prices: StaleFifo(MersenneTwister.seeded(seed)),
+        shuffles=True,
+        needs_claim=True,
     ),
     "fifo_packed": _plain(PackedFifo(), needs_claim=True, pairs_too=True),
     "fifo_perf": _plain(FastestFirst(), needs_claim=True),
     "finish_time_fairness": _solved(Form(Kind.finish_times, everywhere=V100), shuffles=True),
     "finish_time_fairness_packed": _solved(Form(Kind.finish_times, packed=True), pairs_too=True),
     "finish_time_fairness_perf": _solved(Form(Kind.finish_times)),
-    "gandiva": Play(lambda seed, _prices: RandomPairs(Twister.seeded(seed)), pairs_too=True),
+    "gandiva": PolicyEntry(
+        lambda seed, _prices: RandomPairs(MersenneTwister.seeded(seed)), pairs_too=True
+    ),
     "isolated": _plain(Isolated(), shuffles=True),
     "max_min_fairness": _solved(Form(Kind.level, ones=True), shuffles=True),
     "max_min_fairness_packed": _solved(Form(Kind.level, packed=True), pairs_too=True),

@@ -2,7 +2,7 @@
 
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
-from shunter.policies.gavel.mechanism import Claim, Wanted
+from shunter.policies.gavel.mechanism import Demands, JobRequest
 
 K80, P100, V100 = GpuType("k80"), GpuType("p100"), GpuType("v100")
 TYPES = (K80, P100, V100)
@@ -37,10 +37,12 @@ TABLE = ThroughputTable(
 )
 
 
-def wanted(*kinds: JobKind, room: tuple[int, int, int] = (1, 1, 1), weighed: bool = True) -> Wanted:
+def demands(
+    *kinds: JobKind, room: tuple[int, int, int] = (1, 1, 1), weighed: bool = True
+) -> Demands:
     """Return claims of these kinds, each with other steps left and of another age."""
-    claims = [
-        Claim(
+    requests = [
+        JobRequest(
             JobId(str(number)),
             kind,
             left=1000 * (number + 1),
@@ -49,4 +51,4 @@ def wanted(*kinds: JobKind, room: tuple[int, int, int] = (1, 1, 1), weighed: boo
         )
         for number, kind in enumerate(kinds)
     ]
-    return Wanted(tuple(claims), dict(zip(TYPES, room, strict=True)), TABLE)
+    return Demands(tuple(requests), dict(zip(TYPES, room, strict=True)), TABLE)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-__all__ = ["Twister"]
+__all__ = ["MersenneTwister"]
 
 T = TypeVar("T")
 
@@ -19,14 +19,14 @@ _POOL = 21
 
 
 @dataclass(slots=True)
-class Twister:
+class MersenneTwister:
     """A state of 624 words, and how many of them have been handed out."""
 
     words: list[int] = field(default_factory=list)
     used: int = _SIZE
 
     @classmethod
-    def seeded(cls, seed: int) -> "Twister":
+    def seeded(cls, seed: int) -> "MersenneTwister":
         """Return the generator for a seed below 2 ** 32."""
         words = [19650218]
         for place in range(1, _SIZE):

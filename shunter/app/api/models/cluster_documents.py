@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from shunter.app.api.models.jobs import JobRow
+from shunter.app.api.models.job_documents import JobRow
 from shunter.app.api.models.model import Document, Instant, Model
 
 __all__ = [

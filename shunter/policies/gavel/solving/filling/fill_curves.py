@@ -1,4 +1,4 @@
-"""What groups demand at a water level: flat, or in entities (OSDI 2020, section 4.3).
+"""What groups demand at a fill level: flat, or in entities (OSDI 2020, section 4.3).
 
 Throughputs are counted in shares of p, the proportional throughput. A group never demands more
 than its cap: all of its time on the fastest GPUs that are left.
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from shunter.policies.gavel.solving.interior import Floats
 
-__all__ = ["Basin", "Entities", "Flat", "Queues", "Water"]
+__all__ = ["Entities", "FillCurve", "FillLevel", "Flat", "Queues"]
 
 
 @dataclass(frozen=True, slots=True)
-class Water:
+class FillLevel:
     """Where the filling stands: what groups have and can have, who is not held."""
 
     base: Floats
@@ -24,10 +24,10 @@ class Water:
     active: NDArray[np.bool_]
 
 
-class Basin(Protocol):
+class FillCurve(Protocol):
     """How groups fill up."""
 
-    def at(self, water: Water, rise: float) -> tuple[Floats, Floats]:
+    def at(self, fill: FillLevel, rise: float) -> tuple[Floats, Floats]:
         """Return what groups demand once the level has risen so far, and their slopes."""
         ...
 
@@ -39,12 +39,12 @@ class Flat:
     weights: Floats
     gangs: Floats
 
-    def at(self, water: Water, rise: float) -> tuple[Floats, Floats]:
+    def at(self, fill: FillLevel, rise: float) -> tuple[Floats, Floats]:
         """Return demands and slopes."""
-        slope = np.where(water.active, self.weights / self.gangs, 0.0)
-        demand = water.base + slope * rise
-        full = demand >= water.cap
-        return np.where(full & water.active, water.cap, demand), np.where(full, 0.0, slope)
+        slope = np.where(fill.active, self.weights / self.gangs, 0.0)
+        demand = fill.base + slope * rise
+        full = demand >= fill.cap
+        return np.where(full & fill.active, fill.cap, demand), np.where(full, 0.0, slope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +65,20 @@ class Entities:
     gangs: Floats
     counts: Floats
 
-    def at(self, water: Water, rise: float) -> tuple[Floats, Floats]:
+    def at(self, fill: FillLevel, rise: float) -> tuple[Floats, Floats]:
         """Return demands and slopes."""
-        demand, slope = water.base.copy(), np.zeros_like(water.base)
+        demand, slope = fill.base.copy(), np.zeros_like(fill.base)
         mass = self.counts * self.weights
-        depth = (water.cap - water.base) * self.gangs / self.weights
+        depth = (fill.cap - fill.base) * self.gangs / self.weights
         for entity, weight in enumerate(self.entity_weights):
-            mine = np.flatnonzero((self.entity == entity) & water.active)
+            mine = np.flatnonzero((self.entity == entity) & fill.active)
             mine = mine[np.argsort(depth[mine], kind="stable")]
             if not len(mine):
                 continue
             heavy = np.cumsum(mass[mine][::-1])[::-1]  # what still rises when one is reached
             steps = np.diff(depth[mine], prepend=0.0) * heavy
             full = int(np.searchsorted(np.cumsum(steps), weight * rise, side="right"))
-            demand[mine[:full]] = water.cap[mine[:full]]
+            demand[mine[:full]] = fill.cap[mine[:full]]
             if full < len(mine):
                 rest = mine[full:]
                 below = depth[mine[full - 1]] if full else 0.0
@@ -102,15 +102,15 @@ class Queues:
     gangs: Floats
     counts: Floats
 
-    def at(self, water: Water, rise: float) -> tuple[Floats, Floats]:
+    def at(self, fill: FillLevel, rise: float) -> tuple[Floats, Floats]:
         """Return demands and slopes."""
-        demand, slope = water.base.copy(), np.zeros_like(water.base)
+        demand, slope = fill.base.copy(), np.zeros_like(fill.base)
         width = self.gangs * self.counts
         for entity, weight in enumerate(self.entity_weights):
-            mine = np.flatnonzero((self.entity == entity) & water.active)
-            need = np.cumsum((water.cap - water.base)[mine] * width[mine])
+            mine = np.flatnonzero((self.entity == entity) & fill.active)
+            need = np.cumsum((fill.cap - fill.base)[mine] * width[mine])
             full = int(np.searchsorted(need, weight * rise, side="right"))
-            demand[mine[:full]] = water.cap[mine[:full]]
+            demand[mine[:full]] = fill.cap[mine[:full]]
             if full < len(mine):
                 spent = float(need[full - 1]) if full else 0.0
                 demand[mine[full]] += (weight * rise - spent) / width[mine[full]]

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from shunter.app.api.documents.jobs import Dated, in_order, job_row
+from shunter.app.api.documents.queue import Dated, in_order, job_row
 from shunter.core.cluster import Health, Server
 from shunter.core.state import State
 from shunter.events.values.allocation import Allocation

@@ -15,13 +15,13 @@ import numpy as np
 
 from shunter.policies.gavel.solving.interior import Floats, Rows, Terms
 
-__all__ = ["BlockFactor", "Blocks"]
+__all__ = ["BlockFactor", "BlockForm"]
 
 _sum: Final = np.add.reduce  # as the method of arrays, which takes longer to get there
 
 
 @dataclass(slots=True)
-class Blocks:
+class BlockForm:
     """A program over fractions of shape (GPU types, groups).
 
     `rate` is a and `share` is s. Where `usable` is 0, so are they: the fraction has no part.
@@ -75,7 +75,7 @@ class BlockFactor:
     fractions answer to costs, and `lift` and `drop` are the columns of D B' M⁻¹.
     """
 
-    def __init__(self, form: Blocks, scale: Floats, ratio: Rows) -> None:
+    def __init__(self, form: BlockForm, scale: Floats, ratio: Rows) -> None:
         rate, terms = form.rate, form.terms
         self.form, self.scale = form, scale
         self.freest, self.every = scale.argmax(axis=0), np.arange(scale.shape[1])

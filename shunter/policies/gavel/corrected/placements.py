@@ -18,11 +18,11 @@ from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
 from shunter.policies.gavel.corrected.choosing import Candidate, Choice
 
-__all__ = ["Seats", "demand_of", "fill_up", "let_stay", "seat"]
+__all__ = ["Placements", "demand_of", "fill_up", "let_stay", "seat"]
 
 
 @dataclass(slots=True)
-class Seats:
+class Placements:
     """Where candidates run from now on; why `misfits` found no place."""
 
     places: dict[JobId, tuple[GpuType, Allocation]] = field(default_factory=dict)
@@ -31,9 +31,9 @@ class Seats:
 
 def seat(
     choice: Choice, candidates: Sequence[Candidate], placement: Placement, view: View
-) -> Seats:
+) -> Placements:
     """Return the places of all that run; `candidates` may all be moved."""
-    seats = Seats()
+    seats = Placements()
     leavers: list[Job] = []
     for candidate in candidates:
         job, chosen = candidate.job, choice.chosen.get(candidate.job.job_id)
@@ -56,7 +56,9 @@ def seat(
     return seats
 
 
-def let_stay(seats: Seats, candidates: Sequence[Candidate], choice: Choice, draft: Draft) -> None:
+def let_stay(
+    seats: Placements, candidates: Sequence[Candidate], choice: Choice, draft: Draft
+) -> None:
     """Let those keep their GPUs whom nobody wants to leave any more."""
     for candidate in candidates:
         job, on = candidate.job, candidate.on
@@ -80,7 +82,7 @@ def demand_of(job: Job, placement: Placement, view: View) -> Demand:
 _With = tuple[Placement, Draft, View]
 
 
-def _place(seats: Seats, job: Job, gpu_type: GpuType, using: _With) -> None:
+def _place(seats: Placements, job: Job, gpu_type: GpuType, using: _With) -> None:
     placement, draft, view = using
     found = draft.place(placement, gpu_type, demand_of(job, placement, view))
     if isinstance(found, Reason):
@@ -90,7 +92,9 @@ def _place(seats: Seats, job: Job, gpu_type: GpuType, using: _With) -> None:
         seats.places[job.job_id] = gpu_type, Allocation(found)
 
 
-def fill_up(seats: Seats, candidates: Sequence[Candidate], choice: Choice, using: _With) -> None:
+def fill_up(
+    seats: Placements, candidates: Sequence[Candidate], choice: Choice, using: _With
+) -> None:
     """Give what misfits left to others that wait, as far as their queues may use it."""
     _, draft, _ = using
     misfits = dict(seats.misfits)

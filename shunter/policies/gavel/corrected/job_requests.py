@@ -1,4 +1,4 @@
-"""From a view to claims: who wants GPUs, of what rates, with how much left to do."""
+"""From a view to job requests: who wants GPUs, of what rates, with how much left to do."""
 
 from collections.abc import Iterator
 from typing import Final, Literal
@@ -8,11 +8,11 @@ from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.core.view import View
 from shunter.events.values.ids import GpuType
 from shunter.events.values.reasons import Reason, Wait
-from shunter.policies.gavel.corrected.memory import gpu_type_of, seconds
+from shunter.policies.gavel.corrected.policy_memory import gpu_type_of, seconds
 from shunter.policies.gavel.corrected.rates import Rates
-from shunter.policies.gavel.mechanism import Claim, Wanted
+from shunter.policies.gavel.mechanism import Demands, JobRequest
 
-__all__ = ["EntityBy", "room_of", "unable", "wanted_of", "wants"]
+__all__ = ["EntityBy", "demands_of", "room_of", "unable", "wants"]
 
 EntityBy = Literal["user", "queue", "group"]
 UNKNOWN_S: Final = 86_400.0
@@ -45,13 +45,13 @@ def unable(job: Job, rates: Rates) -> Wait:
     return Wait(Reason.gpu_type_unavailable, spec.gpus, detail="throughput" if up else "")
 
 
-def wanted_of(view: View, rates: Rates, by: EntityBy) -> Wanted:
-    """Return the claims of all jobs that want GPUs and can run, in order."""
-    claims = tuple(_claims(view, rates, by))
-    return Wanted(claims, rates.room, rates.table_as_measured() or _NO_TABLE)
+def demands_of(view: View, rates: Rates, by: EntityBy) -> Demands:
+    """Return the requests of all jobs that want GPUs and can run, in order."""
+    requests = tuple(_claims(view, rates, by))
+    return Demands(requests, rates.room, rates.table_as_measured() or _NO_TABLE)
 
 
-def _claims(view: View, rates: Rates, by: EntityBy) -> Iterator[Claim]:
+def _claims(view: View, rates: Rates, by: EntityBy) -> Iterator[JobRequest]:
     now_us, spare = view.now_us, _least_a_gpu(view)
     unknown: dict[tuple[str, int], JobKind] = {}
     for job in view.jobs.values():
@@ -65,7 +65,7 @@ def _claims(view: View, rates: Rates, by: EntityBy) -> Iterator[Claim]:
         if kind is None:
             named = spec.model, spec.gpus
             kind = unknown.get(named) or unknown.setdefault(named, JobKind(*named))
-        yield Claim(
+        yield JobRequest(
             job.job_id,
             kind,
             max(1, round(_left(job, rates, own, now_us))),

@@ -12,42 +12,56 @@ from numpy.typing import NDArray
 
 from shunter.policies.gavel.solving.interior import Floats, Rows, Terms
 
-__all__ = ["CoupleFactor", "Couples", "Ends", "Places", "Tiles", "tile_positions", "tiled_entries"]
+__all__ = [
+    "BlockedCholesky",
+    "Ends",
+    "PairFactor",
+    "PairForm",
+    "Places",
+    "block_positions",
+    "blocked_entries",
+]
 
 
-_TILE = 48
+_BLOCK = 48
 _LEAST = 1e-14  # of a unit diagonal: keeps rows apart that say the same
 
 
-def tile_positions(
+def block_positions(
     size: int, first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> NDArray[np.intp]:
-    """Return where entries of a square matrix lie in its flat array of tiles."""
-    tile = (first // _TILE) * -(-size // _TILE) + second // _TILE
-    return (tile * _TILE + first % _TILE) * _TILE + second % _TILE
+    """Return where entries of a square matrix lie in its flat array of blocks."""
+    tile = (first // _BLOCK) * -(-size // _BLOCK) + second // _BLOCK
+    return (tile * _BLOCK + first % _BLOCK) * _BLOCK + second % _BLOCK
 
 
-def tiled_entries(size: int) -> int:
-    """Return the length of the flat array of tiles of a square matrix."""
-    return (-(-size // _TILE) * _TILE) ** 2
+def blocked_entries(size: int) -> int:
+    """Return the length of the flat array of blocks of a square matrix."""
+    return (-(-size // _BLOCK) * _BLOCK) ** 2
 
 
-class Tiles:
-    """A factorised positive definite matrix: an array of tiles, and a diagonal."""
+class BlockedCholesky:
+    """A factorised positive definite matrix: an array of blocks, and a diagonal.
+
+    Linear algebra libraries turn to threads from a size on that depends on how they were built. A
+    block is below every such size, so that one thread computes the factors, in one order, whatever
+    the environment says. The method is the right-looking blocked one (Golub and Van Loan, Matrix
+    Computations, 4th edition, section 4.2.9).
+    """
 
     def __init__(self, size: int, entries: Floats, diagonal: Floats) -> None:
         self.size = size
-        side = -(-size // _TILE)
-        tiles = entries.reshape(side, side, _TILE, _TILE)
-        steps = np.arange(side * _TILE)
-        block, place = steps // _TILE, steps % _TILE
+        side = -(-size // _BLOCK)
+        tiles = entries.reshape(side, side, _BLOCK, _BLOCK)
+        steps = np.arange(side * _BLOCK)
+        block, place = steps // _BLOCK, steps % _BLOCK
         whole = tiles[block, block, place, place]
         whole[:size] += diagonal
         whole[size:] = 1.0
-        self.norm = (1.0 / np.sqrt(whole)).reshape(side, _TILE)
+        self.norm = (1.0 / np.sqrt(whole)).reshape(side, _BLOCK)
         tiles = tiles * self.norm[:, None, :, None] * self.norm[None, :, None, :]
         tiles[block, block, place, place] = 1.0 + _LEAST
-        self.inverses = np.empty((side, _TILE, _TILE))
+        self.inverses = np.empty((side, _BLOCK, _BLOCK))
         for k in range(side):
             self.inverses[k] = np.linalg.inv(np.linalg.cholesky(tiles[k, k]))
             panel = tiles[k + 1 :, k] @ self.inverses[k].T
@@ -85,7 +99,7 @@ class Ends:
 
 
 @dataclass(slots=True)
-class Couples:
+class PairForm:
     """A program over fractions of each job, or pair of jobs, and GPU type.
 
     The second rate and time of a single job are 0. The weights of `terms` count pairs of jobs.
@@ -113,7 +127,7 @@ class Couples:
             [-self.first_rate, -self.second_rate, time, self.second_time, self.share]
         )
         self.products = self.factors[:, None] * self.factors[None] * self.terms.weights
-        self.positions = tile_positions(self.size, self.lines[:, None], self.lines[None])
+        self.positions = block_positions(self.size, self.lines[:, None], self.lines[None])
 
     def rows(self, x: Floats) -> Rows:
         """Return throughput, time and GPUs taken by fractions."""
@@ -124,9 +138,9 @@ class Couples:
         """Return what the duals make of each fraction."""
         return self.spread(np.concatenate([dual.rate, dual.time, dual.gpus]))
 
-    def factor(self, scale: Floats, ratio: Rows) -> "CoupleFactor":
+    def factor(self, scale: Floats, ratio: Rows) -> "PairFactor":
         """Factorise the Newton system."""
-        return CoupleFactor(self, scale, ratio)
+        return PairFactor(self, scale, ratio)
 
     def gathered(self, x: Floats) -> Floats:
         """Return a number for each row, summed over fractions and counted over jobs."""
@@ -145,16 +159,16 @@ class Couples:
         return values[:groups], values[groups : 2 * groups], values[2 * groups :]
 
 
-class CoupleFactor:
+class PairFactor:
     """The factorised matrix of all rows, bordered by the level."""
 
-    def __init__(self, form: Couples, scale: Floats, ratio: Rows) -> None:
+    def __init__(self, form: PairForm, scale: Floats, ratio: Rows) -> None:
         self.form, self.scale = form, scale
-        counts, length = form.terms.counts, tiled_entries(form.size)
+        counts, length = form.terms.counts, blocked_entries(form.size)
         values = (form.products * scale).reshape(-1)
         entries = np.asarray(np.bincount(form.positions.reshape(-1), values, length), np.float64)
         self.diagonal = np.concatenate([counts * ratio.rate, counts * ratio.time, ratio.gpus])
-        self.matrix = Tiles(form.size, entries, self.diagonal)
+        self.matrix = BlockedCholesky(form.size, entries, self.diagonal)
         self.edge = np.zeros(form.size)
         self.edge[: len(counts)] = counts * form.terms.slope
         self.lift = self.matrix.solve(self.edge)

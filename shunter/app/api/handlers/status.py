@@ -8,7 +8,7 @@ import orjson
 from starlette.responses import Response
 
 from shunter import __version__
-from shunter.app.api.documents.cluster import nodes_of, state_document
+from shunter.app.api.documents.cluster_state import nodes_of, state_document
 from shunter.app.api.handlers.queries import AtQuery
 from shunter.app.api.metrics import METRICS_MEDIA
 from shunter.app.api.routing import Call, NoBody, NoQuery, json_answer
