@@ -82,6 +82,7 @@ class Job:
 
     `allocation` is decided, `held` is what it physically occupies. Service and held time are
     complete up to `since_us`, the instant its present hold began (None: it holds nothing).
+    `spec` is what it asks for now: its gang may have been resized since it was submitted.
     `gpus` is the number of GPUs it holds. `work_us` is the work done up to `working_since_us`, in
     microseconds at base speed.
 

@@ -118,7 +118,8 @@ def discarded(state: State, job: Job, event: CheckpointDiscarded) -> None:
 def settle_demand(state: State, job: Job) -> None:
     """Set what a job needs: what it asks for, in the split of its checkpoints."""
     demand = state.demand_of(job.spec)
-    if job.split and _has_checkpoints(job, state.cluster):
+    is_of_this_size = sum(job.split) == job.spec.gpus  # else it was resized, and loads any
+    if job.split and is_of_this_size and _has_checkpoints(job, state.cluster):
         demand = state.interned(in_split(demand, job.split))
     job.demand = demand
 

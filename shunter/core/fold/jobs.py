@@ -1,6 +1,7 @@
 """Rules for the facts about submissions and their ends."""
 
 from shunter.core.fold.attempt_transitions import depart, fall_back, is_met, job_of
+from shunter.core.fold.checkpoints import settle_demand
 from shunter.core.retries import backoff_us
 from shunter.core.state import ENDING, WAITING, Job, Outcome, State
 from shunter.errors import IllegalEventError
@@ -73,8 +74,14 @@ def job_released(state: State, event: JobReleased) -> None:
 
 
 def job_resized(state: State, event: JobResized) -> None:
-    """No part of this version resizes jobs."""
-    raise IllegalEventError(f"JobResized of job {event.job_id}: not emitted by this version")
+    """Let a job ask for another number of GPUs, from its next attempt on."""
+    job = job_of(state, event.job_id, "JobResized")
+    if event.gpus < 1 or not job.spec.gpus:
+        raise IllegalEventError(
+            f"JobResized of job {event.job_id} from {job.spec.gpus} to {event.gpus} GPUs"
+        )
+    job.spec = job.spec.resized(event.gpus)
+    settle_demand(state, job)
 
 
 def job_priority_changed(state: State, event: JobPriorityChanged) -> None:

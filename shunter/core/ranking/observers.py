@@ -30,6 +30,7 @@ from shunter.events.facts.jobs import (
     JobHeld,
     JobPriorityChanged,
     JobReleased,
+    JobResized,
     JobSubmitted,
     TimeLimitReached,
 )
@@ -40,6 +41,7 @@ _TOUCHED = (
     JobHeld,
     JobReleased,
     JobPriorityChanged,
+    JobResized,
     JobCancelRequested,
     TimeLimitReached,
     AttemptStarted,

@@ -1,5 +1,6 @@
 """What a user asks for: the job specification, and the part of it that placement looks at."""
 
+from dataclasses import replace
 from enum import StrEnum
 
 from shunter.events.values.fact import fact
@@ -139,6 +140,22 @@ class JobSpec:
             self.gpu_types,
             self.level_max,
             self.shapes,
+        )
+
+    def resized(self, gpus: int) -> "JobSpec":
+        """Return what a job asks for once its gang has another size.
+
+        CPUs and memory go with its GPUs, rounded up; of the splits those stay that are as large.
+
+        Args:
+            gpus: the new size; it and the old one are 1 at least.
+        """
+        return replace(
+            self,
+            gpus=gpus,
+            cpus_milli=-(-self.cpus_milli * gpus // self.gpus),
+            memory_mb=-(-self.memory_mb * gpus // self.gpus),
+            shapes=tuple(shape for shape in self.shapes if sum(shape) == gpus),
         )
 
     @property

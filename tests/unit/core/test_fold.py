@@ -4,6 +4,7 @@ Tests read: given events, when one more, then what is true, or why it cannot be.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,6 +13,7 @@ from shunter.core.cluster import Cluster, Health
 from shunter.core.fold import RULES, apply, replay
 from shunter.core.state import JobPhase, Outcome, State
 from shunter.errors import IllegalEventError
+from shunter.events.codec import decode_record, encode_record
 from shunter.events.facts.cluster import (
     GpuQuarantined,
     GpuRestored,
@@ -246,6 +248,10 @@ ILLEGAL = {
         job_submitted(1, at=4),
         "JobSubmitted at 4 us follows an event at 5 us",
     ),
+    "resized to nothing": Illegal(RUNNING, JobResized(0, J0, 0), "to 0 GPUs"),
+    "CPU job resized": Illegal(
+        [job_submitted(0, gpus=0, cpus_milli=1000)], JobResized(0, J0, 2), "from 0 to 2 GPUs"
+    ),
 }
 NOT_EMITTED = (
     GangProposed(0, J0, 1, ()),
@@ -254,7 +260,6 @@ NOT_EMITTED = (
     TrialStarted(0, J0, "packing"),
     TrialKept(0, J0, "packing"),
     TrialReverted(0, J0, "packing"),
-    JobResized(0, J0, 4),
     JobGroupChanged(0, J0, "g"),
     ProfileMeasured(0, "resnet", node_added().configuration.gpu_type, 1, 1.0),
 )
@@ -581,3 +586,39 @@ def test_only_recent_preemptions_are_remembered() -> None:
     job = state.jobs[J0]
     assert job.preemptions == 20
     assert job.preempted_at_us == tuple(range(4, 20))
+
+
+def test_resized_job_asks_for_its_new_gang_with_its_share_of_cpus_and_memory() -> None:
+    asked = job_submitted(0, gpus=4, cpus_milli=3000, memory_mb=10, shapes=((2, 2), (2, 1, 1)))
+    state = replay([*servers(4, 4), asked, JobResized(0, J0, 2, "ana")])
+    spec, demand = state.jobs[J0].spec, state.jobs[J0].demand
+    assert (spec.gpus, spec.cpus_milli, spec.memory_mb, spec.shapes) == (2, 1500, 5, ())
+    assert (demand.gpus, demand.cpus_milli, demand.memory_mb, demand.shapes) == (2, 1500, 5, ())
+    apply(state, JobResized(0, J0, 3))
+    assert (state.jobs[J0].spec.cpus_milli, state.jobs[J0].spec.memory_mb) == (2250, 8)
+
+
+def test_running_job_keeps_its_gpus_until_its_next_attempt() -> None:
+    state = replay([*servers(4), job_submitted(0, gpus=1), granted(0, n0=1), attempt_started(0)])
+    apply(state, JobResized(10, J0, 2))
+    job = state.jobs[J0]
+    assert (job.gpus, job.held, job.demand.gpus) == (1, allocation(n0=1), 2)
+    assert job.service_us(20) == 20
+    for fact in (revoked(0, 20), JobSuspended(20, J0, 1, None, 0), GpusReleased(20, J0, 1)):
+        apply(state, fact)
+    apply(state, granted(0, 20, n0=0b11))
+    assert (job.gpus, job.service_us(30)) == (2, 20 + 2 * 10)
+
+
+def test_resized_job_is_not_bound_to_the_split_of_its_checkpoints() -> None:
+    started = replace(attempt_started(0), keeps_split=True)
+    state = replay([*servers(4), job_submitted(0, gpus=2), granted(0, n0=0b11), started])
+    assert state.jobs[J0].demand.shapes == ((2,),)
+    apply(state, JobResized(0, J0, 3))
+    assert (state.jobs[J0].demand.gpus, state.jobs[J0].demand.shapes) == (3, ())
+
+
+def test_size_of_a_gang_is_in_a_snapshot() -> None:
+    state = replay([*servers(4), job_submitted(0, gpus=1), JobResized(0, J0, 2)])
+    read = decode_record(State, encode_record(state))
+    assert read.jobs[J0].spec.gpus == read.jobs[J0].demand.gpus == 2
