@@ -26,15 +26,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from shunter.train import channel, state, votes
 from shunter.train.agreement import Agreement, Alone, agreement
 from shunter.train.batches import Batches
+from shunter.train.channel import Requests
 from shunter.train.checkpoints import Checkpoints, tree_bytes
-from shunter.train.pace import Pace
-from shunter.train.parts import Parts
-from shunter.train.requests import Requests
+from shunter.train.state import Parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from shunter.train.parts import Whole
+    from shunter.train.state import Whole
 
 # What saving raises on a full disk, without memory, or for a part that cannot be written.
 SAVE_ERRORS = (
@@ -138,7 +137,7 @@ class Run:
         self._pending: dict[str, Any] = {}
         self._chance: dict[str, Any] = {}
         self._evaluation_chance: dict[str, Any] | None = None
-        self._pace = Pace()
+        self._step_rate = StepRate()
 
     def step(self) -> None:
         """Tell that a mini-batch is done; saves and exits if the run is to be suspended."""
@@ -152,7 +151,7 @@ class Run:
         self.steps_done += 1
         if self._requests is None:
             return False
-        if self._pace.passes(time.monotonic()):
+        if self._step_rate.passes(time.monotonic()):
             self._tell("training")
         return self.is_whole() and self._is_stop()
 
@@ -198,7 +197,7 @@ class Run:
             if is_watched and self._is_stop():
                 self.suspend()
         self._evaluation_chance = None
-        self._pace.rest(time.monotonic())
+        self._step_rate.rest(time.monotonic())
 
     def suspend(self) -> None:
         """Save, and leave if every rank could; else tell so and go on."""
@@ -234,7 +233,7 @@ class Run:
         else:
             if self._world == 1:  # of several ranks nobody knows here whether all have saved
                 self._answer("saved", checkpoint=str(path), bytes=size)
-        self._pace.rest(time.monotonic())
+        self._step_rate.rest(time.monotonic())
 
     def resume(self) -> None:
         """Load the newest complete checkpoint, if there is one."""
@@ -259,9 +258,9 @@ class Run:
 
     def finish(self) -> None:
         """Tell that no further boundary comes; also done at the end of the process."""
-        if self._requests is None or self._pace.is_over:
+        if self._requests is None or self._step_rate.is_over:
             return
-        self._pace.is_over = True
+        self._step_rate.is_over = True
         try:
             if self._agreement is not None:
                 self._agreement.ends()
@@ -337,7 +336,7 @@ class Run:
         assert self._requests is not None
         self._requests.close(self._agreed)
         self._tell("training")
-        self._pace.rest(time.monotonic())
+        self._step_rate.rest(time.monotonic())
 
     def _answer(self, what: str, **said: Any) -> None:
         """Tell the supervisor something for all ranks."""
@@ -348,7 +347,7 @@ class Run:
         """Tell the supervisor how far this rank is."""
         if self._line is not None:
             said = {"rank": self._rank, "step": self.steps_done, "state": activity}
-            self._line.tell("progress", **said, **self._pace.taken())
+            self._line.tell("progress", **said, **self._step_rate.taken())
 
 
 def _complain(error: str) -> None:
@@ -359,3 +358,34 @@ def _complain(error: str) -> None:
     line = f"shunter: checkpoint failed: {error}\n".encode("utf-8", "backslashreplace")
     with suppress(OSError):
         os.write(2, line)
+
+
+class StepRate:
+    """How long mini-batches take: their mean since it was last told."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._last: float | None = None
+        self._spent_s = 0.0
+        self._count = 0
+        self._due = 0.0
+
+    def passes(self, now: float) -> bool:
+        """Count a mini-batch, and say whether it is time to tell."""
+        if self._last is not None:
+            self._spent_s += now - self._last
+            self._count += 1
+        self._last = now
+        return now >= self._due
+
+    def rest(self, now: float) -> None:
+        """Leave out what was no mini-batch: an evaluation, a checkpoint."""
+        self._last = now
+
+    def taken(self) -> dict[str, Any]:
+        """Return the mean and the number of batches since the last time."""
+        mean = round(self._spent_s / self._count, 9) if self._count else None
+        said = {"batch_s": mean, "batches": self._count}
+        self._spent_s, self._count = 0.0, 0
+        self._due = time.monotonic() + channel.PROGRESS_EVERY_S
+        return said

@@ -8,8 +8,8 @@ import pytest
 from shunter.train import votes
 from shunter.train.agreement import FileAgreement
 from shunter.train.checkpoints import Checkpoints
-from shunter.train.parts import Parts
 from shunter.train.run import Run
+from shunter.train.state import Parts
 from tests.unit.train.toy import Model, Supervisor, leave
 
 RANK = """

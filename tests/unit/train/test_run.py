@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from shunter.train import channel
+from shunter.train.channel import Requests
 from shunter.train.checkpoints import Checkpoints
-from shunter.train.requests import Requests
 from shunter.train.run import Run, start
 from tests.unit.train.toy import Left, Model, Supervisor, leave, run_of, trained
 
@@ -153,7 +153,7 @@ def test_progress_names_step_and_batch_time(
     monkeypatch.setattr(channel, "PROGRESS_EVERY_S", -1.0)  # tell each step
     run = run_of(supervisor, None, Model())
     for _ in range(3):
-        run._pace.passes(next(instants))
+        run._step_rate.passes(next(instants))
         run.steps_done += 1
         run._tell("training")
     told = supervisor.told("progress")

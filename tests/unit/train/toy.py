@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from shunter.train import channel
+from shunter.train.channel import Requests
 from shunter.train.checkpoints import Checkpoints
-from shunter.train.parts import Parts
-from shunter.train.requests import Requests
 from shunter.train.run import Run
+from shunter.train.state import Parts
 
 BATCHES = 5
 
