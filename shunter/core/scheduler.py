@@ -54,6 +54,7 @@ class Scheduler:
         "_listeners",
         "_observers",
         "_often",
+        "_reacted",
         "asked",
         "dirty",
         "fruitless",
@@ -93,6 +94,7 @@ class Scheduler:
         self.view.close()
         self.planner = Planner(self.asked, self.memory, self.state, self.view, rules)
         self.reactor = Reactor(self.state, rules)
+        self._reacted = self.reactor.kinds
         self.world_ended = False
         self.round_ended = False
         self.nothing_comes = False
@@ -191,7 +193,8 @@ class Scheduler:
         kind = type(event)
         if event.at_us < state.now_us:
             raise IllegalEventError(f"{kind.__name__} at {event.at_us} us comes too late")
-        before = self.reactor.look(event) if kind in WATCHED else None
+        reacts = kind in self._reacted
+        before = self.reactor.look(event) if reacts and kind in WATCHED else None
         RULES[kind](state, event)
         view = self.view
         state.now_us = view.now_us = event.at_us
@@ -201,7 +204,7 @@ class Scheduler:
             tell(event, view)
         if state.launched:
             self._launch_all()
-        if kind in self.reactor.kinds:
+        if reacts:
             for fact in self.reactor.react(event, before):
                 self.derive(fact)
 
