@@ -1,6 +1,7 @@
 """A live scheduler with a long queue: how long a round takes, what it occupies, how it restarts.
 
     python benchmarks/live_queue.py [--queued 10000] [--ended 20000] [--policies las,gavel]
+    python benchmarks/live_queue.py --past 200000,1000000 [--folder FOLDER]
 
 Jobs are submitted as the API does it, and wait behind a gang that holds every GPU. Then that ends,
 and short jobs run in its place. `round_s` is the longest step of the core in which it planned while
@@ -8,6 +9,12 @@ they come and go, `round_cpu_s` the most of the loop's own time in such a step: 
 jobs that start and end work on the same cores. `rss_mib` is what the process occupies then, and
 `restart_s` what opening the same cluster takes in a new process, with the jobs that have ended in
 its log. Prints JSON, a line for each policy.
+
+With `--past`, what a restart costs after so many jobs: the log is written as a live scheduler
+writes it, but nothing runs: each job is submitted under a key, cancelled, and gone. The cluster is
+opened twice, each time in a new process. `first_s` is the first time, which brings a log of an
+older version up to date, `restart_s` and `rss_mib` are of the second. Logs stay in a folder that is
+named, and are taken from there.
 """
 
 import argparse
@@ -16,17 +23,26 @@ import multiprocessing
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import anyio
 
 from shunter.app.config.loading import LoadedConfig, make_config
 from shunter.app.live import Caller, Site, Submission, open_site
+from shunter.app.replaying.folding import fold_events
+from shunter.app.snapshots import snapshot_of_state
 from shunter.core.intake.inputs import CancelJob
 from shunter.core.scheduler import Scheduler
+from shunter.core.state import State
 from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.values.ids import JobId
+from shunter.events.facts.jobs import JobCancelled, JobCancelRequested, JobSubmitted
+from shunter.events.facts.run import SchedulerStarted
+from shunter.events.kinds import Event
+from shunter.events.log import open_log, seal
+from shunter.events.values.ids import JobId, UserName
+from shunter.events.values.job_spec import JobSpec
 
 BUDGET_ROUND_S = 0.2
 BUDGET_RSS_MIB = 300
@@ -34,6 +50,8 @@ BUDGET_RESTART_S = 3.0
 WHOEVER = Caller("", None)
 TOGETHER = 500
 SLEEPS = (sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)")
+STEP, SNAPSHOT = 300, 5_000
+ORIGIN = json.dumps({"origin": "2026-01-01T00:00:00+00:00"})
 SHORT = ("sleep", "0.1")
 ROUND_S = 0.5
 
@@ -134,7 +152,7 @@ async def work(root: Path, policy: str, ended: int, queued: int) -> dict[str, ob
         found = {
             "queued": len(site.state.jobs),
             "rounds": len(watched.rounds_s),
-            "ended": len(site.state.ended),
+            "ended": sum(site.state.outcomes.values()),
             "submit_ms": round(submit_s * 1e3, 2),
             "round_s": round(max(watched.rounds_s[-8:]), 4),
             "round_cpu_s": round(max(watched.rounds_cpu_s[-8:]), 4),
@@ -160,10 +178,59 @@ async def restart(root: Path, policy: str) -> dict[str, object]:
     return found
 
 
+def story(ended: int) -> Iterator[Event]:
+    """Yield the events of a cluster in which so many jobs came and were cancelled."""
+    yield SchedulerStarted(0, 1, "0", "las", "1", 0, ORIGIN, cluster_id="bench", simulated=False)
+    specs = [JobSpec(gpus=1 + n % 8, user=UserName(f"user{n}")) for n in range(50)]
+    for number in range(1, ended + 1):
+        job_id, at_us = JobId(f"j{number}"), number * 1_000
+        yield JobSubmitted(at_us, job_id, specs[number % 50], dedupe_key=f"key-{number}")
+        yield JobCancelRequested(at_us, job_id)
+        yield JobCancelled(at_us, job_id)
+
+
+async def write(root: Path, ended: int) -> None:
+    """Write the log of a cluster that has stopped."""
+    state, events, due = State(), story(ended), SNAPSHOT
+    async with open_log(str(root / "log.db"), frame_events=None, resume=True) as log:
+        while step := [*islice(events, STEP)]:
+            log.append(step)
+            fold_events(state, step)
+            await log.commit()
+            if state.seq >= due:
+                due = state.seq + SNAPSHOT
+                await log.save_snapshot(snapshot_of_state(state, b""))
+                await log.thin_snapshots(lambda seqs: seqs[:-2])
+        await log.save_snapshot(snapshot_of_state(state, b""))
+        await log.commit()
+        await seal(log, max(0, state.seq - 100_000))
+
+
 def apart(run, *arguments):  # type: ignore[no-untyped-def]  # runs one of the two above
     """Run something in a process of its own, which has done nothing before."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(anyio.run, (run, *arguments))
+
+
+def long_lived(root: Path, policy: str, ended: int) -> dict[str, object]:
+    """Write a log, unless there is one, and open its cluster twice."""
+    if not (root / "log.db").exists():
+        apart(write, root, ended)
+    begun_s = time.perf_counter()
+    first = apart(restart, root, policy)
+    took_s = time.perf_counter() - begun_s
+    second = apart(restart, root, policy)
+    size = (root / "log.db").stat().st_size
+    return {
+        "benchmark": "live_queue past",
+        "ended": ended,
+        "first_s": first["restart_s"],
+        "first_whole_s": round(took_s, 2),
+        "restart_s": second["restart_s"],
+        "restart_cpu_s": second["restart_cpu_s"],
+        "rss_mib": second["restart_rss_mib"],
+        "log_mib": round(size / (1 << 20), 1),
+    }
 
 
 def main() -> None:
@@ -172,7 +239,16 @@ def main() -> None:
     parser.add_argument("--queued", type=int, default=10_000)
     parser.add_argument("--ended", type=int, default=20_000)
     parser.add_argument("--policies", default="las,tiresias,srtf,gavel")
+    parser.add_argument("--past", default="", help="jobs that ended, by count")
+    parser.add_argument("--folder", type=Path, help="where logs of --past are kept")
     options = parser.parse_args()
+    if options.past:
+        for count in map(int, options.past.split(",")):
+            with tempfile.TemporaryDirectory() as temporary:
+                root = (options.folder or Path(temporary)) / str(count)
+                root.mkdir(parents=True, exist_ok=True)
+                print(json.dumps(long_lived(root, "las", count)), flush=True)
+        return
     for policy in options.policies.split(","):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)

@@ -25,8 +25,10 @@ from shunter.events.facts.cluster import NodeAdded, QuotaChanged
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, Trigger
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.jobs import JobFinished, JobSubmitted
+from shunter.events.facts.jobs import Outcome as JobOutcome
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
+from shunter.events.past_jobs import MemoryPastJobs
 from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import GpuType, JobId, NodeName, QueueName, UserName
@@ -250,6 +252,13 @@ class Outcome:
 
     core: Scheduler
     events: list[Event]
+
+    @property
+    def ended(self) -> dict[JobId, JobOutcome]:
+        """How jobs ended, in the order of their ends."""
+        past = self.core.past
+        assert isinstance(past, MemoryPastJobs)
+        return past.outcomes
 
     @property
     def state(self) -> State:

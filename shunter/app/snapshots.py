@@ -1,90 +1,123 @@
 """Snapshots: state and policy memory as a log keeps them, and how a state is had back from one.
 
-The jobs that have ended grow with history, and a snapshot that named them all would grow with it.
-They are kept apart: each snapshot comes with those that ended since the one before, and says how
-many there are by then. What is left is as large as the cluster is busy.
+A snapshot is as large as the cluster is busy. Those of older versions grew with history: their
+state named the newest keys of submissions and, in the oldest ones, the jobs that had ended, whose
+outcomes later ones keep beside them. They are read as they are, and held to the events they sum up.
 """
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import islice
+from types import SimpleNamespace
 from typing import Any
 
 from shunter.core.scheduler import Scheduler
-from shunter.core.state import Outcome, State
+from shunter.core.state import State
 from shunter.errors import IllegalEventError, LogDamagedError, PlanError
 from shunter.events.codec import encode_record, encode_row
-from shunter.events.log import LogReader, Outcomes, Snapshot
-from shunter.events.row_source import compile_encoder
+from shunter.events.facts.jobs import Outcome
+from shunter.events.log import LogReader, Snapshot
+from shunter.events.past_jobs import MemoryPastJobs
+from shunter.events.row_source import Column, compile_encoder
 from shunter.events.rows import Encode, columns_of, row_decoder, stored_fields
 from shunter.events.values.ids import JobId
 
-__all__ = ["check_outcomes", "check_state", "snapshot_of", "snapshot_of_state", "state_of"]
+__all__ = [
+    "check_outcomes",
+    "check_state",
+    "past_of",
+    "snapshot_of",
+    "snapshot_of_state",
+    "state_of",
+]
 
-_ENDED = [field.name for field in stored_fields(State)].index("ended")
+_ENDED, _KEYS = "ended", "keys"
+_AFTER = {"durations_us": _ENDED, "surplus_since_us": _KEYS}
+"""Behind which fields of a state those stood that it has no more."""
+
+KEYS_MOST = 10_000
+"""So many keys of submissions a state of an older version named."""
 
 
-def snapshot_of(
-    core: Scheduler, outcomes_kept: int, memory: bytes | None = None
-) -> tuple[Snapshot, Outcomes]:
+def snapshot_of(core: Scheduler, memory: bytes | None = None) -> Snapshot:
     """Return what scheduler and policy know, as `save_snapshot` takes it.
 
     Args:
         core: the scheduler, between two steps.
-        outcomes_kept: of how many jobs that ended the log has the outcomes already.
         memory: the policy's, if it is not the scheduler that has it.
     Raises:
         PlanError: the policy's memory is no record that could be kept.
     """
-    return snapshot_of_state(
-        core.state, _memory_of(core) if memory is None else memory, outcomes_kept
-    )
+    return snapshot_of_state(core.state, _memory_of(core) if memory is None else memory)
 
 
-def snapshot_of_state(state: State, memory: bytes, outcomes_kept: int) -> tuple[Snapshot, Outcomes]:
+def snapshot_of_state(state: State, memory: bytes) -> Snapshot:
     """Return the snapshot of a state and of a policy's memory that is encoded."""
-    since = [*islice(state.ended.items(), outcomes_kept, None)]
-    encoded = encode_row(_encoder()(state))
-    snapshot = Snapshot.of(state.seq, state.now_us, encoded, memory, len(state.ended))
-    return snapshot, Outcomes.of(state.seq, outcomes_kept, since)
+    return Snapshot.of(state.seq, state.now_us, encode_record(state), memory)
 
 
-async def state_of(reader: LogReader, snapshot: Snapshot, *, with_ended: bool = True) -> State:
+async def state_of(reader: LogReader, snapshot: Snapshot, *, with_outcomes: bool = True) -> State:
     """Return the state in a snapshot.
 
     Args:
         reader: the log of the snapshot.
         snapshot: what is decoded.
-        with_ended: whether to read which jobs had ended, where they are kept apart.
+        with_outcomes: whether to count how jobs had ended where they are kept apart.
     Raises:
         LogDamagedError: it holds none, or what it rests on is not what was written.
     """
     try:
         row: list[Any] = json.loads(snapshot.state)
-        if snapshot.ended is not None and len(row) >= _ENDED:
-            row.insert(_ENDED, [])
+        ended: Iterable[Outcome] = ()
+        if snapshot.has_past:
+            old = dict(zip(_old_names(snapshot), row, strict=False))
+            row = [value for name, value in old.items() if name not in (_ENDED, _KEYS)]
+            if with_outcomes:
+                ended = (await _old_outcomes(reader, snapshot, old)).values()
         state: State = row_decoder(State)(row)
-        if snapshot.ended is not None and with_ended:
-            state.ended = {
-                JobId(job_id): Outcome(outcome)
-                for each in await reader.outcomes(snapshot.ended)
-                for job_id, outcome in each.items()
-            }
+        state.outcomes.update(Counter(ended))
     except (ValueError, TypeError, LookupError, AttributeError, IllegalEventError) as error:
-        raise LogDamagedError(
-            f"the snapshot at sequence number {snapshot.seq} holds no state: {error}", snapshot.seq
-        ) from error
+        raise _no_state(snapshot, error) from error
     return state
 
 
-def check_state(state: State, snapshot: Snapshot) -> None:
-    """Raise LogDamagedError unless a snapshot holds the state that was folded."""
-    if snapshot.ended is None:
+async def past_of(reader: LogReader, snapshot: Snapshot) -> MemoryPastJobs | None:
+    """Return what an old snapshot says of past jobs; None: it is of this version.
+
+    Then the events after it say themselves what there is to know.
+
+    Raises:
+        LogDamagedError: it does not say what was written.
+    """
+    if not snapshot.has_past:
+        return None
+    try:
+        old = dict(zip(_old_names(snapshot), json.loads(snapshot.state), strict=False))
+        outcomes = await _old_outcomes(reader, snapshot, old)
+        return MemoryPastJobs(outcomes, dict(old.get(_KEYS, ())))
+    except (ValueError, TypeError, LookupError) as error:
+        raise _no_state(snapshot, error) from error
+
+
+def check_state(state: State, snapshot: Snapshot, past: MemoryPastJobs) -> None:
+    """Raise LogDamagedError unless a snapshot holds the state that was folded.
+
+    Args:
+        state: what was folded.
+        snapshot: taken at the same event.
+        past: what the same events say of past jobs.
+    """
+    if not snapshot.has_past:
         is_same = encode_record(state) == snapshot.state
     else:
-        is_same = snapshot.ended == len(state.ended) and (
-            encode_row(_encoder()(state)) == snapshot.state
+        values = {field.name: getattr(state, field.name) for field in stored_fields(State)}
+        keys = dict(islice(past.keys.items(), max(0, len(past.keys) - KEYS_MOST), None))
+        record = SimpleNamespace(**values, ended=past.outcomes, keys=keys)
+        is_apart = snapshot.ended is not None
+        is_same = snapshot.ended in (None, len(past.outcomes)) and (
+            encode_row(_old_encoder(is_apart=is_apart)(record)) == snapshot.state
         )
     if not is_same:
         raise LogDamagedError(
@@ -94,10 +127,12 @@ def check_state(state: State, snapshot: Snapshot) -> None:
         )
 
 
-async def check_outcomes(reader: LogReader, state: State, snapshots: Sequence[Snapshot]) -> None:
-    """Raise LogDamagedError unless snapshots rest on outcomes of a state."""
+async def check_outcomes(
+    reader: LogReader, past: MemoryPastJobs, snapshots: Sequence[Snapshot]
+) -> None:
+    """Raise LogDamagedError unless old snapshots rest on how jobs ended."""
     count = max((each.ended for each in snapshots if each.ended is not None), default=0)
-    ends = iter(state.ended.items())
+    ends = iter(past.outcomes.items())
     for each in await reader.outcomes(count):
         if [tuple(pair) for pair in each.items()] != [*islice(ends, each.count)]:
             raise LogDamagedError(
@@ -105,6 +140,16 @@ async def check_outcomes(reader: LogReader, state: State, snapshots: Sequence[Sn
                 "up to there lead to: one of the two was changed, or made by other rules",
                 each.seq,
             )
+
+
+async def _old_outcomes(
+    reader: LogReader, snapshot: Snapshot, old: Mapping[str, Any]
+) -> dict[JobId, Outcome]:
+    """Return how jobs had ended by an old snapshot, whose fields are `old`."""
+    pairs = old.get(_ENDED, [])
+    if snapshot.ended is not None:
+        pairs = [pair for each in await reader.outcomes(snapshot.ended) for pair in each.items()]
+    return {JobId(job_id): Outcome(outcome) for job_id, outcome in pairs}
 
 
 def _memory_of(core: Scheduler) -> bytes:
@@ -117,7 +162,31 @@ def _memory_of(core: Scheduler) -> bytes:
         ) from error
 
 
+def _no_state(snapshot: Snapshot, error: Exception) -> LogDamagedError:
+    return LogDamagedError(
+        f"the snapshot at sequence number {snapshot.seq} holds no state: {error}", snapshot.seq
+    )
+
+
+def _old_names(snapshot: Snapshot) -> list[str]:
+    """Return what stands where in the state of a snapshot of an older version."""
+    return [column.name for column in _old_columns(is_apart=snapshot.ended is not None)]
+
+
 @cache
-def _encoder() -> Encode:
-    """Return what makes a row of a state, without the jobs that have ended."""
-    return compile_encoder([each for each in columns_of(State) if each.name != "ended"])
+def _old_columns(*, is_apart: bool) -> list[Column]:
+    """Return the fields of an old state; `is_apart`: without how jobs ended."""
+    found: list[Column] = []
+    for column in columns_of(State):
+        if column.name == "outcomes":
+            break
+        found.append(column)
+        gone = _AFTER.get(column.name)
+        if gone is not None and not (gone == _ENDED and is_apart):
+            found.append(Column(gone, lambda pairs: list(pairs.items()), {}))
+    return found
+
+
+@cache
+def _old_encoder(*, is_apart: bool) -> Encode:
+    return compile_encoder(_old_columns(is_apart=is_apart))

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from shunter.core.ports import Observers
-from shunter.core.state import Job, Outcome, State
+from shunter.core.state import Job, State
 from shunter.core.view import View
 from shunter.events.facts.cluster import (
     CLUSTER_CHANGES,
 )
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
-from shunter.events.facts.jobs import JOB_ENDS, end_us_of
+from shunter.events.facts.jobs import JOB_ENDS, Outcome, end_us_of
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Share
 from shunter.events.values.fact import fact

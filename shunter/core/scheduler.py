@@ -23,6 +23,7 @@ from shunter.errors import IllegalEventError, PlanError
 from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned, Trigger
 from shunter.events.facts.jobs import JobReleased, JobSubmitted
 from shunter.events.kinds import Event
+from shunter.events.past_jobs import PAST_KINDS, MemoryPastJobs, PastJobs
 
 _ROUND, _EVENT, _WAKE = Trigger  # members are slow to look up
 
@@ -60,6 +61,7 @@ class Scheduler:
         "fruitless",
         "memory",
         "nothing_comes",
+        "past",
         "planner",
         "policy",
         "reactor",
@@ -77,8 +79,10 @@ class Scheduler:
         state: State | None = None,
         listeners: Iterable[Observers] = (),
         asked: Asked | None = None,
+        past: PastJobs | None = None,
     ) -> None:
         self.state = State() if state is None else state
+        self.past: PastJobs = MemoryPastJobs() if past is None else past
         self.rules = rules
         self.policy = policy
         self.view = View(
@@ -100,7 +104,7 @@ class Scheduler:
         self.nothing_comes = False
         self.fruitless = 0
         self.dirty = True
-        self._listeners = tuple(listeners)
+        self._listeners = (_recording(self.past, self.state), *listeners)
         self._observers = self._merged_observers()
         self._events: list[Event] = []
         self._effects: list[Effect] = []
@@ -336,6 +340,15 @@ def merged(parts: Iterable[Observers]) -> dict[type[Event], tuple[Observer, ...]
         for kind, tell in part.items():
             found[kind] = (*found.get(kind, ()), tell)
     return found
+
+
+def _recording(past: PastJobs, state: State) -> Observers:
+    """Return what keeps past jobs up to date."""
+
+    def take(event: Event, view: View) -> None:
+        past.take(state.seq, event)
+
+    return dict.fromkeys(PAST_KINDS, take)
 
 
 def _redacted(tell: Observer) -> Callable[[JobSubmitted, View], None]:

@@ -12,6 +12,7 @@ from typing import Any
 from shunter.core.cluster import Cluster
 from shunter.core.progress import worked_us
 from shunter.events.facts.decisions import Target
+from shunter.events.facts.jobs import Outcome
 from shunter.events.rows import DERIVED
 from shunter.events.values.allocation import NOTHING, Allocation, Sharing
 from shunter.events.values.fact import fact, record
@@ -46,16 +47,6 @@ class JobPhase(StrEnum):
 
 # Looking up a member on its enum takes ten times as long as a name of the module (Python 3.11).
 WAITING, GRANTED, LAUNCHING, RUNNING, SUSPENDING, ENDING = JobPhase
-
-
-class Outcome(StrEnum):
-    """How a job left the queue."""
-
-    finished = "finished"
-    failed = "failed"
-    cancelled = "cancelled"
-    rejected = "rejected"
-    timeout = "timeout"
 
 
 @fact
@@ -99,7 +90,8 @@ class Job:
     `counts_from_us` is the instant from which guards and turns count what its attempt has run,
     where that is not `since_us`: its first mini-batch, at the latest the end of its start-up time.
     `tells_training` says that an attempt has told its first mini-batch. `must_consolidate` says
-    that its placement makes it wait for the fewest servers that could hold it.
+    that its placement makes it wait for the fewest servers that could hold it. `outcome` is how it
+    ended, for whoever is told of the end: the state has no such jobs.
     """
 
     job_id: JobId
@@ -142,6 +134,7 @@ class Job:
     tells_training: bool = False
     failures: int = 0
     must_consolidate: bool = False
+    outcome: Outcome | None = None
 
     def service_us(self, now_us: int) -> int:
         """Return attained service in GPU-microseconds (Tiresias, NSDI 2019: GPUs x time)."""
@@ -197,10 +190,12 @@ class State:
     model, the largest message and the most of all in a mini-batch that samples saw, in bytes.
     `launched` collects the attempts that began since the core last looked, `departed` is the job
     the last end was about, `unblocked` are the jobs that waited for that end, `stranded` those that
-    wanted another one. `keys` are the newest keys of submissions, with their jobs.
+    wanted another one.
     `targets_status` says why target shares could not be computed last; empty: they were.
     `policy_fault` says how the policy failed in the last round; empty: it did not. `resumable` are
-    the jobs whose checkpoints bind them to servers or to a split.
+    the jobs whose checkpoints bind them to servers or to a split. `outcomes` says how many jobs
+    ended how; which ones, and under which keys jobs were submitted, is no part of the state: it
+    grows with history, and `PastJobs` knows.
     """
 
     seq: int = 0
@@ -213,7 +208,6 @@ class State:
     cluster: Cluster = field(default_factory=Cluster)
     jobs: dict[JobId, Job] = field(default_factory=dict)
     durations_us: dict[JobId, int] = field(default_factory=dict)
-    ended: dict[JobId, Outcome] = field(default_factory=dict)
     queues: dict[QueueName, Queue] = field(default_factory=dict)
     class_waits: dict[Demand, Wait] = field(default_factory=dict)
     reservations: dict[JobId, int] = field(default_factory=dict)
@@ -223,9 +217,9 @@ class State:
     messages: dict[str, tuple[int, int]] = field(default_factory=dict)
     surplus_gpu_us: int = 0
     surplus_since_us: int = 0
-    keys: dict[str, JobId] = field(default_factory=dict)
     targets_status: str = ""
     policy_fault: str = ""
+    outcomes: dict[Outcome, int] = field(default_factory=dict)
     demands: dict[Demand, Demand] = field(default_factory=dict, metadata=DERIVED)
     demands_by_key: dict[tuple[Any, ...], Demand] = field(default_factory=dict, metadata=DERIVED)
     last_spec: JobSpec | None = field(default=None, compare=False, metadata=DERIVED)

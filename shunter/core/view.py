@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from shunter.core import estimates
 from shunter.core.cluster import Cluster, Pool
 from shunter.core.planning.guards import Guards
-from shunter.core.state import Job, Outcome, Queue, State
+from shunter.core.state import Job, Queue, State
 from shunter.errors import PlanError
 from shunter.events.facts.decisions import Target
+from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import JobId, QueueName
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Wait
@@ -120,8 +121,17 @@ class View:
         return self._state.cluster.deciding.beside(job.job_id, job.allocation.shares)
 
     def outcome(self, job_id: JobId) -> Outcome:
-        """Return how a job ended."""
-        return self._state.ended[job_id]
+        """Return how the job ended whose end was told last.
+
+        Raises:
+            PlanError: it is about another job.
+        """
+        departed = self._state.departed
+        if departed is None or departed.job_id != job_id or departed.outcome is None:
+            raise PlanError(
+                f"only the end just told has an outcome, and it is not that of {job_id}"
+            )
+        return departed.outcome
 
     @property
     def departed(self) -> Job | None:

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from string import Template
 
@@ -19,6 +20,7 @@ from shunter.app.snapshots import snapshot_of_state
 from shunter.core.digest import state_digest
 from shunter.core.state import State
 from shunter.errors import LogDamagedError, LogError, ShunterError
+from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.log import LogReader, export_jsonl, open_log, read_log, seal
 from tests.contracts.event_logs import query
 from tests.factories import World, policy, run, scheduler_started, servers, trace_job
@@ -37,7 +39,9 @@ TABLES = {
     "frames": ("first_seq", "count", "at_us", "term", "chain", "payload"),
     "head": ("seq", "chain", "term"),
     "meta": ("name", "value"),
-    "outcomes": ("seq", "first", "count", "digest", "pairs"),
+    "past_jobs": ("seq", "job_id", "outcome"),
+    "past_keys": ("seq", "key", "job_id"),
+    "past_upto": ("seq", "last_number", "digest"),
     "segments": ("first_seq", "last_seq", "chain", "digest", "frames"),
     "snapshots": ("seq", "at_us", "digest", "state", "memory"),
 }
@@ -58,7 +62,12 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 async def write(path: Path) -> None:
-    events = run(WORLD, policy("las")).events
+    events = [
+        replace(event, dedupe_key=f"key {event.job_id}")
+        if isinstance(event, JobSubmitted)
+        else event
+        for event in run(WORLD, policy("las")).events
+    ]
     half = len(events) // 2
     middle = events[half - 1].at_us
     parts = (events[:half], [scheduler_started(2, middle, "las"), *events[half:]])
@@ -71,7 +80,7 @@ async def write(path: Path) -> None:
                 await log.commit()
                 fold_events(state, step)
                 if state.seq % 40 < 10:
-                    await log.save_snapshot(*snapshot_of_state(state, b"[]", log.outcomes_kept))
+                    await log.save_snapshot(snapshot_of_state(state, b"[]"))
             if part is parts[0]:
                 await seal(log, 30)
 
@@ -134,7 +143,7 @@ async def export(reader: LogReader) -> object:
     return lines.getvalue()
 
 
-async def replay(reader: LogReader) -> object:
+async def replayed(reader: LogReader) -> object:
     return state_digest((await fold_log(reader)).state)
 
 
@@ -147,7 +156,7 @@ COMMANDS: tuple[Callable[[LogReader], Awaitable[object]], ...] = (
     story,
     stats,
     export,
-    replay,
+    replayed,
     state,
 )
 

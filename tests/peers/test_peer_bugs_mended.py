@@ -58,7 +58,7 @@ def by_index(*, highest: bool) -> Run:
 def told_by_shunter(jobs: list[PeerJob], gpus: int) -> dict[str, int]:
     """Return an instant for each job of which the log tells an end of any kind."""
     outcome = play_tiresias(jobs, gpus, "dlas-gpu")
-    return {str(job_id): 0 for job_id in outcome.state.ended}
+    return {str(job_id): 0 for job_id in outcome.ended}
 
 
 def told_by_the_peer(jobs: list[PeerJob], gpus: int) -> dict[str, int]:

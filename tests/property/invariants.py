@@ -20,7 +20,9 @@ def check_state(state: State) -> None:
         check_phase(job, state)
     promised = [job_id for job_id, job in state.jobs.items() if job.phase is JobPhase.granted]
     assert sorted(state.granted) == sorted(promised), "promises and granted jobs differ"
-    assert not set(state.jobs) & set(state.ended), "a job has ended and has not"
+    assert not any(job.outcome for job in state.jobs.values()), "a job has ended and has not"
+    ended = state.submitted - len(state.jobs)
+    assert sum(state.outcomes.values()) == ended, "a job has neither ended nor is it there"
 
 
 def check_bitmaps(state: State) -> None:

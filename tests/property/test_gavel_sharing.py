@@ -109,7 +109,7 @@ def test_pairs_keep_every_limit_and_everybody_ends(world: World, objective: str)
         state.launched.clear()
     assert encode_record(state) == encode_record(outcome.state)
     assert outcome.of(PlanRejected) == [] or outcome.of(NodeLost)
-    assert outcome.of(NodeLost) or len(outcome.state.ended) == len(world.jobs)
+    assert outcome.of(NodeLost) or len(outcome.ended) == len(world.jobs)
 
 
 @settings(max_examples=15)

@@ -5,7 +5,6 @@ Labels are bounded: servers, queues, policies, reasons, states and routes, never
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
@@ -17,7 +16,7 @@ from shunter.app.api.documents.queue import job_state, wait_to_count
 from shunter.app.live.site import Site
 from shunter.app.replaying.formatting import told_apart
 from shunter.core.cluster import Health
-from shunter.core.state import Outcome
+from shunter.events.facts.jobs import Outcome
 
 __all__ = ["METRICS_MEDIA", "Metrics"]
 
@@ -60,8 +59,6 @@ class _Cluster(Collector):
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._ended: Counter[str] = Counter()
-        self._counted = 0
         self.followers = 0
 
     def describe(self) -> Iterator[Metric]:
@@ -112,12 +109,9 @@ class _Cluster(Collector):
             "How long the job has waited that has waited longest.",
             value=(now_us - oldest_us) / 1e6,
         )
-        for outcome in islice(state.ended.values(), self._counted, None):
-            self._ended[outcome.value] += 1
-        self._counted = len(state.ended)
         family = CounterMetricFamily("shunter_jobs_ended", "Jobs that ended.", labels=("outcome",))
         for outcome in Outcome:
-            family.add_metric((outcome.value,), self._ended[outcome.value])
+            family.add_metric((outcome.value,), state.outcomes.get(outcome, 0))
         yield family
 
     def _nodes(self) -> Iterator[Metric]:

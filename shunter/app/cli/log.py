@@ -110,6 +110,17 @@ def verify(
 
 
 @commands.command()
+def reindex(log: LogAddress) -> None:
+    """Make what is derived from the events of a log anew; no event is changed."""
+    import asyncio
+
+    from shunter.events.log import reindex_log
+
+    asyncio.run(reindex_log(log))
+    output.note(f"made the tables of past jobs and the index of {log} anew")
+
+
+@commands.command()
 def schema(
     log: Annotated[
         str | None, typer.Argument(metavar="[LOG]", help="Refuse if this log is of another one.")

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shunter.app.gc_control import collector_off
-from shunter.app.replaying.folding import Advance, fold_events
-from shunter.core.state import SUSPENDING, Job, Outcome, State
+from shunter.app.replaying.folding import Advance, fold_events, rules_of_log
+from shunter.core.state import SUSPENDING, Job, State
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (
     AttemptEnded,
@@ -33,12 +33,14 @@ from shunter.events.facts.jobs import (
     JobFailed,
     JobFinished,
     JobSubmitted,
+    Outcome,
     end_us_of,
 )
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
+from shunter.events.past_jobs import MemoryPastJobs
 from shunter.events.values.allocation import Share
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.job_spec import JobSpec
@@ -158,12 +160,13 @@ class _Gathering:
 
     def __init__(self, observed: Observed) -> None:
         self.state = State()
+        self._rules = rules_of_log(MemoryPastJobs())
         self._observed = observed
         self._jobs: dict[JobId, ObservedJob] = {}
 
     def take(self, event: Event) -> None:
         """Fold an event, and note what it says."""
-        fold_events(self.state, (event,))
+        fold_events(self.state, (event,), self._rules)
         note = _NOTED.get(type(event))
         if note is not None:
             note(self, event)
@@ -276,7 +279,7 @@ class _Gathering:
     def job_ended(self, event: JobFinished | JobFailed | JobCancelled) -> None:
         known, job = self._jobs[event.job_id], self.state.departed
         assert job is not None, "an end without a job"
-        known.outcome, known.counted_us = self.state.ended[event.job_id], _worked_us(job, event)
+        known.outcome, known.counted_us = job.outcome, _worked_us(job, event)
         was_seen = bool(known.attempts) or self._observed.is_simulated
         known.has_run = job.first_start_us is not None and was_seen
         if known.attempts and known.attempts[-1].is_last:

@@ -26,7 +26,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from shunter.app.fitting.attempts import Attempt, Observed, ObservedJob
-from shunter.core.state import Outcome
+from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import GpuType
 
 __all__ = [

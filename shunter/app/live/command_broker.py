@@ -14,6 +14,7 @@ from shunter.app.gc_control import collector_on
 from shunter.app.live.backends import LiveBackend
 from shunter.app.live.feed import Feed
 from shunter.app.live.maintenance.log_maintenance import LogMaintenance
+from shunter.app.live.past_jobs import LivePastJobs
 from shunter.app.live.requests import Receipt
 from shunter.backends.node.failpoints import failpoint, is_armed
 from shunter.core.effects import Effect
@@ -46,9 +47,15 @@ class CommandBroker:
     instant = False
 
     def __init__(
-        self, backend: LiveBackend, log: LogWriter, feed: Feed, maintenance: LogMaintenance
+        self,
+        backend: LiveBackend,
+        log: LogWriter,
+        past: LivePastJobs,
+        feed: Feed,
+        maintenance: LogMaintenance,
     ) -> None:
         self._backend = backend
+        self._past = past
         self._maintenance = maintenance
         self._log = log
         self._feed = feed
@@ -105,6 +112,7 @@ class CommandBroker:
         events = self._events
         mark("append", events)
         await self._log.commit()
+        self._past.durable(self._log.seq)
         mark("durable", events)
         self._feed.publish(self._log.seq - len(events) + 1, events)
         await self._maintenance.look()

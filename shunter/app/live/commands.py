@@ -4,17 +4,16 @@ Ids of jobs are `j1`, `j2`, …, each higher than all that were ever used.
 """
 
 import os
-import re
 from collections.abc import Callable
 from dataclasses import replace
 
 from shunter.app.config.model import Config
 from shunter.app.live.digests import Digests
+from shunter.app.live.past_jobs import LivePastJobs
 from shunter.app.live.requests import Caller, Receipt, Submission
 from shunter.app.replaying.rejections import is_short_when_empty, rejection_in_words
 from shunter.core.cluster import Health
 from shunter.core.fold.checkpoints import awaited
-from shunter.core.fold.jobs import key_of
 from shunter.core.intake.arrays import has_no_turn
 from shunter.core.intake.checkpoints import waits_for_checkpoint
 from shunter.core.intake.inputs import (
@@ -30,9 +29,10 @@ from shunter.core.intake.inputs import (
     SuspendJob,
 )
 from shunter.core.ranking.keys import PRIORITY_MOST
-from shunter.core.state import Job, Outcome, State
+from shunter.core.state import Job, State
 from shunter.errors import ConflictError, NotFoundError, RefusedError, UsageError
-from shunter.events.facts.jobs import JobRejected, JobSubmitted
+from shunter.events.facts.jobs import JobRejected, JobSubmitted, Outcome
+from shunter.events.past_jobs import key_of, number_of
 from shunter.events.values.ids import GpuType, JobId, NodeName, QueueName, UserName
 from shunter.events.values.job_spec import JobSpec, SuspendMode
 
@@ -42,18 +42,16 @@ Stamped = Callable[[int], Command]
 DEFAULT_QUEUE = "default"
 """The only queue where a config names none."""
 
-_ID = re.compile(r"j(\d+)")
-
 
 class Commands:
     """Turns requests into commands, or says why not."""
 
-    def __init__(self, state: State, config: Config, digests: Digests) -> None:
+    def __init__(self, state: State, past: LivePastJobs, config: Config, digests: Digests) -> None:
         self._state = state
+        self._past = past
         self._config = config
         self._digests = digests
-        numbers = [_ID.fullmatch(name) for names in (state.jobs, state.ended) for name in names]
-        self._last = max((int(found[1]) for found in numbers if found), default=0)
+        self._last = max([past.last_number, *map(number_of, state.jobs)])
 
     def next_id(self) -> JobId:
         """Allot the id of a job that is about to be submitted."""
@@ -64,7 +62,7 @@ class Commands:
         """Return the job of an earlier submission under the same key, if there was one."""
         if not request.key:
             return None
-        return self._state.keys.get(key_of(UserName(by.user), request.key))
+        return self._past.job_of(key_of(UserName(by.user), request.key))
 
     def refuse_other(self, first: JobSubmitted, request: Submission, by: Caller) -> None:
         """Refuse a submission under a key that was used for another one.
@@ -104,7 +102,7 @@ class Commands:
 
     def refuse_rejected(self, job_id: JobId, receipt: Receipt | None = None) -> None:
         """Raise RefusedError if a submitted job can never run here."""
-        if self._state.ended.get(job_id) is not Outcome.rejected:
+        if self._past.outcome(job_id) is not Outcome.rejected:
             return
         events = receipt.events if receipt is not None else ()
         told = [event for event in events if isinstance(event, JobRejected)]
@@ -192,7 +190,7 @@ class Commands:
         """Return a job which the caller may change."""
         job = self._state.jobs.get(job_id)
         if job is None:
-            outcome = self._state.ended.get(job_id)
+            outcome = self._past.outcome(job_id)
             if outcome is None:
                 raise NotFoundError(f"there is no job {job_id}; `shunter queue` lists them")
             raise RefusedError(f"job {job_id} has ended already: {outcome}")
@@ -224,8 +222,9 @@ class Commands:
         if request.queue not in queues:
             raise RefusedError(f"there is no queue {request.queue!r}: use {', '.join(queues)}")
         for dependency in request.after:
-            if dependency.job_id not in state.jobs and dependency.job_id not in state.ended:
-                raise NotFoundError(f"there is no job {dependency.job_id} to wait for")
+            other = dependency.job_id
+            if other not in state.jobs and self._past.outcome(other) is None:
+                raise NotFoundError(f"there is no job {other} to wait for")
         return JobSpec(
             gpus=request.gpus,
             user=UserName(by.user),

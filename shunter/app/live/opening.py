@@ -7,7 +7,7 @@ Whatever dies in between, the next start does the same again.
 """
 
 import json
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager, closing
 
 from shunter import __version__
@@ -18,6 +18,7 @@ from shunter.app.live.clock import STEP_US, wall_now
 from shunter.app.live.command_broker import mark
 from shunter.app.live.digests import Digests
 from shunter.app.live.history import History, Identity, read_history
+from shunter.app.live.past_jobs import past_jobs
 from shunter.app.live.policy import AskedPolicy
 from shunter.app.live.recovery import holding, recovery_of
 from shunter.app.live.site import Site
@@ -83,15 +84,15 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
                 digests = Digests.below(root_of(config.backend))
                 found = await backend.inventory(holding(history.state))
                 opening = tuple(_opening(loaded, decider, history, log.term, begins_us))
-                with closing(_asked(loaded, decider, opening[0], history.state)) as asked:
-                    core = Scheduler(decider.policy, decider.rules, history.state, asked=asked)
-                    core.view.open()
-                    for fact in opening:
-                        core.emit(fact)
-                    for fact in _setting_aside(set_aside, history.state, begins_us):
-                        core.emit(fact)
-                    core.view.close()
-                    recovery = recovery_of(history.state, found, backend.unreachable)
+                with (
+                    closing(_asked(loaded, decider, opening[0], history.state)) as asked,
+                    past_jobs(log) as past,
+                ):
+                    core = Scheduler(
+                        decider.policy, decider.rules, history.state, asked=asked, past=past
+                    )
+                    _emit(core, (*opening, *_setting_aside(set_aside, history.state, begins_us)))
+                    recovery = recovery_of(history.state, past, found, backend.unreachable)
                     core.take_in(begins_us, ())
                     events, effects = core.hand_on()
                     asked.keep(events)
@@ -99,6 +100,7 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
                     log.append(events)
                     mark("append", events)
                     await log.commit()
+                    past.durable(log.seq)
                     mark("durable", events)
                     backend.recall(_unreachable(history.state))
                     recovery.adopt(backend)
@@ -106,11 +108,19 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
                     await recovery.settle(backend, begins_us)
                     failpoint("settled")
                     await backend.perform(effects, begins_us)
-                    site = Site(config, history.identity, core, asked, backend, log, digests)
+                    site = Site(config, history.identity, core, past, asked, backend, log, digests)
                     site.strays = recovery.unknown
                     yield site
         except BaseExceptionGroup as errors:
             raise the_one(errors) from errors
+
+
+def _emit(core: Scheduler, facts: Iterable[Event]) -> None:
+    """Let the core take in facts that are nobody's decision."""
+    core.view.open()
+    for fact in facts:
+        core.emit(fact)
+    core.view.close()
 
 
 def _asked(loaded: LoadedConfig, decider: Decider, started: Event, state: State) -> AskedPolicy:

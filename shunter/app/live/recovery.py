@@ -37,6 +37,7 @@ from shunter.core.effects import (
 from shunter.core.intake.handlers import stays_in_place
 from shunter.core.scheduler import resume_of
 from shunter.core.state import ENDING, LAUNCHING, SUSPENDING, Job, State
+from shunter.events.past_jobs import PastJobs
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
 
@@ -92,9 +93,12 @@ def holding(state: State) -> list[tuple[JobId, int]]:
 
 
 def recovery_of(
-    state: State, inventory: Sequence[Mapping[str, Any]], silent: Collection[NodeName] = ()
+    state: State,
+    past: PastJobs,
+    inventory: Sequence[Mapping[str, Any]],
+    silent: Collection[NodeName] = (),
 ) -> Recovery:
-    """Return what is to be done, given all that is true.
+    """Return what is to be done, given all that is true and how past jobs ended.
 
     Of the attempts of a server that is `silent` nothing is known, so they may run.
     """
@@ -108,15 +112,15 @@ def recovery_of(
     for (job_id, attempt), standing in found.items():
         if standing in ("starting", "running"):
             recovery.orders.append(Fence(JobId(job_id), attempt, is_alone=True))
-            if not _was_given(state, JobId(job_id), attempt):
+            if not _was_given(state, past, JobId(job_id), attempt):
                 recovery.unknown.append((job_id, attempt))
     return recovery
 
 
-def _was_given(state: State, job_id: JobId, attempt: int) -> bool:
+def _was_given(state: State, past: PastJobs, job_id: JobId, attempt: int) -> bool:
     """Say whether the log may have ordered an attempt; of ended jobs it has any."""
     job = state.jobs.get(job_id)
-    return job_id in state.ended if job is None else attempt <= job.attempt
+    return past.outcome(job_id) is not None if job is None else attempt <= job.attempt
 
 
 def _settle(recovery: Recovery, job: Job, standing: str) -> None:

@@ -21,6 +21,7 @@ from shunter.app.live.history import Identity
 from shunter.app.live.maintenance.log_maintenance import LogMaintenance
 from shunter.app.live.maintenance.notices import Tell, tell_delays, tell_faults, tell_slow_starts
 from shunter.app.live.maintenance.retention import forget_environments, keep_for
+from shunter.app.live.past_jobs import LivePastJobs
 from shunter.app.live.policy import AskedPolicy
 from shunter.app.live.requests import Caller, Receipt, Submission
 from shunter.app.live.task_groups import gathered, the_one
@@ -61,6 +62,7 @@ class Site:
         config: Config,
         identity: Identity,
         core: Scheduler,
+        past: LivePastJobs,
         asked: AskedPolicy,
         backend: LiveBackend,
         log: LogWriter,
@@ -70,13 +72,15 @@ class Site:
         self.cluster_id = identity.cluster_id
         self.origin = identity.origin
         self._core = core
+        self.past = past
+        """What is known of jobs that have ended; to be asked on the thread of the loop."""
         self._asked = asked
         self._backend = backend
         self._log = log
         self._feed = Feed(log)
         self._maintenance = LogMaintenance(core, asked, log, backend, config.log)
-        self._broker = CommandBroker(backend, log, self._feed, self._maintenance)
-        self._commands = Commands(core.state, config, digests)
+        self._broker = CommandBroker(backend, log, past, self._feed, self._maintenance)
+        self._commands = Commands(core.state, past, config, digests)
         self.strays: Sequence[tuple[str, int]] = ()
         """Attempts that were found running, and of which the log knows nothing."""
 
@@ -99,6 +103,10 @@ class Site:
     def committed(self) -> int:
         """The sequence number of the last durable event."""
         return self._feed.committed
+
+    def knows(self, job_id: JobId) -> bool:
+        """Say whether there is such a job, or was."""
+        return job_id in self.state.jobs or self.past.outcome(job_id) is not None
 
     def now_us(self) -> int:
         """Return the instant it is."""
@@ -306,7 +314,7 @@ class Site:
         Raises:
             NotFoundError: there is no such job, or the name is none of output.
         """
-        if job_id not in self.state.jobs and job_id not in self.state.ended:
+        if not self.knows(job_id):
             raise NotFoundError(f"there is no job {job_id}; `shunter queue` lists them")
         if not _OUTPUT.fullmatch(name):
             raise NotFoundError(f"{name!r} is no output: expected stdout.RANK or stderr.RANK")
@@ -338,7 +346,7 @@ class Site:
                 tasks.start_soon(tell_delays, self._asked, tell)
                 tasks.start_soon(tell_slow_starts, self._feed, self._core, tell)
                 if keep_s := self.config.backend.keep_s:
-                    keeping = (keep_s, self._backend, self.state, self._feed, tell)
+                    keeping = (keep_s, self._backend, self.state, self.past, self._feed, tell)
                     tasks.start_soon(keep_for, *keeping)
                 await self._loop()
                 tasks.cancel_scope.cancel()
@@ -376,5 +384,5 @@ class Site:
         self._broker.append([stopped])
         await self._asked.farewell([stopped])
         memory = await self._asked.memory(core.state.seq)
-        await self._log.save_snapshot(*snapshot_of(core, self._log.outcomes_kept, memory))
+        await self._log.save_snapshot(snapshot_of(core, memory))
         await self._broker.commit()

@@ -4,20 +4,25 @@ This is the fast way through a log, with no policy in it. The frames come checke
 so what can go wrong here is a snapshot that tells another story than the events do.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from shunter.app.gc_control import collector_off
-from shunter.app.snapshots import check_outcomes, check_state, state_of
+from shunter.app.snapshots import check_outcomes, check_state, past_of, state_of
 from shunter.core.fold import RULES
 from shunter.core.state import State
 from shunter.errors import IllegalEventError
+from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted
 from shunter.events.kinds import Event
 from shunter.events.log import Frame, LogReader, Snapshot
+from shunter.events.past_jobs import MemoryPastJobs
 
 Advance = Callable[[int, int], None]
 """Told how many events are done, and of how many."""
+
+Rules = Mapping[type[Event], Callable[[State, Any], None]]
+"""What folds the events of each kind."""
 
 
 @dataclass(slots=True)
@@ -25,16 +30,62 @@ class Folded:
     """What a log says up to its last folded event, and how many snapshots agreed."""
 
     state: State = field(default_factory=State)
+    past: MemoryPastJobs = field(default_factory=MemoryPastJobs)
     snapshots: int = 0
 
 
-def fold_events(state: State, events: Sequence[Event]) -> None:
+def rules_of_log(past: MemoryPastJobs) -> Rules:
+    """Return the rules for the events of a log, which old versions may have written.
+
+    Their submissions do not say how dependencies had ended: that is completed before the fold, from
+    what came before.
+
+    Args:
+        past: what the log says of past jobs before the first event that is folded; kept up to date.
+    """
+    rules = dict(RULES)
+
+    def submitted(state: State, event: JobSubmitted) -> None:
+        RULES[JobSubmitted](state, past.completed(event))
+        past.take(state.seq + 1, event)
+
+    def ending(kind: type[Event]) -> Callable[[State, Any], None]:
+        fold = RULES[kind]
+
+        def ended(state: State, event: Event) -> None:
+            fold(state, event)
+            past.take(state.seq + 1, event)
+
+        return ended
+
+    rules.update({kind: ending(kind) for kind in JOB_ENDS})
+    rules[JobSubmitted] = submitted
+    return rules
+
+
+async def restored(reader: LogReader, snapshot: Snapshot | None) -> tuple[State, Rules]:
+    """Return the state in a snapshot, or an empty one; and the rules from there on.
+
+    Raises:
+        LogDamagedError: it holds none, or what it rests on is not what was written.
+    """
+    if snapshot is None:
+        return State(), rules_of_log(MemoryPastJobs())
+    past = await past_of(reader, snapshot)
+    return await state_of(reader, snapshot), RULES if past is None else rules_of_log(past)
+
+
+def fold_events(state: State, events: Sequence[Event], rules: Rules = RULES) -> None:
     """Fold events in order, as fast as it goes.
 
+    Args:
+        state: what is true before them.
+        events: as they were made, or those of a log with its own `rules`.
+        rules: what folds each kind.
     Raises:
         IllegalEventError: one contradicts the state or is older than it; names its number.
     """
-    rules, now_us = RULES, state.now_us
+    now_us = state.now_us
     try:
         for event in events:
             at_us = event.at_us
@@ -58,7 +109,7 @@ async def fold_log(
         IllegalEventError: an event does not fit those before it.
     """
     folded = Folded()
-    state = folded.state
+    state, rules = folded.state, rules_of_log(folded.past)
     snapshots = [
         snapshot for snapshot in await reader.snapshots() if to is None or snapshot.seq <= to
     ]
@@ -67,23 +118,22 @@ async def fold_log(
     with collector_off():
         async for frame in reader.frames(0, to):
             for events in cut(frame, pending, to):
-                fold_events(state, events)
+                fold_events(state, events, rules)
                 while pending and pending[-1].seq == state.seq:
-                    check_state(state, pending.pop())
+                    check_state(state, pending.pop(), folded.past)
                     folded.snapshots += 1
             if advance is not None:
                 advance(state.seq, last)
-    await check_outcomes(reader, state, snapshots)
+    await check_outcomes(reader, folded.past, snapshots)
     return folded
 
 
 async def state_at(reader: LogReader, seq: int) -> State:
     """Return the state right after an event, from the newest snapshot before it."""
-    snapshot = await reader.snapshot_at(seq)
-    state = State() if snapshot is None else await state_of(reader, snapshot)
+    state, rules = await restored(reader, await reader.snapshot_at(seq))
     with collector_off():
         async for frame in reader.frames(state.seq, seq):
-            fold_events(state, frame.events(state.seq, seq))
+            fold_events(state, frame.events(state.seq, seq), rules)
     return state
 
 

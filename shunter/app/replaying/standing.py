@@ -11,7 +11,8 @@ from shunter.core.cluster import Cluster
 from shunter.core.digest import state_digest
 from shunter.core.intake.arrays import has_no_turn
 from shunter.core.intake.checkpoints import waits_for_checkpoint
-from shunter.core.state import JobPhase, Outcome, State
+from shunter.core.state import JobPhase, State
+from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason, Wait
@@ -48,11 +49,10 @@ def standing(state: State, rebuilt: Mapping[JobId, Demand] = NONE_REBUILT) -> di
 def job_counts(state: State) -> dict[str, int]:
     """Return how many jobs there are in each phase of life and with each outcome."""
     phases = Counter(job.phase for job in state.jobs.values())
-    outcomes = Counter(state.ended.values())
     return {
         "submitted": state.submitted,
         **{str(phase): phases[phase] for phase in JobPhase},
-        **{str(outcome): outcomes[outcome] for outcome in Outcome},
+        **{str(outcome): state.outcomes.get(outcome, 0) for outcome in Outcome},
     }
 
 

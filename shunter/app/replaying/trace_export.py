@@ -18,8 +18,8 @@ from shunter.app.fitting import (
     work_us,
 )
 from shunter.app.replaying.folding import Advance
-from shunter.core.state import Outcome
 from shunter.errors import TraceError
+from shunter.events.facts.jobs import Outcome
 from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId
 from shunter.workloads import JobEnd, QualityReport, Trace, TraceJob

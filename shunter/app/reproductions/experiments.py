@@ -16,7 +16,7 @@ from shunter.app.runs.parallel import Report, run_all
 from shunter.app.runs.setup import load_jobs
 from shunter.app.runs.simulation import simulate
 from shunter.core.metrics import JobResult
-from shunter.core.state import Outcome
+from shunter.events.facts.jobs import Outcome
 from shunter.workloads import Trace
 
 __all__ = ["Contender", "Scene", "Variant", "run_scenes"]

@@ -68,12 +68,12 @@ class Recorder:
     async def commit(self) -> None:
         """Commit, after a snapshot if one is due."""
         if self.snapshot_every and self.log.seq >= self._snapshot_due:
-            await self.log.save_snapshot(*snapshot_of(self.core, self.log.outcomes_kept))
+            await self.log.save_snapshot(snapshot_of(self.core))
             self._snapshot_due = self.log.seq + self.snapshot_every
         await self.log.commit()
         self._steps += 1
         if self.report is not None and self._steps % STEPS_BETWEEN_REPORTS == 0:
-            self.report(len(self.core.state.ended), self.jobs)
+            self.report(sum(self.core.state.outcomes.values()), self.jobs)
 
 
 # Without a repr: asyncio asks for that of a task with its result, and a state's takes seconds.
@@ -175,7 +175,7 @@ async def _run(setup: Setup, clock: _Clock, overwrite: bool, report: Report | No
         closing = [SchedulerStopped(core.state.now_us, "end of the trace")]
         _emit(core, closing)
         log.append(closing)
-        await log.save_snapshot(*snapshot_of(core, log.outcomes_kept))
+        await log.save_snapshot(snapshot_of(core))
     elapsed = clock.elapsed()
     document = _document(setup, core, ledger, log)
     if (shares := gaps.document()) is not None:

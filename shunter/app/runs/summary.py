@@ -21,7 +21,8 @@ from shunter.core.metrics import (
     finish_time_fairness,
     size_class,
 )
-from shunter.core.state import Outcome, State
+from shunter.core.state import State
+from shunter.events.facts.jobs import Outcome
 from shunter.workloads import Trace
 
 __all__ = ["SCHEMA", "JobNumbers", "job_numbers", "stories"]

@@ -3,8 +3,9 @@
 from shunter.core.fold.checkpoints import out_of_reach
 from shunter.core.fold.occupancy import hold, may_launch, release, undecide
 from shunter.core.progress import worked_us
-from shunter.core.state import LAUNCHING, RUNNING, WAITING, Job, Outcome, State
+from shunter.core.state import LAUNCHING, RUNNING, WAITING, Job, State
 from shunter.errors import IllegalEventError
+from shunter.events.facts.jobs import Outcome
 from shunter.events.values.allocation import NOTHING, Sharing
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import DependsWhen
@@ -20,8 +21,7 @@ def job_of(state: State, job_id: JobId, kind: str) -> Job:
     """
     job = state.jobs.get(job_id)
     if job is None:
-        what = f"has {state.ended[job_id]} already" if job_id in state.ended else "is unknown"
-        raise IllegalEventError(f"{kind} of job {job_id}, which {what}")
+        raise IllegalEventError(f"{kind} of job {job_id}, which is unknown or has ended already")
     return job
 
 
@@ -157,7 +157,8 @@ def depart(state: State, job: Job, at_us: int, outcome: Outcome) -> None:
     del state.jobs[job_id]
     if state.resumable:
         state.resumable.pop(job_id, None)
-    state.ended[job_id] = outcome
+    job.outcome = outcome
+    state.outcomes[outcome] = state.outcomes.get(outcome, 0) + 1
     state.durations_us.pop(job_id, None)
     if state.reservations:
         state.reservations.pop(job_id, None)

@@ -3,7 +3,7 @@
 from shunter.core.fold.attempt_transitions import depart, fall_back, is_met, job_of
 from shunter.core.fold.checkpoints import settle_demand
 from shunter.core.retries import backoff_us
-from shunter.core.state import ENDING, WAITING, Job, Outcome, State
+from shunter.core.state import ENDING, WAITING, Job, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.jobs import (
     JobCancelled,
@@ -18,19 +18,20 @@ from shunter.events.facts.jobs import (
     JobResized,
     JobRetried,
     JobSubmitted,
+    Outcome,
     TimeLimitReached,
+    outcome_of,
 )
 from shunter.events.values.causes import BACKING_OFF, TIMEOUT
-from shunter.events.values.ids import UserName
+from shunter.events.values.ids import JobId
 
-KEYS_MOST = 10_000
 _FINISHED = Outcome.finished  # members are slow to look up
 
 
 def job_submitted(state: State, event: JobSubmitted) -> None:
     """Put a new job at the end of the line."""
     job_id, spec = event.job_id, event.spec
-    if job_id in state.jobs or job_id in state.ended:
+    if job_id in state.jobs:
         raise IllegalEventError(f"job {job_id} was submitted twice")
     job = Job(job_id, state.submitted, spec, state.demand_of(spec), event.at_us)
     state.queue_of(job)
@@ -40,12 +41,8 @@ def job_submitted(state: State, event: JobSubmitted) -> None:
     state.jobs[job_id] = job
     if event.duration_us is not None:
         state.durations_us[job_id] = event.duration_us
-    if event.dedupe_key:
-        state.keys[key_of(spec.user, event.dedupe_key)] = job_id
-        if len(state.keys) > KEYS_MOST:
-            del state.keys[next(iter(state.keys))]
     if spec.depends_on:
-        _wait_for_others(state, job)
+        _wait_for_others(state, job, event.ended)
 
 
 def job_rejected(state: State, event: JobRejected) -> None:
@@ -125,18 +122,12 @@ def job_finished(state: State, event: JobFinished) -> None:
 
 def job_failed(state: State, event: JobFailed) -> None:
     """End a job that did not."""
-    outcome = Outcome.timeout if event.cause == TIMEOUT else Outcome.failed
-    depart(state, job_of(state, event.job_id, "JobFailed"), event.at_us, outcome)
+    depart(state, job_of(state, event.job_id, "JobFailed"), event.at_us, outcome_of(event))
 
 
 def job_cancelled(state: State, event: JobCancelled) -> None:
     """End a job because somebody wanted it."""
     depart(state, job_of(state, event.job_id, "JobCancelled"), event.at_us, Outcome.cancelled)
-
-
-def key_of(user: UserName, key: str) -> str:
-    """Return what a key of a submission is remembered by: users do not share theirs."""
-    return f"{user}/{key}"
 
 
 def _end(job: Job, cause: str) -> None:
@@ -145,10 +136,11 @@ def _end(job: Job, cause: str) -> None:
         job.phase = ENDING
 
 
-def _wait_for_others(state: State, job: Job) -> None:
+def _wait_for_others(state: State, job: Job, ended: tuple[tuple[JobId, Outcome], ...]) -> None:
     """Count the dependencies that are not met; those never to be met count for ever."""
+    outcomes = dict(ended)
     for dependency in job.spec.depends_on:
-        outcome = state.ended.get(dependency.job_id)
+        outcome = outcomes.get(dependency.job_id)
         if outcome is None:
             job.blocked_by += 1
             state.dependants.setdefault(dependency.job_id, []).append(job.job_id)

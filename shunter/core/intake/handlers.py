@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from shunter.core.cluster import Health
 from shunter.core.effects import Continue, SetAside, Stop
 from shunter.core.fold.attempt_transitions import job_of
-from shunter.core.fold.jobs import key_of
 from shunter.core.intake.checkpoints import attempt_started, discard_checkpoint
 from shunter.core.intake.inputs import (
     AttemptExited,
@@ -26,6 +25,7 @@ from shunter.core.intake.inputs import (
     WorldEnded,
 )
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job
+from shunter.errors import IllegalEventError
 from shunter.events.facts.cluster import (
     NodeDrained,
     NodeLost,
@@ -60,6 +60,7 @@ from shunter.events.facts.jobs import (
 )
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.facts.run import ClockStepped, SegmentSealed
+from shunter.events.past_jobs import ended_before, key_of
 from shunter.events.values.allocation import NOTHING
 from shunter.events.values.causes import HELD
 from shunter.events.values.job_spec import SuspendMode
@@ -70,16 +71,20 @@ if TYPE_CHECKING:
 
 def submit_job(core: "Scheduler", order: SubmitJob) -> None:
     """Accept a job, unless it was under the same key."""
-    if order.key and key_of(order.spec.user, order.key) in core.state.keys:
+    past, spec = core.past, order.spec
+    if order.key and past.job_of(key_of(spec.user, order.key)) is not None:
         return
+    if past.outcome(order.job_id) is not None:
+        raise IllegalEventError(f"job {order.job_id} was submitted twice")
     core.emit(
         JobSubmitted(
             order.at_us,
             order.job_id,
-            order.spec,
+            spec,
             order.duration_us,
             order.key,
             order.environment,
+            ended_before(spec.depends_on, past) if spec.depends_on else (),
         )
     )
 

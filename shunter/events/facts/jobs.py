@@ -1,9 +1,21 @@
 """Facts about what users ask for, and how their jobs end."""
 
+from enum import StrEnum
+
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.reasons import Reason
+
+
+class Outcome(StrEnum):
+    """How a job left the queue."""
+
+    finished = "finished"
+    failed = "failed"
+    cancelled = "cancelled"
+    rejected = "rejected"
+    timeout = "timeout"
 
 
 @fact
@@ -12,7 +24,8 @@ class JobSubmitted:
 
     `duration_us` is the run time at base speed where a trace knows it; policies that do not
     declare themselves oracles never see it. `environment` are the names of variables it was given,
-    each with a keyed digest of its value.
+    each with a keyed digest of its value. `ended` are those of the jobs it depends on that had
+    ended already, with how they did; logs of older versions leave it out.
     """
 
     at_us: int
@@ -21,6 +34,7 @@ class JobSubmitted:
     duration_us: int | None = None
     dedupe_key: str = ""
     environment: tuple[tuple[str, str], ...] = ()
+    ended: tuple[tuple[JobId, Outcome], ...] = ()
 
 
 @fact
@@ -161,3 +175,12 @@ def end_us_of(event: JobFinished | JobFailed | JobCancelled | JobRejected) -> in
     """Return when the processes of a job were gone, though it was seen later."""
     ended_us = None if isinstance(event, JobRejected) else event.ended_us
     return event.at_us if ended_us is None else ended_us
+
+
+def outcome_of(event: JobFinished | JobFailed | JobCancelled | JobRejected) -> Outcome:
+    """Return how a job ended."""
+    if isinstance(event, JobFinished):
+        return Outcome.finished
+    if isinstance(event, JobFailed):
+        return Outcome.timeout if event.cause == Outcome.timeout else Outcome.failed
+    return Outcome.cancelled if isinstance(event, JobCancelled) else Outcome.rejected

@@ -2,9 +2,17 @@
 
 from shunter.events.log.frames import Frame, Head, Outcomes, Snapshot
 from shunter.events.log.jsonl import ImportReport, export_jsonl, import_jsonl
-from shunter.events.log.opening import load_store, open_log, read_log, seal, upgrade_log
+from shunter.events.log.opening import (
+    load_store,
+    open_log,
+    open_past_jobs,
+    read_log,
+    reindex_log,
+    seal,
+    upgrade_log,
+)
 from shunter.events.log.reader import LogReader
-from shunter.events.log.stores import Segment
+from shunter.events.log.stores import Segment, StoredPastJobs
 from shunter.events.log.verifying import VerifyReport
 from shunter.events.log.writer import LogWriter
 
@@ -17,12 +25,15 @@ __all__ = [
     "Outcomes",
     "Segment",
     "Snapshot",
+    "StoredPastJobs",
     "VerifyReport",
     "export_jsonl",
     "import_jsonl",
     "load_store",
     "open_log",
+    "open_past_jobs",
     "read_log",
+    "reindex_log",
     "seal",
     "upgrade_log",
 ]

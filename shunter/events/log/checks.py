@@ -7,6 +7,8 @@ from operator import itemgetter
 from shunter.errors import LogDamagedError
 from shunter.events.log.frames import Frame, Head, next_chain
 
+REINDEX = "`shunter log reindex` makes it anew, while nothing writes the log"
+
 
 def checked_frame(frame: Frame, seq: int, before: Frame | None, head: Head) -> Frame:
     """Return the frame if it holds `seq` and fits the one before and the head."""

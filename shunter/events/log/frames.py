@@ -15,11 +15,21 @@ from typing import Any
 import orjson
 
 from shunter.errors import IllegalEventError, LogDamagedError
-from shunter.events.codec import decode_event, decode_payload
+from shunter.events.codec import decode_event, decode_payload, row_fields
+from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted
 from shunter.events.kinds import Event
+from shunter.events.past_jobs import PastRows, key_of
+from shunter.events.rows import stored_fields
+from shunter.events.values.ids import UserName
+from shunter.events.values.job_spec import JobSpec
 
 CHAIN_BYTES = 32
 GENESIS = bytes(CHAIN_BYTES)
+
+_ENDS = frozenset(kind.__name__ for kind in JOB_ENDS)
+_SUBMITTED = JobSubmitted.__name__
+_SPEC, _KEY = map(row_fields(JobSubmitted).index, ("spec", "dedupe_key"))
+_USER = [field.name for field in stored_fields(JobSpec)].index("user")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +118,26 @@ class Frame:
         except IllegalEventError as error:
             raise LogDamagedError(f"{self.named}: {error}", self.first_seq) from error
 
+    def past(self, after: int = 0) -> PastRows:
+        """Return what its events after a number say of past jobs; only those are decoded.
+
+        Raises:
+            LogDamagedError: the payload does not hold what the frame says it does.
+        """
+        rows, ends = PastRows(), list[tuple[int, list[Any]]]()
+        for seq, row in self._numbered():
+            if seq <= after:
+                continue
+            if row[0] in _ENDS:
+                ends.append((seq, row))
+            elif row[0] == _SUBMITTED and len(row) > _KEY and row[_KEY]:
+                spec = row[_SPEC]  # a million of them are read at once: only its user is
+                user = UserName(spec[_USER] if len(spec) > _USER else "")
+                rows.keys.append((seq, key_of(user, row[_KEY]), row[2]))
+        for seq, event in self._decoded(ends):
+            rows.add(seq, event)
+        return rows
+
     @property
     def named(self) -> str:
         """The frame in words, for messages."""
@@ -127,6 +157,7 @@ class Head:
 class Outcomes:
     """How jobs ended, in the order of their ends, from number `first` on.
 
+    Logs of older versions keep them beside their snapshots; nobody writes them any more.
     `pairs` is a JSON array of ids and outcomes, `seq` the snapshot with which they were kept.
     """
 
@@ -135,14 +166,6 @@ class Outcomes:
     count: int
     pairs: bytes
     digest: str
-
-    @classmethod
-    def of(cls, seq: int, first: int, pairs: Sequence[tuple[str, str]]) -> "Outcomes":
-        """Return the outcomes of these jobs, with their digest."""
-        encoded = orjson.dumps(pairs)
-        return cls(
-            seq, first, len(pairs), encoded, _outcomes_digest(seq, first, len(pairs), encoded)
-        )
 
     def items(self) -> list[tuple[str, str]]:
         """Return ids and outcomes.
@@ -163,8 +186,8 @@ class Outcomes:
 class Snapshot:
     """State and policy memory right after the event `seq`, encoded, under one digest.
 
-    `ended` is how many jobs had ended, whose outcomes are kept apart from the state, once and for
-    ever; None in old logs, where the state names them.
+    Those of older versions also say how jobs had ended: the state names the jobs, or `ended` is how
+    many had, whose outcomes are kept apart. Which of both is said by the form of the digest.
     """
 
     seq: int
@@ -175,16 +198,20 @@ class Snapshot:
     ended: int | None = None
 
     @classmethod
-    def of(
-        cls, seq: int, at_us: int, state: bytes, memory: bytes, ended: int | None = None
-    ) -> "Snapshot":
+    def of(cls, seq: int, at_us: int, state: bytes, memory: bytes) -> "Snapshot":
         """Return the snapshot of these bytes, with its digest."""
-        return cls(seq, at_us, state, memory, _digest(seq, at_us, state, memory, ended), ended)
+        return cls(seq, at_us, state, memory, _digest(_FORM, seq, at_us, state, memory, None))
+
+    @property
+    def has_past(self) -> bool:
+        """Whether an older version wrote it, with how jobs had ended and their keys."""
+        return not self.digest.startswith(_FORM)
 
     def check(self) -> None:
         """Raise LogDamagedError unless the digest is that of the snapshot."""
-        if self.digest.startswith(_FORM):
-            expected = _digest(self.seq, self.at_us, self.state, self.memory, self.ended)
+        form = self.digest[: len(_FORM)]
+        if form in (_FORM, _FORM_WITH_PAST):
+            expected = _digest(form, self.seq, self.at_us, self.state, self.memory, self.ended)
             is_sound = expected == self.digest
         else:
             is_sound = self._is_at_its_place and self.digest == _old_digest(self.state, self.memory)
@@ -205,14 +232,14 @@ def next_chain(previous: bytes, payload: bytes) -> bytes:
     return blake2b(previous + payload, digest_size=CHAIN_BYTES).digest()
 
 
-_FORM = "2:"
+_FORM, _FORM_WITH_PAST = "3:", "2:"
 _STATE_BEGINS = re.compile(rb"\[(\d+),(\d+),")
 
 
-def _digest(seq: int, at_us: int, state: bytes, memory: bytes, ended: int | None) -> str:
+def _digest(form: str, seq: int, at_us: int, state: bytes, memory: bytes, ended: int | None) -> str:
     """Return the digest over all parts; the length keeps the two that are long apart."""
     place = orjson.dumps([seq, at_us, ended, len(state)])
-    return _FORM + blake2b(place + state + memory, digest_size=CHAIN_BYTES).hexdigest()
+    return form + blake2b(place + state + memory, digest_size=CHAIN_BYTES).hexdigest()
 
 
 def _old_digest(state: bytes, memory: bytes) -> str:

@@ -7,6 +7,7 @@ from shunter.errors import LogError, NotFoundError
 from shunter.events.log.frames import GENESIS, Frame, Head, Outcomes, Snapshot
 from shunter.events.log.job_index import Span
 from shunter.events.log.stores import Batch, Segment, Source
+from shunter.events.past_jobs import PastRows
 
 
 class MemoryStore:
@@ -18,7 +19,6 @@ class MemoryStore:
     def __init__(self) -> None:
         self._frames: list[Frame] = []
         self._snapshots: list[Snapshot] = []
-        self._outcomes: list[Outcomes] = []
         self._head = Head(0, GENESIS, 1)
         self._sources: dict[int, Mapping[str, str]] = {}
 
@@ -28,7 +28,6 @@ class MemoryStore:
         self._frames += batch.frames
         kept = {snapshot.seq: snapshot for snapshot in (*self._snapshots, *batch.snapshots)}
         self._snapshots = [kept[seq] for seq in sorted(kept)]
-        self._outcomes += batch.outcomes
         self._head = new
 
     async def seal(self, head: Head, upto_seq: int) -> Segment | None:
@@ -38,9 +37,8 @@ class MemoryStore:
             raise LogError(f"frames up to {upto_seq} cannot be sealed: no snapshot is as new")
         return None
 
-    async def outcomes_kept(self) -> int:
-        """Return of how many jobs that ended the outcomes are kept."""
-        return sum(each.count for each in self._outcomes)
+    async def bring_past_up_to_date(self) -> None:
+        """Do nothing: memory keeps no tables."""
 
     async def thin_snapshots(
         self, head: Head, superseded: Callable[[Sequence[int]], Sequence[int]]
@@ -95,7 +93,15 @@ class MemoryStore:
 
     async def outcomes(self, count: int) -> Sequence[Outcomes]:
         """Return how the first so many jobs ended, in order of their ends."""
-        return [each for each in self._outcomes if each.first < count]
+        return ()
+
+    async def past_upto(self) -> int | None:
+        """Return None: memory keeps no tables."""
+        return None
+
+    async def past(self, after: int, to: int) -> PastRows:
+        """Return nothing: memory keeps no tables."""
+        return PastRows()
 
     async def segments(self) -> Sequence[Segment]:
         """Return nothing: see `seal`."""
@@ -139,9 +145,8 @@ class NullStore:
         assert upto_seq <= head.seq, "only what is written can be sealed"
         return None
 
-    async def outcomes_kept(self) -> int:
-        """Return 0: what is not kept needs none."""
-        return 0
+    async def bring_past_up_to_date(self) -> None:
+        """Do nothing: nothing is kept."""
 
     async def thin_snapshots(
         self, head: Head, superseded: Callable[[Sequence[int]], Sequence[int]]

@@ -14,7 +14,7 @@ from shunter.errors import NotFoundError, UsageError
 from shunter.events.log.frames import GENESIS, Head
 from shunter.events.log.memory import MemoryStore, NullStore
 from shunter.events.log.reader import LogReader
-from shunter.events.log.stores import Segment, Store
+from shunter.events.log.stores import Segment, Store, StoredPastJobs
 from shunter.events.log.writer import LogWriter
 
 MEMORY = "memory:"
@@ -70,10 +70,11 @@ async def open_log(
         head,
         frame_events=frame_events,
         frames_per_transaction=frames_per_transaction,
-        outcomes_kept=await store.outcomes_kept(),
         warning=warning,
     )
     try:
+        if frame_events is None:
+            await store.bring_past_up_to_date()
         yield log
         await log.close()
     finally:
@@ -98,6 +99,31 @@ async def read_log(log: str | LogWriter) -> AsyncIterator[LogReader]:
         opened = open_source(path_of(log))
     async with opened as source:
         yield LogReader(source)
+
+
+def open_past_jobs(log: LogWriter) -> StoredPastJobs:
+    """Open what the tables beside a live log say of past jobs; to be closed.
+
+    Raises:
+        LogError: the log cannot be read.
+        UsageError: it is kept in no file.
+    """
+    from shunter.events.log.sql.past_jobs import SqlPastJobs
+
+    return SqlPastJobs(path_of(log.url))
+
+
+async def reindex_log(url: str) -> None:
+    """Make what is derived from the events of a log anew, from its first event on.
+
+    Raises:
+        NotFoundError: there is no such log.
+        LogDamagedError: a frame is missing, or is not what was written; nothing is changed.
+        LogError: another process writes it.
+    """
+    from shunter.events.log.sql.reindexing import reindex
+
+    await reindex(path_of(url))
 
 
 async def upgrade_log(url: str) -> None:

@@ -6,20 +6,26 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from shunter.events.facts.jobs import Outcome
 from shunter.events.log.frames import Frame, Head, Outcomes, Snapshot
 from shunter.events.log.job_index import Span
+from shunter.events.past_jobs import EndedJob, PastRows
+from shunter.events.values.ids import JobId
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one transaction adds; snapshots are not beyond its frames."""
+    """What one transaction adds; snapshots are not beyond its frames.
+
+    `past` is what the frames say of past jobs, where the log is a live one.
+    """
 
     frames: Sequence[Frame]
     snapshots: Sequence[Snapshot]
-    outcomes: Sequence[Outcomes] = ()
+    past: PastRows = field(default_factory=PastRows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,18 @@ class Source(Protocol):
         """Return how the first so many jobs ended, in order of their ends."""
         ...
 
+    async def past_upto(self) -> int | None:
+        """Return up to which event the tables of past jobs go; None: there are none.
+
+        Raises:
+            LogDamagedError: what says so is not what was written.
+        """
+        ...
+
+    async def past(self, after: int, to: int) -> PastRows:
+        """Return what the tables of past jobs say of the events after one, up to another."""
+        ...
+
     async def segments(self) -> Sequence[Segment]:
         """Return the sealed segments, oldest first; they are checked when read."""
         ...
@@ -104,6 +122,34 @@ class Source(Protocol):
         ...
 
 
+class StoredPastJobs(Protocol):
+    """Looks up single past jobs in a log that is written, as far as it is durable.
+
+    To be used on the thread that opened it. A look raises LogError where the log cannot be read.
+    """
+
+    @property
+    def last_number(self) -> int:
+        """The highest number of an id like j12 of a job that has ended; 0: there is none."""
+        ...
+
+    def outcome(self, job_id: JobId) -> Outcome | None:
+        """Return how a job ended; None: it has not, or there never was one."""
+        ...
+
+    def job_of(self, key: str) -> JobId | None:
+        """Return the job that was submitted under a key; None: there is none."""
+        ...
+
+    def ended_before(self, seq: int, most: int) -> Sequence[EndedJob]:
+        """Return the last jobs that ended before an event, the newest first."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the log."""
+        ...
+
+
 class Store(Protocol):
     """Where a writer keeps what it cut."""
 
@@ -120,8 +166,8 @@ class Store(Protocol):
         """Move the oldest frames up to `upto_seq` into one segment; None: none left."""
         ...
 
-    async def outcomes_kept(self) -> int:
-        """Return of how many jobs that ended the outcomes are kept."""
+    async def bring_past_up_to_date(self) -> None:
+        """Have the tables of past jobs say all that the log says, from here on too."""
         ...
 
     async def thin_snapshots(

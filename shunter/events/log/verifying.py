@@ -6,10 +6,11 @@ from typing import Protocol
 
 from shunter.errors import IllegalEventError, LogDamagedError
 from shunter.events.kinds import Event
-from shunter.events.log.checks import refuse_other_chain, refuse_other_term
+from shunter.events.log.checks import REINDEX, refuse_other_chain, refuse_other_term
 from shunter.events.log.frames import GENESIS, Frame, Head, Outcomes, Snapshot
 from shunter.events.log.job_index import sound_spans
 from shunter.events.log.stores import Segment, Source
+from shunter.events.past_jobs import PastRows
 from shunter.events.typed_rows import fault_in
 
 
@@ -84,10 +85,11 @@ async def verify(reader: Checked, source: Source, *, schema: bool) -> VerifyRepo
     anchor = await source.anchor()
     head = await reader.head()
     terms = await source.terms()
+    past = PastCheck(source, await source.past_upto())
     frames = events = 0
     chain, at_anchor = None, GENESIS if anchor is not None and not anchor.seq else None
     async for frame in reader.frames(0, head.seq):
-        check(frame)
+        await past.take(frame.first_seq, check(frame))
         refuse_other_term(frame, terms)
         frames += 1
         events += frame.count
@@ -97,6 +99,7 @@ async def verify(reader: Checked, source: Source, *, schema: bool) -> VerifyRepo
     assert events == head.seq, "the reader has seen every event up to the head"
     if anchor is not None:
         refuse_other_chain(reader.url, anchor, at_anchor)
+    await past.end()
     await _refuse_gaps(reader, source)
     snapshots = await _check_snapshots(reader, source)
     await _check_index(reader, source)
@@ -153,7 +156,47 @@ async def _check_index(reader: Checked, source: Source) -> None:
         )
 
 
-def _checker(*, schema: bool) -> Callable[[Frame], object]:
+class PastCheck:
+    """Compares the tables of past jobs with the events that they are made of."""
+
+    def __init__(self, source: Source, upto: int | None) -> None:
+        self._source = source
+        self._upto = upto or 0
+        self._done = 0
+        self._expected = PastRows()
+
+    async def take(self, first_seq: int, events: Sequence[Event]) -> None:
+        """Go through the next events.
+
+        Raises:
+            LogDamagedError: the tables say something else.
+        """
+        last_seq = min(self._upto, first_seq + len(events) - 1)
+        for seq, event in enumerate(events[: max(0, last_seq + 1 - first_seq)], first_seq):
+            self._expected.add(seq, event)
+        if last_seq - self._done >= PAST_EVENTS:
+            await self._compare(last_seq)
+
+    async def end(self) -> None:
+        """Compare what is left.
+
+        Raises:
+            LogDamagedError: the tables say something else.
+        """
+        await self._compare(self._upto)
+
+    async def _compare(self, upto: int) -> None:
+        found, expected = await self._source.past(self._done, upto), self._expected
+        if found != expected:
+            raise LogDamagedError(
+                "the tables of past jobs do not say what the events between sequence numbers "
+                f"{self._done} and {upto} do; {REINDEX}",
+                self._done + 1,
+            )
+        self._done, self._expected = upto, PastRows()
+
+
+def _checker(*, schema: bool) -> Callable[[Frame], list[Event]]:
     """Return what proves a payload: types, decoding, or the schema too."""
 
     def check(frame: Frame) -> list[Event]:
@@ -167,15 +210,20 @@ def _checker(*, schema: bool) -> Callable[[Frame], object]:
         return check
     from shunter.events.schema import check_event
 
-    def check_published(frame: Frame) -> None:
-        for seq, event in enumerate(check(frame), frame.first_seq):
+    def check_published(frame: Frame) -> list[Event]:
+        events = check(frame)
+        for seq, event in enumerate(events, frame.first_seq):
             try:
                 check_event(event)
             except IllegalEventError as error:
                 raise LogDamagedError(f"the event {seq}: {error}", seq) from error
+        return events
 
     return check_published
 
+
+PAST_EVENTS = 20_000
+"""What so many events say of past jobs is compared at once."""
 
 MANY = 1 << 62
 """More jobs than ever end."""

@@ -18,8 +18,11 @@ import orjson
 from shunter.errors import LogError
 from shunter.events.codec import encode_payload
 from shunter.events.kinds import Event
-from shunter.events.log.frames import Frame, Head, Outcomes, Snapshot, next_chain
+from shunter.events.log.frames import Frame, Head, Snapshot, next_chain
 from shunter.events.log.stores import Batch, Segment, Source, Store
+from shunter.events.past_jobs import PAST_KINDS, PastRows
+
+_OF_PAST = frozenset(PAST_KINDS)
 
 
 class LogWriter:
@@ -35,7 +38,7 @@ class LogWriter:
         "_frames",
         "_frames_per_transaction",
         "_live",
-        "_outcomes_kept",
+        "_past",
         "_pending",
         "_seq",
         "_snapshots",
@@ -55,7 +58,6 @@ class LogWriter:
         *,
         frame_events: int | None,
         frames_per_transaction: int,
-        outcomes_kept: int = 0,
         warning: str = "",
     ) -> None:
         assert frame_events is None or frame_events > 0
@@ -72,8 +74,8 @@ class LogWriter:
         self._frames_per_transaction = frames_per_transaction
         self._pending: list[Event] = []
         self._frames: list[Frame] = []
-        self._snapshots: list[tuple[Snapshot, Outcomes | None]] = []
-        self._outcomes_kept = outcomes_kept
+        self._snapshots: list[Snapshot] = []
+        self._past = PastRows()
         self.warning = warning
         self._turn = anyio.Lock(fast_acquire=True)
         self._stopped: LogError | None = None
@@ -92,11 +94,6 @@ class LogWriter:
     def events(self) -> int:
         """How many events the log has, with those of earlier terms."""
         return self._seq
-
-    @property
-    def outcomes_kept(self) -> int:
-        """Of how many jobs the outcomes are kept, or will be when committed."""
-        return self._outcomes_kept
 
     @property
     def term(self) -> int:
@@ -143,21 +140,11 @@ class LogWriter:
         async with self._turn:
             await self._write(len(self._frames))
 
-    async def save_snapshot(self, snapshot: Snapshot, ended: Outcomes | None = None) -> None:
-        """Keep a snapshot, in one transaction with the frame that holds its last event.
-
-        Args:
-            snapshot: what is true after one of the events appended.
-            ended: the jobs that ended since `outcomes_kept`, where the state does not name them.
-        """
+    async def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot, in one transaction with the frame that holds its last event."""
         assert 0 < snapshot.seq <= self._seq, "a snapshot lies within the log"
         snapshot.check()
-        self._snapshots.append((snapshot, ended))
-        if ended is not None:
-            assert ended.first == self._outcomes_kept, "outcomes follow those that are kept"
-            assert ended.seq == snapshot.seq, "outcomes are kept with the snapshot they belong to"
-            assert ended.first + ended.count == snapshot.ended, "the snapshot rests on them"
-            self._outcomes_kept += ended.count
+        self._snapshots.append(snapshot)
         if self._live:
             async with self._turn:
                 self._cut_rest()
@@ -232,15 +219,14 @@ class LogWriter:
         old = self._written
         cut = self._frames[:frames]
         new = Head(cut[-1].last_seq, cut[-1].chain, old.term) if cut else old
-        complete = [pair for pair in self._snapshots if pair[0].seq <= new.seq]
+        complete = [snapshot for snapshot in self._snapshots if snapshot.seq <= new.seq]
         if not cut and not complete:
             return
-        snapshots = [snapshot for snapshot, _ in complete]
-        outcomes = [ended for _, ended in complete if ended is not None]
+        past, self._past = self._past, PastRows()
         try:
             # A transaction that was begun is ended, also when its caller is cancelled.
             with anyio.CancelScope(shield=True):
-                await self._store.write(Batch(cut, snapshots, outcomes), old, new)
+                await self._store.write(Batch(cut, complete, past), old, new)
         except LogError as error:
             self._stop(error)
             raise
@@ -279,6 +265,10 @@ class LogWriter:
             last + 1, len(events), events[0].at_us, self._written.term, self._chain, payload
         )
         self._frames.append(frame)
+        if self._live:
+            for seq, event in enumerate(events, frame.first_seq):
+                if type(event) in _OF_PAST:
+                    self._past.add(seq, event)
 
     def _stop(self, error: LogError) -> None:
         """Refuse everything from here on: what was appended may be lost."""

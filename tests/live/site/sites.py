@@ -91,10 +91,10 @@ async def outcome(site: Site, job_id: str) -> str:
     """Wait for the end of a job; return how it ended."""
 
     def ended(seen: list[Event]) -> bool:
-        return JobId(job_id) in site.state.ended
+        return site.past.outcome(JobId(job_id)) is not None
 
     await events_until(site, ended)
-    return str(site.state.ended[JobId(job_id)])
+    return str(site.past.outcome(JobId(job_id)))
 
 
 def of(events: Iterable[Event], kind: type[Seen]) -> list[Seen]:

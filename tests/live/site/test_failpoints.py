@@ -24,7 +24,8 @@ import shunter
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.live import Site, Submission
 from shunter.backends.node.failpoints import arm_failpoint
-from shunter.core.state import Job, JobPhase, Outcome
+from shunter.core.state import Job, JobPhase
+from shunter.events.facts.jobs import Outcome
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import SuspendMode
@@ -201,8 +202,8 @@ class Case:
         verdict = await verified(self.root)
         async with read_log(str(self.root / "log.db")) as reader:
             await reader.verify()
-        names = [JobId(name) for name in verdict.state.keys.values()]
-        return [verdict.state.ended.get(name) for name in names], verdict.divergence
+        names = [JobId(name) for name in verdict.past.keys.values()]
+        return [verdict.past.outcome(name) for name in names], verdict.divergence
 
 
 def all_points(root: Path) -> list[str]:

@@ -14,7 +14,6 @@ from anyio import to_thread
 
 from shunter.app.config.loading import LoadedConfig, make_config
 from shunter.app.live import Site, Submission
-from shunter.core.state import Outcome
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import (
     AttemptLost,
@@ -22,7 +21,7 @@ from shunter.events.facts.execution import (
     JobSuspended,
     LaunchFailed,
 )
-from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished
+from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, Outcome
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
 from tests.live.site.sites import NOBODY, at_work, events_until, verified, wait_for
@@ -38,7 +37,7 @@ TRAINED = {"narrow": (1, 4, 40), "wide": (2, 6, 60)}  # GPUs, seed and steps, as
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
-async def all_end(site: Site, names: list[JobId]) -> list[Outcome]:
+async def all_end(site: Site, names: list[JobId]) -> list[Outcome | None]:
     """Wait until jobs have ended; return how."""
     left = set(names)
     with anyio.fail_after(PATIENCE_S):
@@ -47,7 +46,7 @@ async def all_end(site: Site, names: list[JobId]) -> list[Outcome]:
                 left.discard(event.job_id)
             if not left:
                 break
-    return [site.state.ended[name] for name in names]
+    return [site.past.outcome(name) for name in names]
 
 
 @asynccontextmanager

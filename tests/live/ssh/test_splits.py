@@ -13,9 +13,9 @@ from shunter.app.live import Caller, Site, Submission
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import explain
 from shunter.app.runs.setup import rebuild
-from shunter.core.state import Outcome
 from shunter.events.facts.decisions import RoundPlanned
 from shunter.events.facts.execution import AttemptStarted, CheckpointSaved, GpusReleased
+from shunter.events.facts.jobs import Outcome
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId, NodeName

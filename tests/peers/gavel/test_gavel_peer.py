@@ -60,7 +60,7 @@ def test_first_job_has_the_fastest_gpu_to_its_end() -> None:
 def test_jobs_that_share_two_types_equally_change_places() -> None:
     outcome = played("isolated", job(0, 900), job(1, 900))
 
-    assert outcome.state.ended.keys() == {"j0", "j1"}
+    assert outcome.ended.keys() == {"j0", "j1"}
     nodes = {change.allocation.shares[0].node for change in changes_of(outcome, "j0")}
     assert nodes == {"v", "k"}
 
@@ -90,7 +90,7 @@ def test_job_that_comes_between_two_computations_waits() -> None:
 def test_job_left_waiting_when_all_others_have_gone_still_runs() -> None:
     outcome = played("isolated", job(0, 400), job(1, 10, at_s=370), job(2, 10, at_s=380))
 
-    assert outcome.state.ended.keys() == {"j0", "j1", "j2"}
+    assert outcome.ended.keys() == {"j0", "j1", "j2"}
 
 
 def test_policy_without_a_table_is_refused() -> None:

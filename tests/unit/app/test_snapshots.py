@@ -1,106 +1,227 @@
-"""Snapshots as large as the cluster is busy: the jobs that ended are kept once, beside them."""
+"""Snapshots as large as the cluster is busy, and those of older versions, which were larger."""
 
 import asyncio
 import sqlite3
+from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
 
+import orjson
 import pytest
 
 from shunter.app.config.loading import make_config
 from shunter.app.replaying.folding import fold_events, fold_log, state_at
+from shunter.app.replaying.verification import verify_log
+from shunter.app.runs.setup import rebuild
 from shunter.app.runs.simulation import simulate
-from shunter.app.snapshots import snapshot_of_state, state_of
+from shunter.app.snapshots import past_of, snapshot_of_state, state_of
 from shunter.core.digest import state_digest
 from shunter.core.state import State
-from shunter.errors import LogDamagedError
-from shunter.events.codec import encode_record
-from shunter.events.log import Outcomes, Snapshot, open_log, read_log
+from shunter.errors import IllegalEventError, LogDamagedError
+from shunter.events.facts.jobs import JobSubmitted, Outcome
+from shunter.events.log import open_log, read_log
+from shunter.events.log.sql.packing import pack_bytes
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import Dependency
 from tests.contracts.event_logs import query
-from tests.factories import World, policy, run, servers, trace_job
+from tests.factories import World, job_id, policy, run, servers, trace_job
 
 JOBS = tuple(trace_job(number, 1 + number % 3, at=5 * number, lasts=12) for number in range(40))
 EVENTS = run(World(servers=servers(3, 2), jobs=JOBS, round_us=5), policy("fifo")).events
 EVERY = 20
+OLD_LOG = Path(__file__).parents[2] / "replay" / "golden" / "before-past-jobs.sql"
+NEWEST_AWAY = """
+DELETE FROM snapshots WHERE seq = (SELECT max(seq) FROM snapshots WHERE seq <= ?)
+"""
+OLD_ENDS = {
+    "j1": "finished",
+    "j2": "failed",
+    "j3": "finished",
+    "j4": "cancelled",
+    **dict.fromkeys(("j5", "j6", "j7", "j8"), "finished"),
+    **dict.fromkeys(("j9", "j10", "j11"), "failed"),
+}
 
 
-async def written(path: Path, old: int = 0) -> None:
-    """Write a log with snapshots on the way, the first ones as older versions wrote them."""
+async def written(path: Path) -> None:
+    """Write a log with snapshots on the way."""
     state = State()
     async with open_log(str(path), frame_events=None) as log:
         for first in range(0, len(EVENTS), EVERY):
             step = EVENTS[first : first + EVERY]
             log.append(step)
             fold_events(state, step)
-            if state.seq <= old:
-                full = Snapshot.of(state.seq, state.now_us, encode_record(state), b"[]")
-                await log.save_snapshot(full)
-            else:
-                await log.save_snapshot(*snapshot_of_state(state, b"[]", log.outcomes_kept))
+            await log.save_snapshot(snapshot_of_state(state, b"[]"))
 
 
-@pytest.mark.parametrize("old", [0, 3 * EVERY])
-def test_state_of_every_snapshot_is_that_of_the_events(tmp_path: Path, old: int) -> None:
+@pytest.fixture
+def old_log(tmp_path: Path) -> Path:
+    """A live log of two terms, written by the version before: its state had all that ended."""
+    path = tmp_path / "log.db"
+    connection = sqlite3.connect(path)
+    connection.executescript(OLD_LOG.read_text(encoding="utf-8"))
+    connection.close()
+    return path
+
+
+def test_state_of_every_snapshot_is_that_of_the_events(tmp_path: Path) -> None:
     async def compare() -> int:
-        await written(tmp_path / "log.db", old)
+        await written(tmp_path / "log.db")
         async with read_log(str(tmp_path / "log.db")) as reader:
             found = await reader.snapshots()
             for snapshot in found:
                 state = State()
                 fold_events(state, EVENTS[: snapshot.seq])
-                restored = await state_of(reader, snapshot)
-                assert state_digest(restored) == state_digest(state)
-                assert [*restored.ended.items()] == [*state.ended.items()]
+                assert state_digest(await state_of(reader, snapshot)) == state_digest(state)
+                assert await past_of(reader, snapshot) is None
             assert (await fold_log(reader)).snapshots == len(found)
             assert (await reader.verify()).snapshots == len(found)
-            assert len((await state_at(reader, len(EVENTS))).ended) == len(JOBS)
+            last = await state_at(reader, len(EVENTS))
+            assert sum(last.outcomes.values()) == len(JOBS)
         return len(found)
 
     assert asyncio.run(compare()) > 5
 
 
-def test_outcome_of_a_job_is_kept_once(tmp_path: Path) -> None:
+def test_snapshot_does_not_grow_with_the_jobs_that_ended(tmp_path: Path) -> None:
     asyncio.run(written(tmp_path / "log.db"))
-    assert query(tmp_path / "log.db", "SELECT sum(count) FROM outcomes") == [(len(JOBS),)]
     states = query(tmp_path / "log.db", "SELECT length(state) FROM snapshots ORDER BY seq")
     assert int(str(states[-1][0])) < int(str(states[len(states) // 2][0]))
+    assert query(tmp_path / "log.db", "SELECT count(*) FROM outcomes") == [(0,)]
 
 
-def test_outcomes_go_on_where_an_earlier_writer_ended(tmp_path: Path) -> None:
-    async def went_on() -> int:
-        await written(tmp_path / "log.db")
-        async with open_log(str(tmp_path / "log.db"), frame_events=None, resume=True) as log:
-            return log.outcomes_kept
+def test_old_snapshots_hold_what_the_events_lead_to(old_log: Path) -> None:
+    async def compare() -> list[int]:
+        async with read_log(str(old_log)) as reader:
+            folded = await fold_log(reader)
+            assert {**folded.past.outcomes} == OLD_ENDS
+            assert folded.past.keys == {"/alpha": "j1", "/beta": "j6"}
+            for snapshot in await reader.snapshots():
+                assert snapshot.has_past
+                upto = await fold_log(reader, snapshot.seq)
+                restored, past = await state_of(reader, snapshot), await past_of(reader, snapshot)
+                assert state_digest(restored) == state_digest(upto.state)
+                assert past is not None
+                assert [*past.outcomes.items()] == [*upto.past.outcomes.items()]
+                assert past.keys == upto.past.keys
+            report = await reader.verify(schema=True)
+        return [folded.snapshots, report.snapshots]
 
-    assert asyncio.run(went_on()) == len(JOBS)
+    assert asyncio.run(compare()) == [4, 4]
 
 
-def test_outcomes_of_another_story_are_damage() -> None:
+def test_oldest_snapshots_whose_state_names_the_jobs_are_read_too(old_log: Path) -> None:
+    """As the first version kept them: no tables for it, and the digest before it had a form."""
+    seqs = [int(str(seq)) for (seq,) in query(old_log, "SELECT seq FROM snapshots ORDER BY seq")]
+
+    async def oldest(seq: int) -> tuple[bytes, bytes, str]:
+        async with read_log(str(old_log)) as reader:
+            snapshot = await reader.snapshot_at(seq)
+            assert snapshot is not None
+            row = orjson.loads(snapshot.state)
+            ends = await reader.outcomes(snapshot.ended or 0)
+        row.insert(10, [pair for each in ends for pair in each.items()])
+        state = orjson.dumps(row)
+        place = orjson.dumps([snapshot.seq, snapshot.at_us, None, len(state)])
+        digest = blake2b(place + state + snapshot.memory, digest_size=32).hexdigest()
+        return pack_bytes(state), pack_bytes(snapshot.memory), f"2:{digest}"
+
+    made = [(*asyncio.run(oldest(seq)), seq) for seq in seqs]
+    connection = sqlite3.connect(old_log)
+    with connection:
+        connection.executemany(
+            "UPDATE snapshots SET state = ?, memory = ?, digest = ? WHERE seq = ?", made
+        )
+        connection.execute("DELETE FROM outcomes")
+    connection.close()
+    test_old_snapshots_hold_what_the_events_lead_to(old_log)
+
+
+def test_old_log_verifies_and_its_past_is_the_same_from_any_snapshot(old_log: Path) -> None:
+    async def verified() -> tuple[object, list[str]]:
+        async with read_log(str(old_log)) as reader:
+            verdict = await verify_log(reader, rebuild)
+            head = await reader.head()
+            states = [state_digest(await state_at(reader, head.seq)), state_digest(verdict.state)]
+        return verdict.divergence, states
+
+    divergence, states = asyncio.run(verified())
+    assert divergence is None
+    assert states[0] == states[1]
+
+
+@pytest.mark.parametrize("seq", [12, 24, 40, 55, 60, 79])
+def test_submissions_of_an_old_log_are_completed_wherever_reading_begins(
+    old_log: Path, seq: int
+) -> None:
+    """Method: snapshots are taken away, so that the same point is reached from another one."""
+
+    async def digests() -> set[str]:
+        found = set()
+        for _ in range(5):
+            async with read_log(str(old_log)) as reader:
+                found.add(state_digest(await state_at(reader, seq)))
+            connection = sqlite3.connect(old_log)
+            with connection:
+                connection.execute(NEWEST_AWAY, [seq])
+            connection.close()
+        return found
+
+    assert len(asyncio.run(digests())) == 1
+
+
+def test_outcomes_of_another_story_are_damage(old_log: Path) -> None:
     """What is sound by its digest is still held to the events."""
+    pairs = orjson.dumps([["j1", "failed"], ["j2", "failed"]])
+    digest = blake2b(orjson.dumps([16, 0, 2]) + pairs, digest_size=32).hexdigest()
+    connection = sqlite3.connect(old_log)
+    with connection:
+        connection.execute(
+            "UPDATE outcomes SET pairs = ?, digest = ? WHERE first = 0", (pack_bytes(pairs), digest)
+        )
+    connection.close()
 
     async def folded() -> None:
-        state = State()
-        fold_events(state, EVENTS)
-        snapshot, ended = snapshot_of_state(state, b"[]", 0)
-        pairs = [(job_id, "failed") for job_id, _ in ended.items()]
-        async with open_log("memory:") as log:
-            log.append(EVENTS)
-            await log.save_snapshot(snapshot, Outcomes.of(snapshot.seq, 0, pairs))
-        async with read_log(log) as reader:
+        async with read_log(str(old_log)) as reader:
             await fold_log(reader)
 
-    with pytest.raises(LogDamagedError, match="outcomes of jobs at sequence number"):
+    with pytest.raises(LogDamagedError, match="outcomes of jobs at sequence number 16"):
         asyncio.run(folded())
 
 
-def test_missing_outcomes_are_damage(tmp_path: Path) -> None:
+def test_missing_outcomes_are_damage(old_log: Path) -> None:
     async def read() -> None:
-        await written(tmp_path / "log.db")
-        query(tmp_path / "log.db", "DELETE FROM outcomes WHERE first = 0")
-        async with read_log(str(tmp_path / "log.db")) as reader:
-            await state_at(reader, len(EVENTS))
+        query(old_log, "DELETE FROM outcomes WHERE first = 0")
+        async with read_log(str(old_log)) as reader:
+            await state_at(reader, 79)
 
     with pytest.raises(LogDamagedError, match="are not whole"):
         asyncio.run(read())
+
+
+@pytest.mark.parametrize(
+    ("name", "ended", "what"),
+    [
+        (JOBS[0].job_id, (), "job j0 was submitted twice"),
+        (job_id(99), ((JOBS[0].job_id, Outcome.failed),), "by the log j0 has finished"),
+    ],
+)
+def test_submission_that_the_log_contradicts_is_found(
+    name: JobId, ended: tuple[tuple[JobId, Outcome], ...], what: str
+) -> None:
+    """A fold asks nobody, so that of a whole log holds submissions to what came before them."""
+    last = next(event for event in reversed(EVENTS) if isinstance(event, JobSubmitted))
+    spec = replace(last.spec, depends_on=(Dependency(JOBS[0].job_id),))
+    strange = JobSubmitted(last.at_us, name, spec, ended=ended)
+
+    async def fold() -> None:
+        async with open_log("memory:") as log:
+            log.append([*EVENTS[: EVENTS.index(last)], strange])
+        async with read_log(log) as reader:
+            await fold_log(reader)
+
+    with pytest.raises(IllegalEventError, match=what):
+        asyncio.run(fold())
 
 
 def test_snapshots_do_not_bloat_a_log(tmp_path: Path) -> None:

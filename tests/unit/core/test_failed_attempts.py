@@ -3,14 +3,14 @@
 from shunter.core.intake.inputs import AttemptExited, CancelJob, SubmitJob
 from shunter.core.retries import BACKING_OFF
 from shunter.core.scheduler import Scheduler
-from shunter.core.state import JobPhase, Outcome
+from shunter.core.state import JobPhase
 from shunter.events.facts.execution import (
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
     GpusReleased,
 )
-from shunter.events.facts.jobs import JobFailed, JobHeld, JobRetried
+from shunter.events.facts.jobs import JobFailed, JobHeld, JobRetried, Outcome
 from tests.factories import World, job_id, job_spec, policy, servers
 
 J0, J1 = job_id(0), job_id(1)
@@ -64,7 +64,7 @@ def test_waits_double_and_the_last_failure_fails_the_job() -> None:
         now_us = back_us
     assert waits == [S, 2 * S]
     assert JobFailed(now_us, J0, "exit", 7) in exited(core, now_us, 7)
-    assert core.state.ended[J0] is Outcome.failed
+    assert core.past.outcome(J0) is Outcome.failed
 
 
 def test_code_that_nobody_saw_counts_as_a_failure() -> None:
@@ -99,7 +99,7 @@ def test_end_that_was_asked_for_is_none_to_retry() -> None:
     core = running()
     core.step(S, [CancelJob(S, J0, "ana")])
     exited(core, 2 * S, 143)
-    assert core.state.ended[J0] is Outcome.cancelled
+    assert core.past.outcome(J0) is Outcome.cancelled
 
 
 def test_job_without_retries_fails_at_once() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from shunter.core.cluster import Cluster, Health
 from shunter.core.fold import RULES, apply, replay
-from shunter.core.state import JobPhase, Outcome, State
+from shunter.core.state import JobPhase, State
 from shunter.errors import IllegalEventError
 from shunter.events.codec import decode_record, encode_record
 from shunter.events.facts.cluster import (
@@ -55,6 +55,7 @@ from shunter.events.facts.jobs import (
     JobRejected,
     JobReleased,
     JobResized,
+    Outcome,
     TimeLimitReached,
 )
 from shunter.events.facts.profiles import ProfileMeasured, ProfileSampled
@@ -103,17 +104,18 @@ class Illegal(NamedTuple):
 
 ILLEGAL = {
     "submitted twice": Illegal(QUEUED, job_submitted(0), "job j0 was submitted twice"),
-    "submitted after its end": Illegal(ENDED, job_submitted(0), "job j0 was submitted twice"),
     "end of an unknown job": Illegal(
         QUEUED, job_finished(7), "JobFinished of job j7, which is unknown"
     ),
     "end of an ended job": Illegal(
-        ENDED, JobFailed(0, J0, "exit"), "JobFailed of job j0, which has finished already"
+        ENDED,
+        JobFailed(0, J0, "exit"),
+        "JobFailed of job j0, which is unknown or has ended already",
     ),
     "second cancellation": Illegal(
         [*QUEUED, JobCancelled(0, J0)],
         JobCancelled(0, J0),
-        "JobCancelled of job j0, which has cancelled already",
+        "JobCancelled of job j0, which is unknown or has ended already",
     ),
     "rejection of an unknown job": Illegal(
         [], JobRejected(0, J0, Reason.infeasible), "JobRejected of job j0, which is unknown"
@@ -337,7 +339,7 @@ def test_job_with_costs_lives_from_launch_to_the_queue_and_back() -> None:
     apply(state, job_finished(0, 52))
     server = state.cluster.servers[N0]
     assert (server.decided, server.held, state.jobs.get(J0)) == (0, 0, None)
-    assert state.ended == {J0: Outcome.finished}
+    assert state.outcomes == {Outcome.finished: 1}
     assert (job.attempt, job.preemptions, job.migrations) == (2, 1, 0)
     assert (job.first_start_us, job.preempted_at_us) == (10, (20,))
 
@@ -470,7 +472,7 @@ def test_end_frees_all_and_is_remembered(end: Event, outcome: Outcome) -> None:
     state = replay([*RUNNING, end])
     server = state.cluster.servers[N0]
     assert (server.decided, server.held) == (0, 0)
-    assert state.ended == {J0: outcome}
+    assert (state.outcomes, J0 in state.jobs) == ({outcome: 1}, False)
     assert J0 not in state.durations_us
     assert state.cluster.pools["v100"].gpus_free == 4
     assert state.queues[job_submitted(0).spec.queue].gpus == 0

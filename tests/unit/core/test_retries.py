@@ -5,10 +5,10 @@ import pytest
 from shunter.core.intake.inputs import HoldJob, ReleaseJob, SubmitJob, SuspendJob
 from shunter.core.retries import BACKING_OFF, LAUNCHES_MOST, backoff_us
 from shunter.core.scheduler import Scheduler
-from shunter.core.state import JobPhase, Outcome, State
+from shunter.core.state import JobPhase, State
 from shunter.events.codec import decode_record, encode_record
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended, LaunchFailed
-from shunter.events.facts.jobs import JobFailed, JobHeld, JobReleased, JobSubmitted
+from shunter.events.facts.jobs import JobFailed, JobHeld, JobReleased, JobSubmitted, Outcome
 from shunter.events.values.job_spec import SuspendMode
 from tests.factories import World, job_id, job_spec, policy, servers
 
@@ -53,7 +53,7 @@ def test_job_fails_with_its_last_launch() -> None:
         core.step(now_us, ())
     events = failed(core, now_us)
     assert JobFailed(now_us, J0, "launch: no") in events
-    assert core.state.ended[J0] is Outcome.failed
+    assert core.past.outcome(J0) is Outcome.failed
 
 
 def test_launch_that_can_never_work_fails_the_job_at_once() -> None:

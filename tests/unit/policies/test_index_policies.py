@@ -67,7 +67,7 @@ def test_job_on_quick_gpus_is_ranked_again_each_quantum_only() -> None:
     speeds = SpeedModel({node_name(): configuration(1)}, {GpuType("v100"): 2.0})
     index = ftf.FinishTimeFairness(quantum_us=250_000)
     outcome = played(index, *jobs, speeds=speeds, until_us=5_000_000)
-    assert outcome.state.ended.keys() == {job_id(0), job_id(1)}
+    assert outcome.ended.keys() == {job_id(0), job_id(1)}
     assert outcome.state.rounds_planned < 50
 
 

@@ -1,6 +1,5 @@
 """The cluster as documents: servers with who is on each GPU, and the whole state at a point."""
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -45,7 +44,6 @@ def queues_of(state: State) -> list[dict[str, Any]]:
 
 def state_document(state: State, dated: Dated) -> dict[str, Any]:
     """Return what is true after the last event of a state, whatever time it is."""
-    ended = Counter(state.ended.values())
     return {
         "schema_version": 1,
         "seq": state.seq,
@@ -54,7 +52,7 @@ def state_document(state: State, dated: Dated) -> dict[str, Any]:
         "term": state.term,
         "policy": state.policy,
         "rounds_planned": state.rounds_planned,
-        "ended": {outcome.value: count for outcome, count in sorted(ended.items())},
+        "ended": {outcome.value: count for outcome, count in sorted(state.outcomes.items())},
         "queues": queues_of(state),
         "nodes": nodes_of(state),
         "jobs": [job_row(job, state, dated) for job in in_order(state.jobs.values(), {})],

@@ -11,7 +11,6 @@ from typing import Any
 from shunter.app.api.documents.queue import Dated
 from shunter.app.replaying.formatting import allocation_in_words
 from shunter.core.intake.checkpoints import GIVEN_UP
-from shunter.core.state import Outcome
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (
     AttemptEnded,
@@ -34,6 +33,7 @@ from shunter.events.facts.jobs import (
     JobFinished,
     JobRejected,
     JobSubmitted,
+    Outcome,
     end_us_of,
 )
 from shunter.events.facts.profiles import ProfileSampled

@@ -63,10 +63,11 @@ async def history(call: Call[HistoryQuery, NoBody]) -> Response:
     state = served.site.state
     user = call.caller.user if query.user == ME else query.user
     await served.durable(state.seq)
-    ended = list(reversed(state.ended))
+    total, before = sum(state.outcomes.values()), state.seq + 1
     rows: list[dict[str, Any]] = []
-    for first in range(0, len(ended), TOGETHER):
-        histories = await _ended_histories(served, ended[first : first + TOGETHER])
+    while ended := served.site.past.ended_before(before, TOGETHER):
+        before = ended[-1].seq
+        histories = await _ended_histories(served, [each.job_id for each in ended])
         rows += [
             history.row(served.dated)
             for history in histories
@@ -80,7 +81,7 @@ async def history(call: Call[HistoryQuery, NoBody]) -> Response:
             "schema_version": 1,
             "seq": served.site.committed,
             "now": served.now,
-            "total": len(ended),
+            "total": total,
             "jobs": rows,
         }
     )
@@ -130,8 +131,7 @@ async def why(call: Call[AtQuery, NoBody]) -> Response:
 
 def known(served: Served, job_id: JobId) -> None:
     """Raise NotFoundError unless there is such a job, or was."""
-    state = served.site.state
-    if job_id not in state.jobs and job_id not in state.ended:
+    if not served.site.knows(job_id):
         raise NotFoundError(f"there is no job {job_id}; `shunter queue` lists them")
 
 

@@ -17,7 +17,7 @@ from shunter.app.snapshots import snapshot_of
 from shunter.backends.node.failpoints import failpoint
 from shunter.core.scheduler import Scheduler
 from shunter.events.facts.run import SegmentSealed
-from shunter.events.log import LogWriter, Outcomes, Segment, Snapshot
+from shunter.events.log import LogWriter, Segment, Snapshot
 
 __all__ = ["LogMaintenance", "superseded"]
 
@@ -47,7 +47,7 @@ class LogMaintenance:
         self._every = section.snapshot_every or SNAPSHOT_EVENTS
         self._seal_after = section.seal_after
         self._due_seq = log.seq + self._every
-        self._taken: tuple[Snapshot, Outcomes] | None = None
+        self._taken: Snapshot | None = None
         self._came = anyio.Event()
 
     async def look(self) -> None:
@@ -55,7 +55,7 @@ class LogMaintenance:
         if self._log.seq >= self._due_seq and not self._asked.is_busy:
             self._due_seq = self._log.seq + self._every
             memory = await self._asked.memory(self._core.state.seq)
-            self._taken = snapshot_of(self._core, self._log.outcomes_kept, memory)
+            self._taken = snapshot_of(self._core, memory)
             self._came.set()
 
     async def run(self) -> None:
@@ -69,11 +69,11 @@ class LogMaintenance:
             self._came = anyio.Event()
             taken, self._taken = self._taken, None
             if taken is not None:
-                await self._keep(*taken)
+                await self._keep(taken)
 
-    async def _keep(self, taken: Snapshot, ended: Outcomes) -> None:
+    async def _keep(self, taken: Snapshot) -> None:
         failpoint("snapshot taken")
-        await self._log.save_snapshot(taken, ended)
+        await self._log.save_snapshot(taken)
         failpoint("snapshot kept")
         await self._log.thin_snapshots(superseded)
         while segment := await self._log.seal(max(0, taken.seq - self._seal_after)):

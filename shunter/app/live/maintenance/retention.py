@@ -15,6 +15,7 @@ from shunter.app.live.feed import Feed
 from shunter.core.state import State
 from shunter.errors import BackendError, UnreachableError
 from shunter.events.facts.jobs import JOB_ENDS
+from shunter.events.past_jobs import PastJobs
 
 __all__ = ["forget_environments", "keep_for"]
 
@@ -24,21 +25,27 @@ LOOK_S = 3600.0
 
 
 async def keep_for(
-    keep_s: float, backend: LiveBackend, state: State, feed: Feed, tell: Callable[[str], None]
+    keep_s: float,
+    backend: LiveBackend,
+    state: State,
+    past: PastJobs,
+    feed: Feed,
+    tell: Callable[[str], None],
 ) -> None:
     """Remove what is older than so long, for ever.
 
     Args:
         keep_s: seconds since anything of a job changed.
         backend: where attempts lie.
-        state: what is true; read on the thread of the loop only.
+        state: what is true; read on the thread of the loop only, as `past` is.
+        past: which jobs have ended.
         feed: says what of it is durable.
         tell: told what could not be removed, once for each time that it changes.
     """
     told = ""
     while True:
         try:
-            await _remove(keep_s, backend, state, feed)
+            await _remove(keep_s, backend, state, past, feed)
             said = ""
         except BackendError as error:  # the next look tries again; nobody waits for it
             said = f"old output and records cannot be removed: {error}"
@@ -48,14 +55,16 @@ async def keep_for(
         await anyio.sleep(min(LOOK_S, keep_s))
 
 
-async def _remove(keep_s: float, backend: LiveBackend, state: State, feed: Feed) -> None:
+async def _remove(
+    keep_s: float, backend: LiveBackend, state: State, past: PastJobs, feed: Feed
+) -> None:
     """Remove what is old now.
 
     Raises:
         BackendError: something cannot be removed.
     """
     old = await backend.old_jobs(keep_s)
-    ended, seq = [job for job in old if job in state.ended], state.seq
+    ended, seq = [job for job in old if past.outcome(job) is not None], state.seq
     if ended:
         with suppress(UnreachableError):  # the log closes
             await feed.reached(seq)

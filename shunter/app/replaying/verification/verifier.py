@@ -12,11 +12,11 @@ time, is made once more by the same code. Which is which stands in `events/class
 from collections.abc import Sequence
 
 from shunter.app.replaying.divergence import Divergence, seen_at
+from shunter.app.replaying.folding import rules_of_log
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.terms import Rebuild, Term, after_change
 from shunter.app.replaying.verification.derived import DerivedFacts
 from shunter.app.replaying.verification.rounds import RoundWatch
-from shunter.core.fold import RULES
 from shunter.core.scheduler import leaves_work
 from shunter.core.state import State
 from shunter.errors import IllegalEventError, UsageError
@@ -40,6 +40,7 @@ from shunter.events.facts.run import (
     SegmentSealed,
 )
 from shunter.events.kinds import Event
+from shunter.events.past_jobs import MemoryPastJobs
 
 TOLERANCE = 1e-6
 MISSING = "something was due before, and is missing"
@@ -53,9 +54,11 @@ class Verifier:
 
     def __init__(self, rebuild: Rebuild, *, resolve: bool = False) -> None:
         self.state = State()
+        self.past = MemoryPastJobs()
         self.decisions = 0
         self.terms = 0
         self.lenient = 0
+        self._rules = rules_of_log(self.past)
         self._rebuild = rebuild
         self._resolve = resolve
         self._term: Term | None = None
@@ -214,7 +217,7 @@ class Verifier:
         derived = self._following()
         before = derived.look(event)
         try:
-            RULES[kind](state, event)
+            self._rules[kind](state, event)
         except IllegalEventError as error:
             raise IllegalEventError(f"the event {state.seq + 1} does not fit: {error}") from error
         state.now_us = event.at_us

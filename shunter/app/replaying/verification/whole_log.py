@@ -14,6 +14,7 @@ from shunter.core.state import State
 from shunter.errors import LogDamagedError
 from shunter.events.codec import encode_record
 from shunter.events.log import Frame, LogReader, Snapshot
+from shunter.events.past_jobs import MemoryPastJobs
 
 __all__ = ["Verdict", "check_snapshot", "verify_log"]
 
@@ -23,7 +24,8 @@ class Verdict:
     """What deciding again has shown; no `divergence`: all decisions are the same.
 
     Of `lenient` of the `terms` an older Shunter wrote the facts: what follows from time and from
-    the ends of attempts was taken as recorded there.
+    the ends of attempts was taken as recorded there. `past` is how jobs ended that the state has no
+    more.
     """
 
     state: State
@@ -32,6 +34,7 @@ class Verdict:
     snapshots: int
     lenient: int
     divergence: Divergence | None
+    past: MemoryPastJobs
 
 
 async def verify_log(
@@ -79,9 +82,15 @@ async def verify_log(
         sources = (await reader.sources()).get(verifier.state.term, {})
         divergence = replace(divergence, chain=chain, state_digest=digest, sources=sources)
     else:
-        await check_outcomes(reader, verifier.state, snapshots)
+        await check_outcomes(reader, verifier.past, snapshots)
     return Verdict(
-        verifier.state, verifier.decisions, verifier.terms, checked, verifier.lenient, divergence
+        verifier.state,
+        verifier.decisions,
+        verifier.terms,
+        checked,
+        verifier.lenient,
+        divergence,
+        verifier.past,
     )
 
 
@@ -98,7 +107,7 @@ async def _with_next(frames: AsyncIterator[Frame]) -> AsyncIterator[tuple[Frame,
 
 def check_snapshot(verifier: Verifier, snapshot: Snapshot) -> None:
     """Raise LogDamagedError unless state and policy memory are those of a snapshot."""
-    check_state(verifier.state, snapshot)
+    check_state(verifier.state, snapshot, verifier.past)
     if snapshot.memory and encode_record(verifier.memory) != snapshot.memory:
         raise LogDamagedError(
             f"the policy's memory in the snapshot at sequence number {snapshot.seq} is not the "

@@ -17,7 +17,7 @@ from shunter.app.replaying.why.ranking import (
 from shunter.app.replaying.why.scan_start import Round
 from shunter.app.replaying.why.sentences import details, headline, how_ended, is_preempted
 from shunter.app.replaying.why.timeline import Run
-from shunter.core.state import Job, JobPhase, State
+from shunter.core.state import Job, JobPhase
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.values.ids import JobId
 
@@ -68,13 +68,15 @@ def blockers_of(found: Explanation) -> list[dict[str, Any]]:
     evidence = found.evidence
     if evidence is None or found.state is None:
         return []
-    return [_blocker(job_id, found.state) for job_id in evidence.blockers]
+    return [_blocker(job_id, found) for job_id in evidence.blockers]
 
 
-def _blocker(job_id: JobId, state: State) -> dict[str, Any]:
+def _blocker(job_id: JobId, found: Explanation) -> dict[str, Any]:
+    state = found.state
+    assert state is not None, "who blocks is told of a state"
     job: Job | None = state.jobs.get(job_id)
     if job is None:
-        return {"id": job_id, "phase": str(state.ended.get(job_id, "unknown")), "gpus": 0}
+        return {"id": job_id, "phase": str(found.ended.get(job_id, "unknown")), "gpus": 0}
     has = job.allocation if job.allocation.shares else job.held  # it may be leaving
     return {
         "id": job_id,

@@ -31,7 +31,7 @@ from shunter.app.replaying.why.timeline import (
     Run,
     Segment,
     Waiting,
-    outcome_of,
+    ended_as,
     segments_of,
     stretches_of,
 )
@@ -40,10 +40,17 @@ from shunter.core.fold.occupancy import release_wait
 from shunter.core.intake.arrays import under_way
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking import Measure
-from shunter.core.state import Job, JobPhase, Outcome, State
+from shunter.core.state import Job, JobPhase, State
 from shunter.errors import ConfigError, NotFoundError, UsageError
 from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.jobs import JOB_ENDS, JobCancelled, JobRejected, end_us_of
+from shunter.events.facts.jobs import (
+    JOB_ENDS,
+    JobCancelled,
+    JobRejected,
+    Outcome,
+    end_us_of,
+    outcome_of,
+)
 from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason, Wait
@@ -76,6 +83,7 @@ class Explanation:
     `cluster` are the servers of then, of a job that could never run though there are enough GPUs.
     `asked_seq` is the event that was asked for, which may lie within the decision that ends at
     the story's. `measures` say what the scores of its policy count, by the event of the term.
+    `ended` are jobs that it names and that have ended, with how they did.
     """
 
     url: str
@@ -94,6 +102,7 @@ class Explanation:
     later: Later | None = None
     measures: Mapping[int, tuple[Measure, ...]] = field(default_factory=dict)
     cluster: Cluster | None = None
+    ended: Mapping[JobId, Outcome] = field(default_factory=dict)
 
     def measures_at(self, seq: int) -> tuple[Measure, ...]:
         """Return what the scores counted that were recorded with an event."""
@@ -110,7 +119,7 @@ class Explanation:
     @property
     def outcome(self) -> Outcome | None:
         """How it ended, if it has."""
-        return outcome_of(self.story.end)
+        return ended_as(self.story.end)
 
     @property
     def phase(self) -> str:
@@ -298,7 +307,20 @@ async def explain(
         explanation.planned, explanation.present = folded.planned, folded.present
         if explanation.phase == JobPhase.waiting:
             explanation.later = await later_of(reader, story, _named(explanation))
+        explanation.ended = await _ended(reader, explanation, folded.state)
     return explanation
+
+
+async def _ended(reader: LogReader, found: Explanation, state: State) -> dict[JobId, Outcome]:
+    """Return how those blockers ended that a state has no more."""
+    blockers = () if found.evidence is None else found.evidence.blockers
+    return {
+        job_id: outcome_of(event)
+        for job_id in blockers
+        if job_id not in state.jobs
+        for seq, event in await reader.job_events(job_id)
+        if seq <= state.seq and isinstance(event, JOB_ENDS)
+    }
 
 
 def _named(found: Explanation) -> tuple[JobId, ...]:

@@ -6,7 +6,7 @@ from shunter.app.replaying.scores import gpu_time_in_words, score_in_words
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.job_events import Own
 from shunter.app.replaying.why.present import Group
-from shunter.app.replaying.why.timeline import outcome_of
+from shunter.app.replaying.why.timeline import ended_as
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JobHeld
 from shunter.events.values.causes import HELD
@@ -65,7 +65,7 @@ def became(found: Explanation) -> list[str]:
         after = span(later.event.at_us - story.at_us)
         lines = [f"it got {what} at {clock(later.event.at_us)} (e{later.seq}), {after} later"]
     elif later.event is not None:
-        outcome = outcome_of(Own(later.seq, later.event, None))
+        outcome = ended_as(Own(later.seq, later.event, None))
         lines = [f"it ended as {outcome} at {clock(later.event.at_us)} (e{later.seq}), waiting"]
     else:
         lines = [f"it still waited at the end of the log, at {clock(later.upto_us)}"]

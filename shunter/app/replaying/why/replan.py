@@ -15,11 +15,10 @@ from typing import Any
 
 from shunter.app.gc_control import collector_off
 from shunter.app.replaying.classing import last_start
-from shunter.app.replaying.folding import fold_events
+from shunter.app.replaying.folding import Rules, fold_events, restored
 from shunter.app.replaying.terms import Rebuild, Term
 from shunter.app.replaying.why.job_events import JobEvents
 from shunter.app.replaying.why.present import Present, demand_of, present_of
-from shunter.app.snapshots import state_of
 from shunter.core.fold import RULES
 from shunter.core.fold.decisions import SET_ASIDE
 from shunter.core.planning.planner import RoundRules
@@ -122,24 +121,25 @@ class _Replay:
         self._rebuild = rebuild
         self._tracks = track
         self._told: Term | None = None
+        self._rules: Rules = RULES
 
     async def begin(self, upto: int, *, plan: bool) -> None:
         """Start from a snapshot; the notes of a policy begin with its term."""
         began = self._began() if plan else None
         snapshot = await self._reader.snapshot_at(upto)
         if began is None:
-            self.folded.state = (
-                State() if snapshot is None else await state_of(self._reader, snapshot)
-            )
+            await self._restore(snapshot)
             return
         if snapshot is not None and snapshot.seq >= began and snapshot.memory:
-            self.folded.state = await state_of(self._reader, snapshot)
+            await self._restore(snapshot)
             self._told = self._remembering(snapshot)
             return
-        snapshot = await self._reader.snapshot_at(min(upto, began - 1))
-        self.folded.state = State() if snapshot is None else await state_of(self._reader, snapshot)
+        await self._restore(await self._reader.snapshot_at(min(upto, began - 1)))
         await self.fold_upto(began - 1)
         self._told, _ = self._fresh()
+
+    async def _restore(self, snapshot: Snapshot | None) -> None:
+        self.folded.state, self._rules = await restored(self._reader, snapshot)
 
     async def fold_upto(self, seq: int) -> None:
         """Fold events up to a number."""
@@ -162,14 +162,14 @@ class _Replay:
     def _fold(self, events: Sequence[Event]) -> None:
         """Fold events, tell a policy that takes notes, and look for launches."""
         if not self._tracks and self._told is None:
-            fold_events(self.folded.state, events)
+            fold_events(self.folded.state, events, self._rules)
             return
         state, job_id = self.folded.state, self._story.job_id
         for event in events:
             if isinstance(event, RoundPlanned) and self._told is not None:
                 self._told.view.now_us = event.at_us
                 self._told.asked.advance(self._told.memory, self._told.view)
-            RULES[type(event)](state, event)
+            self._rules[type(event)](state, event)
             state.now_us = event.at_us
             state.seq += 1
             if self._told is not None:

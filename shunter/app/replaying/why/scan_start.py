@@ -76,7 +76,7 @@ async def outset_of(reader: LogReader, job_id: JobId) -> Outset:
     snapshot = await reader.snapshot_at(seq - 1)
     if snapshot is None:
         return Outset()
-    return await _at(reader, await state_of(reader, snapshot, with_ended=False), submitted.spec)
+    return await _at(reader, await state_of(reader, snapshot, with_outcomes=False), submitted.spec)
 
 
 async def _at(reader: LogReader, state: State, spec: JobSpec) -> Outset:

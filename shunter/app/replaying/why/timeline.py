@@ -17,10 +17,10 @@ from shunter.core.intake.arrays import ARRAY, turn_of
 from shunter.core.intake.checkpoints import CHECKPOINT
 from shunter.core.planning.planner import RoundRules
 from shunter.core.retries import BACKING_OFF
-from shunter.core.state import Outcome
 from shunter.events.facts.decisions import AllocationChanged, WaitReasonChanged
 from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
 from shunter.events.facts.jobs import (
+    JOB_ENDS,
     JobCancelled,
     JobFailed,
     JobFinished,
@@ -28,6 +28,8 @@ from shunter.events.facts.jobs import (
     JobRejected,
     JobReleased,
     JobRetried,
+    Outcome,
+    outcome_of,
 )
 from shunter.events.values.allocation import NOTHING, Allocation
 from shunter.events.values.causes import HELD
@@ -316,13 +318,8 @@ def _leaves(own: Own) -> bool:
     return isinstance(event, (*_ENDS, GpusReleased, AttemptLost, LaunchFailed))
 
 
-def outcome_of(own: Own | None) -> Outcome | None:
-    """Return how a job ended, by the event that ended it."""
-    event = None if own is None else own.event
-    if isinstance(event, JobFinished):
-        return Outcome.finished
-    if isinstance(event, JobFailed):
-        return Outcome.timeout if event.cause == "timeout" else Outcome.failed
-    if isinstance(event, JobCancelled):
-        return Outcome.cancelled
-    return Outcome.rejected if isinstance(event, JobRejected) else None
+def ended_as(own: Own | None) -> Outcome | None:
+    """Return how a job ended, by the event that ended it; None: by none of that kind."""
+    if own is None or not isinstance(own.event, JOB_ENDS):
+        return None
+    return outcome_of(own.event)

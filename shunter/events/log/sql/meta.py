@@ -15,7 +15,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shunter.errors import LogDamagedError, LogVersionError
 from shunter.events.log.frames import GENESIS, Head
+from shunter.events.log.sql.past_jobs import make_past_empty
 from shunter.events.log.sql.tables import (
+    ADDED_IN,
     ALEMBIC_VERSION,
     ANCHOR_NAME,
     DIGEST_NAME,
@@ -55,6 +57,10 @@ class Meta:
     fields: str | None = None
     sources: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
+    def has_table(self, name: str) -> bool:
+        """Whether the file is of a revision that has a table."""
+        return all(self.revision >= added for added, names in ADDED_IN.items() if name in names)
+
     @property
     def is_current(self) -> bool:
         """Whether the file has all tables of this version."""
@@ -76,6 +82,7 @@ async def create_tables(connection: AsyncConnection, *, is_anchored: bool) -> He
     await connection.execute(
         insert(HEAD), {"seq": head.seq, "chain": head.chain, "term": head.term}
     )
+    await make_past_empty(connection)
     await begin_term(connection)
     if is_anchored:
         await write_meta(connection, {ANCHOR_NAME: BESIDE})

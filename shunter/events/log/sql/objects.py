@@ -12,7 +12,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.schema import CreateTable
 
-from shunter.events.log.sql.tables import JOB_INDEX, METADATA, OUTCOMES, REVISION, VIEW
+from shunter.events.log.sql.tables import ADDED_IN, METADATA, OLDEST, VIEW
 
 __all__ = ["strange_object", "trigger_in"]
 
@@ -35,7 +35,7 @@ async def strange_object(connection: AsyncConnection, revision: str) -> str:
         connection: to the file.
         revision: the revision of its tables.
     """
-    expected = _expected(is_current=revision == REVISION)
+    expected = _expected(revision)
     found = await _found(connection)
     for (kind, name), sql in found.items():
         if (kind, name) not in expected:
@@ -61,15 +61,16 @@ async def _found(connection: AsyncConnection) -> dict[_Object, str]:
 
 
 @cache
-def _expected(*, is_current: bool) -> Mapping[_Object, str]:
-    """Return the objects of this version, or of the first revision of the tables."""
+def _expected(revision: str) -> Mapping[_Object, str]:
+    """Return the objects of a revision of the tables."""
     dialect = sqlite.dialect()
+    later = {name for added, names in ADDED_IN.items() if added > revision for name in names}
     tables = {
         table.name: str(CreateTable(table).compile(dialect=dialect))
         for table in METADATA.tables.values()
-        if is_current or table not in (OUTCOMES, JOB_INDEX)
+        if table.name not in later
     }
-    if not is_current:
+    if revision == OLDEST:
         tables["job_frames"] = _JOB_FRAMES
     views = {("view", "events"): _words(VIEW)}
     return {("table", name): _words(sql) for name, sql in tables.items()} | views

@@ -141,9 +141,9 @@ async def _bring_up_to_date(path: Path, *, is_anchored: bool) -> None:
                 "change what is written; drop it, and see what `shunter log verify` says"
             )
         if not (await check_version(connection, path)).is_current:
-            from shunter.events.log.sql.upgrading import upgrade_tables
+            from shunter.events.log.sql.upgrading import upgrade_here
 
-            await connection.run_sync(upgrade_tables)
+            await upgrade_here(connection)
         await write_meta(connection, {ANCHOR_NAME: BESIDE} if is_anchored else {})
 
 

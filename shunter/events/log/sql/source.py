@@ -26,6 +26,7 @@ from shunter.events.log.sql.anchor import anchor_path, read_anchor, refuse_lost_
 from shunter.events.log.sql.meta import BESIDE, Meta, check_version, fields_digest
 from shunter.events.log.sql.objects import strange_object
 from shunter.events.log.sql.packing import pack_bytes, unpack_bytes
+from shunter.events.log.sql.past_jobs import sound_upto, stored_past
 from shunter.events.log.sql.segments import unpack
 from shunter.events.log.sql.sqlite import connected, failures_named, is_empty
 from shunter.events.log.sql.tables import (
@@ -37,6 +38,7 @@ from shunter.events.log.sql.tables import (
     SNAPSHOTS,
 )
 from shunter.events.log.stores import Segment
+from shunter.events.past_jobs import PastRows
 
 CHUNK_EVENTS = 20_000
 _MAGIC = b"SQLite format 3\0"
@@ -200,9 +202,25 @@ class SqlSource:
         rows = await self._rows(newest)
         return _snapshot_of(rows[0]) if rows else None
 
+    async def past_upto(self) -> int | None:
+        """Return up to which event the tables of past jobs go; None: there are none."""
+        if not self._meta.has_table("past_upto"):
+            return None
+        with failures_named(self._path):
+            async with self._connection.begin():
+                return await sound_upto(self._connection, self._path)
+
+    async def past(self, after: int, to: int) -> PastRows:
+        """Return what the tables of past jobs say of events after one, up to another."""
+        if not self._meta.has_table("past_jobs"):
+            return PastRows()
+        with failures_named(self._path):
+            async with self._connection.begin():
+                return await stored_past(self._connection, after, to)
+
     async def outcomes(self, count: int) -> Sequence[Outcomes]:
         """Return how the first so many jobs ended, in order of their ends."""
-        if not self._meta.is_current:
+        if not self._meta.has_table("outcomes"):
             return ()
         kept = select(*_OUTCOMES_COLUMNS).where(OUTCOMES.c.first < count).order_by(OUTCOMES.c.seq)
         return [_outcomes_of(row) for row in await self._rows(kept)]
@@ -254,14 +272,14 @@ class SqlSource:
 
     async def spans(self) -> Sequence[Span]:
         """Return what the index of jobs has, oldest first."""
-        if not self._meta.is_current:
+        if not self._meta.has_table("job_index"):
             return ()
         rows = await self._rows(select(*_SPAN_COLUMNS).order_by(JOB_INDEX.c.first_seq))
         return [_span_of(row) for row in rows]
 
     async def keep_spans(self, after: int, spans: Sequence[Span]) -> bool:
         """Have the index go on like this after an event; False: it cannot."""
-        if not self._meta.is_current:
+        if not self._meta.has_table("job_index"):
             return False
         rows = [
             {
@@ -286,7 +304,7 @@ class SqlSource:
     @property
     def _snapshots(self) -> Select[Any]:
         """What selects snapshots, with how many jobs had ended."""
-        return _SNAPSHOTS_WITH_ENDED if self._meta.is_current else _SNAPSHOTS
+        return _SNAPSHOTS_WITH_ENDED if self._meta.has_table("outcomes") else _SNAPSHOTS
 
     async def _segment_frames(self, seq: int) -> list[Frame]:
         holds = select(*_SEGMENT_COLUMNS).where(

@@ -14,14 +14,16 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shunter.errors import LogDamagedError, LogError, StaleTermError
-from shunter.events.log.frames import GENESIS, Frame, Head, Outcomes, Snapshot, next_chain
+from shunter.events.log.frames import GENESIS, Frame, Head, Snapshot, next_chain
 from shunter.events.log.sql.anchor import Anchor
 from shunter.events.log.sql.meta import note_sources, write_meta
 from shunter.events.log.sql.packing import pack_bytes
+from shunter.events.log.sql.past_jobs import PastUpto, keep_past
+from shunter.events.log.sql.reindexing import bring_past_up_to_date
 from shunter.events.log.sql.segments import SEGMENT_EVENTS, pack
 from shunter.events.log.sql.source import FRAME_COLUMNS, frame_of, open_source
 from shunter.events.log.sql.sqlite import failures_named, leave_write_ahead
-from shunter.events.log.sql.tables import ANCHOR_NAME, FRAMES, HEAD, OUTCOMES, SEGMENTS, SNAPSHOTS
+from shunter.events.log.sql.tables import ANCHOR_NAME, FRAMES, HEAD, SEGMENTS, SNAPSHOTS
 from shunter.events.log.stores import Batch, Segment, Source
 
 _MOVE_HEAD = (
@@ -31,7 +33,6 @@ _MOVE_HEAD = (
 )
 _ADD_FRAMES = insert(FRAMES)
 _ADD_SNAPSHOTS = insert(SNAPSHOTS).prefix_with("OR REPLACE")
-_ADD_OUTCOMES = insert(OUTCOMES).prefix_with("OR IGNORE")  # of a second snapshot there: none
 
 
 class SqlStore:
@@ -51,6 +52,7 @@ class SqlStore:
         self._term = term
         self._anchor = anchor
         self._closed = False
+        self._past: PastUpto | None = None
 
     async def write(self, batch: Batch, old: Head, new: Head) -> None:
         """Keep the batch and move the head, in one transaction."""
@@ -63,19 +65,16 @@ class SqlStore:
                 if batch.snapshots:
                     rows = [_snapshot_row(snapshot) for snapshot in batch.snapshots]
                     await self._connection.execute(_ADD_SNAPSHOTS, rows)
-                if batch.outcomes:
-                    rows = [_outcomes_row(outcomes) for outcomes in batch.outcomes]
-                    await self._connection.execute(_ADD_OUTCOMES, rows)
+                if self._past is not None and (batch.past or batch.snapshots):
+                    past = self._past.after(batch.past, new.seq)
+                    await keep_past(self._connection, batch.past, past)
+                    self._past = past
         if self._anchor is not None and new != old:
             self._anchor.move(new)
 
-    async def outcomes_kept(self) -> int:
-        """Return of how many jobs that ended the outcomes are kept."""
-        count = select(func.coalesce(func.max(OUTCOMES.c.first + OUTCOMES.c.count), 0))
-        with failures_named(self._path):
-            async with self._connection.begin():
-                kept: int = (await self._connection.execute(count)).scalar_one()
-        return kept
+    async def bring_past_up_to_date(self) -> None:
+        """Have the tables of past jobs say all that the log says, from here on too."""
+        self._past = await bring_past_up_to_date(self._connection, self._path)
 
     async def seal(self, head: Head, upto_seq: int) -> Segment | None:
         """Move the oldest frames up to `upto_seq` into one segment; None if none is left."""
@@ -223,14 +222,4 @@ def _snapshot_row(snapshot: Snapshot) -> dict[str, object]:
         "digest": snapshot.digest,
         "state": pack_bytes(snapshot.state),
         "memory": pack_bytes(snapshot.memory),
-    }
-
-
-def _outcomes_row(outcomes: Outcomes) -> dict[str, object]:
-    return {
-        "seq": outcomes.seq,
-        "first": outcomes.first,
-        "count": outcomes.count,
-        "digest": outcomes.digest,
-        "pairs": pack_bytes(outcomes.pairs),
     }

@@ -3,12 +3,14 @@
     frames       the log itself, a run of events a row
     head         one row: where the log ends, and whose it is
     segments     runs of frames, sealed: compressed and read-only (not in the view)
-    snapshots    state and policy memory at a sequence number, without the jobs that have ended
-    outcomes     how jobs ended, in the order of their ends, a run of them a row
+    snapshots    state and policy memory at a sequence number
+    outcomes     how jobs ended, a run of them a row, beside snapshots of older versions
     meta         what kind of file this is: the version of the vocabulary, where terms begin,
                  from which code they decided,
                  whether an anchor lies beside it, and digests, over `event_fields` and over these
                  rows, the term of the head and the revision
+    past_jobs    derived: how jobs ended; with past_keys, the keys of submissions, and past_upto,
+                 which says up to which event both go
     job_index    derived: which kinds of events, about which jobs, are in a run of frames
     event_fields derived: the names of the fields of each kind, for the view
 
@@ -25,16 +27,23 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    UniqueConstraint,
 )
 
 from shunter.events.codec import row_fields
 from shunter.events.kinds import KINDS
 
-REVISION = "0002"
+REVISION = "0003"
 """The newest revision of the tables; a new log is stamped with it."""
 
 OLDEST = "0001"
 """The oldest revision that is read as it is; a writer brings the tables up to date."""
+
+ADDED_IN = {
+    "0002": ("outcomes", "job_index"),
+    "0003": ("past_jobs", "past_keys", "past_upto"),
+}
+"""The tables that revisions added, by revision."""
 
 # SQLite takes only INTEGER for its row id, which makes a key as cheap as it gets.
 _Number = BigInteger().with_variant(Integer, "sqlite")
@@ -91,6 +100,29 @@ OUTCOMES = Table(
     Column("count", _Number, nullable=False),
     Column("digest", String, nullable=False),
     Column("pairs", LargeBinary, nullable=False),
+)
+PAST_JOBS = Table(
+    "past_jobs",
+    METADATA,
+    Column("seq", _Number, primary_key=True, autoincrement=False),
+    Column("job_id", String, nullable=False),
+    Column("outcome", String, nullable=False),
+    UniqueConstraint("job_id", "seq"),
+)
+PAST_KEYS = Table(
+    "past_keys",
+    METADATA,
+    Column("seq", _Number, primary_key=True, autoincrement=False),
+    Column("key", String, nullable=False),
+    Column("job_id", String, nullable=False),
+    UniqueConstraint("key", "seq"),
+)
+PAST_UPTO = Table(
+    "past_upto",
+    METADATA,
+    Column("seq", _Number, nullable=False),
+    Column("last_number", _Number, nullable=False),
+    Column("digest", String, nullable=False),
 )
 JOB_INDEX = Table(
     "job_index",

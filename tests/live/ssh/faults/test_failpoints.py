@@ -20,7 +20,8 @@ import pytest
 
 from shunter.app.live import Site
 from shunter.backends.node.failpoints import arm_failpoint
-from shunter.core.state import JobPhase, Outcome
+from shunter.core.state import JobPhase
+from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import JobId
 from tests.contracts.local_backends import empty
 from tests.live.site.daemons import STRIKES, Daemon, far_apart, together
@@ -111,8 +112,8 @@ class Case:
         if twice or doubles:
             faults.append(f"ran twice: {twice}, {doubles}")
         verdict = anyio.run(verified, self.root)
-        names = [JobId(name) for name in verdict.state.keys.values()]
-        outcomes = [verdict.state.ended.get(name) for name in names]
+        names = [JobId(name) for name in verdict.past.keys.values()]
+        outcomes = [verdict.past.outcome(name) for name in names]
         if outcomes != ENDS:
             faults.append(f"jobs ended otherwise: {outcomes}")
         if verdict.divergence is not None:

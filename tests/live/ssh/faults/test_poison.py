@@ -8,7 +8,6 @@ from anyio import to_thread
 
 from shunter.app.live import Site
 from shunter.backends.node.messages.journal import FILE_BYTES_MOST
-from shunter.core.state import Outcome
 from shunter.events.facts.cluster import NodeUnreachable
 from shunter.events.facts.execution import (
     AttemptLost,
@@ -17,6 +16,7 @@ from shunter.events.facts.execution import (
     JobSuspended,
     MessagesDropped,
 )
+from shunter.events.facts.jobs import Outcome
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId

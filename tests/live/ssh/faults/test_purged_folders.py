@@ -12,10 +12,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.core.state import Outcome
 from shunter.events.facts.cluster import NodeUnreachable
 from shunter.events.facts.execution import AttemptLost, AttemptStarted
-from shunter.events.facts.jobs import JobFinished
+from shunter.events.facts.jobs import JobFinished, Outcome
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
 from tests.live.site.sites import NOBODY, events_until, of

@@ -1,5 +1,4 @@
 from shunter.app.api.documents.job_history import ENDED_MOST, JobHistories, JobHistory, history_of
-from shunter.core.state import Outcome
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (
     AttemptEnded,
@@ -13,7 +12,7 @@ from shunter.events.facts.execution import (
     SuspendAcknowledged,
     SuspendEscalated,
 )
-from shunter.events.facts.jobs import JobFailed, JobFinished, JobRejected, JobSubmitted
+from shunter.events.facts.jobs import JobFailed, JobFinished, JobRejected, JobSubmitted, Outcome
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import NOTHING, Allocation, Share
 from shunter.events.values.ids import JobId, NodeName

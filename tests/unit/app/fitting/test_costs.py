@@ -26,9 +26,8 @@ from shunter.app.fitting import (
 from shunter.app.fitting.costs import LEAST_US
 from shunter.app.replaying.trace_export import observed_trace
 from shunter.app.runs.simulation import simulate
-from shunter.core.state import Outcome
 from shunter.events.facts.execution import AttemptEnded, GpusReleased, LaunchFailed
-from shunter.events.facts.jobs import JobCancelled
+from shunter.events.facts.jobs import JobCancelled, Outcome
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
 from shunter.events.values.allocation import Share

@@ -10,6 +10,7 @@ from shunter.core.fold import replay
 from shunter.core.state import State
 from shunter.events.facts.jobs import JobCancelRequested
 from shunter.events.kinds import Event
+from shunter.events.past_jobs import MemoryPastJobs
 from tests.factories import (
     attempt_started,
     granted,
@@ -22,6 +23,7 @@ from tests.factories import (
 )
 
 J0 = job_id(0)
+NONE_ENDED = MemoryPastJobs()
 OPENING: tuple[Event, ...] = (scheduler_started(), node_added(0, 4), node_added(1, 4))
 LAUNCHING = (job_submitted(0), granted(0, n0=0b1))
 RUNNING = (*LAUNCHING, attempt_started(0))
@@ -61,7 +63,7 @@ def order_for(phase: str) -> list[Effect]:
 @pytest.mark.parametrize("phase", PHASES)
 def test_attempt_with_a_trace_is_watched_and_told_again(phase: str, trace: str) -> None:
     state = told(phase)
-    recovery = recovery_of(state, [seen(trace)])
+    recovery = recovery_of(state, NONE_ENDED, [seen(trace)])
     started = phase != "launching"
     assert recovery.adoptions == [Adoption(J0, 1, started, 0, state.jobs[J0].held)]
     assert recovery.orders == order_for(phase)
@@ -69,7 +71,7 @@ def test_attempt_with_a_trace_is_watched_and_told_again(phase: str, trace: str) 
 
 def test_launch_without_a_trace_is_repeated() -> None:
     state = told("launching")
-    recovery = recovery_of(state, [])
+    recovery = recovery_of(state, NONE_ENDED, [])
     job = state.jobs[J0]
     assert recovery.orders == [Launch(J0, 1, job.held, job.spec)]
     assert recovery.adoptions == []
@@ -78,21 +80,21 @@ def test_launch_without_a_trace_is_repeated() -> None:
 @pytest.mark.parametrize("found", [[], [seen("absent")]])
 @pytest.mark.parametrize("phase", ["running", "suspending", "moving", "ending"])
 def test_other_attempt_without_a_trace_is_fenced(phase: str, found: list[dict[str, Any]]) -> None:
-    recovery = recovery_of(told(phase), found)
+    recovery = recovery_of(told(phase), NONE_ENDED, found)
     assert recovery.orders == [Fence(J0, 1)]
     assert [(one.attempt, one.started) for one in recovery.adoptions] == [(1, True)]
 
 
 def test_attempt_that_was_told_to_leave_before_it_had_started_has_not_begun() -> None:
     state = replay([*OPENING, *LAUNCHING, revoked(0)])
-    recovery = recovery_of(state, [])
+    recovery = recovery_of(state, NONE_ENDED, [])
     assert recovery.orders == [Fence(J0, 1)]
     assert [(one.attempt, one.started) for one in recovery.adoptions] == [(1, False)]
 
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_attempt_on_a_server_that_is_silent_is_taken_for_running(phase: str) -> None:
-    recovery = recovery_of(told(phase), [], {node_name(0)})
+    recovery = recovery_of(told(phase), NONE_ENDED, [], {node_name(0)})
     assert recovery.orders == order_for(phase)
     assert len(recovery.adoptions) == 1
 
@@ -102,7 +104,7 @@ def test_attempt_on_a_server_that_is_silent_is_taken_for_running(phase: str) -> 
 )
 def test_what_runs_and_holds_nothing_is_fenced(stray: str, fenced: bool) -> None:
     found = [seen("running"), seen(stray, 3, "j7")]
-    recovery = recovery_of(told("running"), found)
+    recovery = recovery_of(told("running"), NONE_ENDED, found)
     assert recovery.orders == ([Fence(job_id(7), 3, is_alone=True)] if fenced else [])
     assert recovery.unknown == ([("j7", 3)] if fenced else [])
 
@@ -110,7 +112,7 @@ def test_what_runs_and_holds_nothing_is_fenced(stray: str, fenced: bool) -> None
 def test_stray_of_a_number_that_the_log_never_gave_bars_no_other() -> None:
     """Of a job that runs: its own attempt goes on, and so do those that it has yet to get."""
     found = [seen("running"), seen("running", 999)]
-    recovery = recovery_of(told("running"), found)
+    recovery = recovery_of(told("running"), NONE_ENDED, found)
     assert [(one.job_id, one.attempt) for one in recovery.adoptions] == [(J0, 1)]
     assert recovery.orders == [Fence(J0, 999, is_alone=True)]
     assert recovery.unknown == [("j0", 999)]

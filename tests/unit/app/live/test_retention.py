@@ -7,8 +7,10 @@ import anyio
 import pytest
 
 from shunter.app.live.maintenance.retention import keep_for
-from shunter.core.state import Outcome, State
+from shunter.core.state import State
 from shunter.errors import BackendError
+from shunter.events.facts.jobs import Outcome
+from shunter.events.past_jobs import MemoryPastJobs
 from shunter.events.values.ids import JobId
 from tests.factories import job_id
 
@@ -52,9 +54,9 @@ class Backend:
 async def kept(backend: Any, feed: Any, *ended: JobId, rounds: int = 5) -> list[str]:
     """Let it work for some rounds; return what it told."""
     state, told = State(seq=7), list[str]()
-    state.ended = dict.fromkeys(ended, Outcome.finished)
+    past = MemoryPastJobs(dict.fromkeys(ended, Outcome.finished))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(keep_for, KEEP_S, backend, state, feed, told.append)
+        tasks.start_soon(keep_for, KEEP_S, backend, state, past, feed, told.append)
         await anyio.sleep(rounds * KEEP_S)
         tasks.cancel_scope.cancel()
     return told

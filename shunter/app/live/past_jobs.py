@@ -1,0 +1,89 @@
+"""Past jobs of a live cluster: what is durable in tables beside the log, the rest in memory.
+
+    event ──▶ memory ──▶ commit: frame and rows in one transaction ──▶ forgotten here
+
+So an answer is never behind what the scheduler knows, and after a crash never ahead of the log.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from shunter.events.facts.jobs import Outcome
+from shunter.events.kinds import Event
+from shunter.events.log import LogWriter, StoredPastJobs, open_past_jobs
+from shunter.events.past_jobs import EndedJob, PastRows, number_of
+from shunter.events.values.ids import JobId
+
+__all__ = ["LivePastJobs", "past_jobs"]
+
+
+@contextmanager
+def past_jobs(log: LogWriter) -> Iterator["LivePastJobs"]:
+    """Open what is known of past jobs of a live cluster.
+
+    Raises:
+        LogError: the log cannot be read.
+    """
+    stored = open_past_jobs(log)
+    try:
+        yield LivePastJobs(stored)
+    finally:
+        stored.close()
+
+
+class LivePastJobs:
+    """Answers for single jobs and keys; memory does not grow with history."""
+
+    def __init__(self, stored: StoredPastJobs) -> None:
+        self._stored = stored
+        self._ended: dict[JobId, Outcome] = {}
+        self._keys: dict[str, JobId] = {}
+        self._open: deque[tuple[int, PastRows]] = deque()
+
+    def outcome(self, job_id: JobId) -> Outcome | None:
+        """Return how a job ended; None: it has not, or there never was one.
+
+        Raises:
+            LogError: the log cannot be read.
+        """
+        return self._ended.get(job_id) or self._stored.outcome(job_id)
+
+    def job_of(self, key: str) -> JobId | None:
+        """Return the job that was submitted under a key; None: there is none.
+
+        Raises:
+            LogError: the log cannot be read.
+        """
+        return self._keys.get(key) or self._stored.job_of(key)
+
+    def take(self, seq: int, event: Event) -> None:
+        """Go through the next event, which need not be durable yet."""
+        rows = PastRows()
+        rows.add(seq, event)
+        self._ended.update((each.job_id, each.outcome) for each in rows.ended)
+        self._keys.update((key, job_id) for _, key, job_id in rows.keys)
+        if rows:
+            self._open.append((seq, rows))
+
+    def durable(self, seq: int) -> None:
+        """Forget what the tables say, now that the events up to this one are durable."""
+        while self._open and self._open[0][0] <= seq:
+            _, rows = self._open.popleft()
+            for each in rows.ended:
+                self._ended.pop(each.job_id, None)
+            for _, key, _ in rows.keys:
+                self._keys.pop(key, None)
+
+    def ended_before(self, seq: int, most: int) -> Sequence[EndedJob]:
+        """Return the last jobs that ended before an event, durably, the newest first.
+
+        Raises:
+            LogError: the log cannot be read.
+        """
+        return self._stored.ended_before(seq, most)
+
+    @property
+    def last_number(self) -> int:
+        """The highest number of an id like j12 of a job that has ended; 0: there is none."""
+        return max([self._stored.last_number, *map(number_of, self._ended)])
