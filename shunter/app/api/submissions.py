@@ -6,7 +6,6 @@ job is started.
 """
 
 from dataclasses import replace
-from typing import Any
 
 from shunter.app.api.models.submission import ArrayBody, SubmitBody
 from shunter.app.live.requests import Caller, Submission
@@ -74,7 +73,7 @@ def array_of(request: Submission, array: ArrayBody) -> list[Submission]:
     ]
 
 
-def dry_run(site: Site, request: Submission, by: Caller) -> dict[str, Any]:
+def dry_run(site: Site, request: Submission, by: Caller) -> dict[str, object]:
     """Return what would become of a submission now, without making it.
 
     Raises:

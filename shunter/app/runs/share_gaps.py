@@ -44,7 +44,7 @@ class ShareGaps:
         ended = dict.fromkeys(JOB_ENDS, self._ended)
         return {TargetsSet: self._set, AllocationChanged: self._moved, **ended}
 
-    def document(self) -> dict[str, Any] | None:
+    def document(self) -> dict[str, object] | None:
         """Return mean and largest gaps; None where there were no targets."""
         if not self.alone and not self.gangs:
             return None
@@ -107,6 +107,6 @@ class ShareGaps:
             account.had_us[name] = account.had_us.get(name, 0) + now_us - since_us
 
 
-def _summed(gaps: list[float]) -> dict[str, Any]:
+def _summed(gaps: list[float]) -> dict[str, object]:
     mean = fmean(gaps) if gaps else None
     return {"jobs": len(gaps), "gap_mean": mean, "gap_max": max(gaps, default=None)}

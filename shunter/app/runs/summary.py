@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import chain
-from typing import Any
 
 from shunter.core.metrics import (
     SIZE_CLASSES,
@@ -49,7 +48,7 @@ class _Sample:
         self.jct_us.append(result.jct_us)
         self.wait_us.append(result.wait_us)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         return {"jct_s": _seconds(self.jct_us), "wait_s": _seconds(self.wait_us)}
 
 
@@ -58,9 +57,9 @@ class JobNumbers:
     """What happened to the jobs of a run, as parts of its document."""
 
     counts: dict[str, int]
-    times: dict[str, Any]
-    sizes: dict[str, Any]
-    fairness: dict[str, Any]
+    times: dict[str, object]
+    sizes: dict[str, object]
+    fairness: dict[str, object]
     preemptions: int
     migrations: int
 
@@ -111,6 +110,6 @@ def _counts(statuses: Counter[str], jobs: int) -> dict[str, int]:
     return counts
 
 
-def _seconds(values_us: "array[int]") -> dict[str, Any]:
+def _seconds(values_us: "array[int]") -> dict[str, object]:
     summed: Distribution = distribution(values_us)
     return asdict(summed)

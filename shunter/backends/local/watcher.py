@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import Any
 
 import anyio
 from anyio import to_thread
@@ -24,7 +23,7 @@ from shunter.events.values.ids import JobId
 __all__ = ["Watcher"]
 
 SWEEP_S = 0.05
-Look = tuple[Watch, dict[str, Any]]
+Look = tuple[Watch, dict[str, object]]
 
 
 class Watcher:
@@ -78,7 +77,7 @@ class Watcher:
             for line in os.read(notices, 1 << 16).decode("ascii", "replace").splitlines():
                 self.notice(JobId(line.partition("/")[0]))
 
-    def _take_in(self, watch: Watch, known: dict[str, Any]) -> None:
+    def _take_in(self, watch: Watch, known: dict[str, object]) -> None:
         reading = watch.reading
         notes = reading.take(known) if watch.accepts(known) else []
         self._inbox.put_all(watch.tell(known, notes, self._inbox, reading.facts or 0))
@@ -125,7 +124,7 @@ def _look_at(
     return looks
 
 
-def _look(root: str, term: int, watch: Watch) -> dict[str, Any]:
+def _look(root: str, term: int, watch: Watch) -> dict[str, object]:
     watch.acknowledge(term)
     order = watch.order
     if order is not None and attempts.send(watch.folder, order) and watch.order is order:

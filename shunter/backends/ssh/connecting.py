@@ -141,10 +141,10 @@ def _check_files(host: SshHost, access: SshAccess) -> None:
         raise UnreachedError(f"host {host.name} is not asked, since {path} {what}: {mend}")
 
 
-def _options(host: SshHost, settings: SshSettings) -> dict[str, Any]:
+def _options(host: SshHost, settings: SshSettings) -> dict[str, object]:
     access = settings.access
     known = Path(access.known_hosts).expanduser()
-    options: dict[str, Any] = {
+    options: dict[str, object] = {
         "known_hosts": str(known) if known.exists() else [],  # an empty list refuses everybody
         "config": [str(Path(access.config).expanduser())] if access.config else None,
         "agent_path": access.agent or None,

@@ -26,7 +26,7 @@ from shunter.backends.node.remote.session import READ_BYTES_MAX
 
 __all__ = ["ERROR_CHARACTERS", "GREETING", "answered", "news_in"]
 
-Record = dict[str, Any]
+Record = dict[str, object]
 ERROR_CHARACTERS = 1000
 MANY = 100_000
 
@@ -97,7 +97,7 @@ _SHAPES = {
 }
 
 
-def answered(do: str, line: Mapping[str, Any]) -> Record:
+def answered(do: str, line: Mapping[str, object]) -> Record:
     """Return the answer to a question.
 
     Raises:
@@ -115,7 +115,7 @@ def answered(do: str, line: Mapping[str, Any]) -> Record:
     return {**clocks, **found}
 
 
-def news_in(line: Mapping[str, Any]) -> list[Record]:
+def news_in(line: Mapping[str, object]) -> list[Record]:
     """Return the attempts of which a line without a question tells.
 
     Raises:

@@ -51,7 +51,7 @@ class PeerProtocol(H11Protocol):
         super().connection_made(transport)
         self._unfinished = self._being_told()
         self._timer = self.loop.call_later(HEAD_S, self._end_if_slow)
-        added: dict[str, Any] = {CUT: transport.abort}
+        added: dict[str, object] = {CUT: transport.abort}
         connection = transport.get_extra_info("socket")
         if connection is not None and connection.family == socket.AF_UNIX:
             size = _CREDENTIALS.size

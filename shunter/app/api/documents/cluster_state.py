@@ -1,7 +1,6 @@
 """The cluster as documents: servers with who is on each GPU, and the whole state at a point."""
 
 from collections.abc import Callable
-from typing import Any
 
 from shunter.app.api.documents.queue import Dated, in_order, job_row
 from shunter.core.cluster import Health, Server
@@ -17,7 +16,7 @@ Places = dict[NodeName, dict[int, list[JobId]]]
 NO_GPU = -1
 
 
-def nodes_of(state: State) -> list[dict[str, Any]]:
+def nodes_of(state: State) -> list[dict[str, object]]:
     """Return every server that has not left, with its GPUs and jobs."""
     decided = _places(state, lambda job_id: state.jobs[job_id].allocation)
     held = _places(state, lambda job_id: state.jobs[job_id].held)
@@ -28,7 +27,7 @@ def nodes_of(state: State) -> list[dict[str, Any]]:
     ]
 
 
-def queues_of(state: State) -> list[dict[str, Any]]:
+def queues_of(state: State) -> list[dict[str, object]]:
     """Return the queues that were configured or used."""
     return [
         {
@@ -42,7 +41,7 @@ def queues_of(state: State) -> list[dict[str, Any]]:
     ]
 
 
-def state_document(state: State, dated: Dated) -> dict[str, Any]:
+def state_document(state: State, dated: Dated) -> dict[str, object]:
     """Return what is true after the last event of a state, whatever time it is."""
     return {
         "schema_version": 1,
@@ -72,7 +71,7 @@ def _places(state: State, allocation: Callable[[JobId], Allocation]) -> Places:
 
 def _node(
     server: Server, decided: dict[int, list[JobId]], held: dict[int, list[JobId]]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     what = server.configuration
     is_drained = server.drained and server.health is Health.up
     jobs = dict.fromkeys(

@@ -2,7 +2,6 @@
 
 from functools import cache
 from hashlib import blake2b
-from typing import Any
 
 import orjson
 from starlette.responses import Response
@@ -50,7 +49,7 @@ async def state(call: Call[AtQuery, NoBody]) -> Response:
 async def nodes(call: Call[NoQuery, NoBody]) -> Response:
     """Answer with all servers."""
     state = call.served.site.state
-    document: dict[str, Any] = {"schema_version": 1, "seq": state.seq, "now": call.served.now}
+    document: dict[str, object] = {"schema_version": 1, "seq": state.seq, "now": call.served.now}
     document["nodes"] = nodes_of(state)
     await call.served.durable(state.seq)
     return json_answer(document)
@@ -96,7 +95,7 @@ async def ready(call: Call[NoQuery, NoBody]) -> Response:
     return json_answer(_status("ready"))
 
 
-def _planning(planning: Planning) -> dict[str, Any] | None:
+def _planning(planning: Planning) -> dict[str, object] | None:
     """Return what the policy is at, if it takes long enough for somebody to wait."""
     if planning.since_s < NOTED_S:
         return None
@@ -107,7 +106,7 @@ def _planning(planning: Planning) -> dict[str, Any] | None:
     }
 
 
-def _status(status: str) -> dict[str, Any]:
+def _status(status: str) -> dict[str, object]:
     return {"schema_version": 1, "status": status}
 
 

@@ -8,7 +8,6 @@ so is looked for backwards from there.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import orjson
 
@@ -57,7 +56,7 @@ class Outset:
     messages: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     bounded: frozenset[str] = frozenset()
     round: Round | None = None
-    told: dict[bytes, tuple[Round, list[Any] | None]] = field(default_factory=dict)
+    told: dict[bytes, tuple[Round, list[object] | None]] = field(default_factory=dict)
     records_classes: bool = False
 
 

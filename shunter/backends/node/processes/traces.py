@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-from typing import Any
 
 from shunter.backends.node.records import get, hold, make_folder, put
 
@@ -22,7 +21,7 @@ CHANNELS = ("orders", "channel")
 class Traces:
     """The lock and the record by which an attempt is known to run."""
 
-    def __init__(self, folder: str, lock: int, started: dict[str, Any]) -> None:
+    def __init__(self, folder: str, lock: int, started: dict[str, object]) -> None:
         self._folder, self._lock, self._started = folder, lock, started
         self._replaced: list[int] = []
 

@@ -27,7 +27,7 @@ import stat
 import struct
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,7 +55,7 @@ def opened(path: str) -> int:
     return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
-def entries_of(top: int) -> list[dict[str, Any]]:
+def entries_of(top: int) -> list[dict[str, object]]:
     """Return the entries of an open folder.
 
     Raises:
@@ -191,7 +191,7 @@ def _empty_entry(top: int, name: bytes) -> None:
         os.close(folder)
 
 
-def _below(folder: int, path: str, depth: int) -> Iterator[dict[str, Any]]:
+def _below(folder: int, path: str, depth: int) -> Iterator[dict[str, object]]:
     if depth > DEPTH_MAX:
         raise ValueError(f"its folders are more than {DEPTH_MAX} deep")
     for name in sorted(os.fsencode(each) for each in os.listdir(folder)):
@@ -213,7 +213,7 @@ def _below(folder: int, path: str, depth: int) -> Iterator[dict[str, Any]]:
             yield _entry(inner, found)
 
 
-def _entry(path: str, found: os.stat_result) -> dict[str, Any]:
+def _entry(path: str, found: os.stat_result) -> dict[str, object]:
     kinds = {stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
     kind = kinds.get(stat.S_IFMT(found.st_mode), "file")
     several = kind == "file" and found.st_nlink > 1
