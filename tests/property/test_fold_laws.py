@@ -162,7 +162,7 @@ def remember(core: Scheduler) -> None:
     memory = decode_record(Ranking, encode_record(core.memory))
     assert encode_record(memory) == encode_record(core.memory)
     core.memory = core.planner.memory = memory
-    core._observers = merged([policy_observers(core.policy, memory)])
+    core._observers = merged([policy_observers(core.policy, memory), *core._listeners])
 
 
 def payload_of(scene: Scene, name: str, every: int) -> bytes:

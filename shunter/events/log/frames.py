@@ -237,9 +237,13 @@ _STATE_BEGINS = re.compile(rb"\[(\d+),(\d+),")
 
 
 def _digest(form: str, seq: int, at_us: int, state: bytes, memory: bytes, ended: int | None) -> str:
-    """Return the digest over all parts; the length keeps the two that are long apart."""
-    place = orjson.dumps([seq, at_us, ended, len(state)])
-    return form + blake2b(place + state + memory, digest_size=CHAIN_BYTES).hexdigest()
+    """Return the digest over all parts; the length keeps the two that are long apart.
+
+    Since form 3 the form is one of them, so that none is taken for another.
+    """
+    place = [seq, at_us, ended, len(state)]
+    named = orjson.dumps(place if form == _FORM_WITH_PAST else [form, *place])
+    return form + blake2b(named + state + memory, digest_size=CHAIN_BYTES).hexdigest()
 
 
 def _old_digest(state: bytes, memory: bytes) -> str:

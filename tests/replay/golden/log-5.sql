@@ -253,7 +253,7 @@ CREATE TABLE snapshots (
 	memory BLOB NOT NULL, 
 	PRIMARY KEY (seq)
 );
-INSERT INTO "snapshots" VALUES(60,540,'3:358e0e5581a2134c5a58f4c2f78796a2ef94d6b17162bb44689f3108168c32ee',X'5B227374617465225D',X'5B226D656D6F7279225D');
+INSERT INTO "snapshots" VALUES(60,540,'3:5ccf7076cca7d70d70599d1521ca881610d16a1e6b2655b85527880eabac35e8',X'5B227374617465225D',X'5B226D656D6F7279225D');
 CREATE VIEW events (seq, at_us, kind, job_id, payload) AS
 SELECT frames.first_seq + event."key",
        json_extract(event.value, '$[1]'),
