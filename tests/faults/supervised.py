@@ -167,6 +167,13 @@ def fill(disk: Path) -> Path:
     return ballast
 
 
+def top_up(ballast: Path) -> None:
+    """Take what has become free on a full disk since."""
+    with ballast.open("ab", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(512)):
+            pass
+
+
 def use_up_files(disk: Path) -> list[Path]:
     """Leave no room for another file on a disk; return those that take it."""
     made: list[Path] = []

@@ -9,7 +9,15 @@ import pytest
 
 from shunter.backends.node.records import processes
 from shunter.train import channel
-from tests.faults.supervised import Machine, fill, is_alive, machine_at, use_up_files, wait_for
+from tests.faults.supervised import (
+    Machine,
+    fill,
+    is_alive,
+    machine_at,
+    top_up,
+    use_up_files,
+    wait_for,
+)
 from tests.faults.test_supervisor import SLEEPS
 
 pytestmark = pytest.mark.live
@@ -18,11 +26,13 @@ REPOSITORY = Path(__file__).parents[2]
 SAVES = """
 import os, sys, time
 from shunter import train
-disk = sys.argv[1]
+steps = os.open(sys.argv[1] + "/steps", os.O_RDWR | os.O_CREAT)
+os.pwrite(steps, b"%8d on" % 0, 0)
 run = train.start(save_every=5)
-while run.steps_done < 10 or not os.path.exists(disk + "/ballast"):
+while os.pread(steps, 3, 8) == b" on":
     time.sleep(0.01)
     run.step()
+    os.pwrite(steps, b"%8d" % run.steps_done, 0)
 full_at = run.steps_done
 while run.steps_done < full_at + 20:
     run.step()
@@ -65,7 +75,18 @@ def training(machine: Machine, program: str, **fields: Any) -> dict[str, Any]:
 def test_job_that_saves_on_a_full_disk_goes_on_to_its_end(machine: Machine) -> None:
     machine.starts(training(machine, SAVES))
     wait_for(lambda: sorted(machine.root.glob("checkpoints/*/*/rank-0.json")), "a checkpoint")
+    steps = machine.root / "steps"
     ballast = fill(machine.root)
+    full_at = int(steps.read_bytes()[:8])
+
+    def saved_twice() -> bool:
+        top_up(ballast)  # a save that was under way gives back what it had taken
+        return int(steps.read_bytes()[:8]) >= full_at + 15
+
+    wait_for(saved_twice, "two tries to save")
+    with steps.open("r+b") as file:
+        file.seek(8)
+        file.write(b"off")
     wait_for(lambda: not ranks_of(machine), "the end of the job")
     assert machine.state() == "running", "its end cannot be written yet"
     ballast.unlink()
