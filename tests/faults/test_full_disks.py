@@ -1,5 +1,6 @@
 """A full disk costs a checkpoint, a note or a start, never a job: real disks that are full."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,6 +51,15 @@ while True:
     time.sleep(0.01)
     run.step()
 """
+FILLS = """
+import os, time
+file = os.open("ballast", os.O_RDWR | os.O_CREAT)
+try:
+    while os.write(file, bytes(512)):
+        pass
+except OSError:
+    time.sleep(60)
+"""
 
 
 @pytest.fixture
@@ -87,10 +97,8 @@ def test_job_that_saves_on_a_full_disk_goes_on_to_its_end(machine: Machine) -> N
     with steps.open("r+b") as file:
         file.seek(8)
         file.write(b"off")
-    wait_for(lambda: not ranks_of(machine), "the end of the job")
-    assert machine.state() == "running", "its end cannot be written yet"
-    ballast.unlink()
-    assert machine.status()["codes"] == [0]
+    assert machine.status()["codes"] == [0], "room was kept for this"
+    assert not (machine.folder() / "reserve").exists()
 
 
 def test_job_that_cannot_save_on_a_full_disk_says_so_and_trains_on(machine: Machine) -> None:
@@ -114,11 +122,28 @@ def test_supervisor_outlives_a_disk_without_room_for_one_more_file(machine: Mach
     machine.said("up")
     taken = use_up_files(machine.root)
     machine.sends("suspend")
+    assert machine.status()["suspended"], "room was kept for this"
+    assert all(path.exists() for path in taken)
+
+
+def test_end_is_written_late_where_the_room_for_it_was_taken_too(machine: Machine) -> None:
+    machine.starts(machine.order(SLEEPS))
+    machine.said("up")
+    ballast = fill(machine.root)
+    (machine.folder() / "reserve").unlink()
+    top_up(ballast)
+    machine.sends("terminate")
     wait_for(lambda: not ranks_of(machine), "the end of its rank")
     assert machine.state() == "running", "its supervisor waits for room"
-    for path in taken:
-        path.unlink()
-    assert machine.status()["suspended"]
+    ballast.unlink()
+    assert machine.status()["codes"] == [143]
+
+
+def test_job_that_fills_the_disk_and_is_killed_is_seen_to_end(machine: Machine) -> None:
+    machine.starts(machine.order(FILLS))
+    wait_for(lambda: os.statvfs(machine.root).f_bavail == 0, "a full disk")
+    machine.sends("fence")
+    assert machine.status()["codes"] == [137]
 
 
 def test_request_that_found_no_room_is_shown_once_there_is_some(machine: Machine) -> None:

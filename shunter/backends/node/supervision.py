@@ -4,7 +4,7 @@ Only the standard library of Python 3.8 or later, as in supervisor.py, which say
 """
 
 # Importing pathlib would cost more than all the rest of the start, so paths are strings here.
-# ruff: noqa: PTH110, PTH123
+# ruff: noqa: PTH108, PTH110, PTH123
 
 from __future__ import annotations
 
@@ -326,12 +326,22 @@ class Supervision:
                 put(f"{self.folder}/status", status)
                 break
             except OSError:  # a full disk: nobody may think this attempt over, or its end lost
-                time.sleep(POLL_S)
-                self._restore_traces()
+                if not self._free_reserve():
+                    time.sleep(POLL_S)
+                    self._restore_traces()
+        self._free_reserve()
         failpoint("attempt ended")
         if group:
             close_group(group)
         self.announce()
+
+    def _free_reserve(self) -> bool:
+        """Remove the file that kept room for the status; return whether it was still there."""
+        try:
+            os.unlink(f"{self.folder}/reserve")
+        except OSError:
+            return False
+        return True
 
     def _explain_kill(self) -> None:
         """Say in the job's own output why it was killed."""

@@ -8,6 +8,8 @@ known of an attempt:
     ranks.lock  the ranks and their children inherit it open: nobody has it open, so they are gone
     started     written before the first exec; with `lock` free and without it: never started
     status      written after the last process was reaped: how the attempt ended
+    reserve     a file that only takes room while the attempt runs: removed where there is none left
+                for its status, so that a job that has filled the disk can be seen to end
     journal     one line each time a suspension was asked for, acknowledged, saved, escalated, and
                 each time the processes were stopped or went on
     sample      how far and how fast it is, and what it uses; replaced every few seconds
@@ -49,6 +51,7 @@ from shunter.backends.node.ranks import adopt_orphans, make_outputs, spawn
 from shunter.backends.node.records import (
     LINE_BYTES_MAX,
     boot_id,
+    create_private,
     folder_of,
     get,
     hold,
@@ -58,6 +61,8 @@ from shunter.backends.node.records import (
 from shunter.backends.node.supervision import Supervision
 
 LOCK_TRIES = 20
+RESERVE_BYTES = 4096  # and as many as an exit code needs for each rank
+EXIT_CODE_BYTES = 8
 
 
 def start(root: str, order: dict[str, Any]) -> dict[str, Any]:
@@ -148,6 +153,7 @@ def _prepare(
     if order.get("cgroup"):
         open_group(order["cgroup"], order["memory_mb"])
     make_outputs(folder, order)
+    _reserve(folder, RESERVE_BYTES + EXIT_CODE_BYTES * len(order["ranks"]))
     supervision = Supervision(root, folder, order)
     os.close(os.open(f"{folder}/ranks.lock", os.O_RDWR | os.O_CREAT, 0o600))
     if order.get("user"):  # whose ranks they are, also once the folder has been removed
@@ -162,6 +168,14 @@ def _prepare(
     supervision.traces = Traces(folder, held_lock, told)
     failpoint("attempt started")
     return supervision, lock
+
+
+def _reserve(folder: str, count: int) -> None:
+    """Keep room for the status of an attempt, in bytes, whatever its job writes."""
+    with create_private(f"{folder}/reserve") as file:
+        file.write(" " * count)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _let_none_follow(root: str, order: dict[str, Any]) -> None:

@@ -170,7 +170,7 @@ async def test_job_that_fills_its_disk_fails_alone(tmp_path: Path, small_disk: P
 async def test_job_that_fills_the_disk_of_all_attempts_holds_nobody_up_for_good(
     tmp_path: Path, small_disk: Path
 ) -> None:
-    """Its own end cannot be recorded, nor can others begin, until there is room again."""
+    """Its own end is recorded in the room that was kept for it; others begin once there is some."""
     local = {"kind": "local", "local": {"root": str(small_disk), "patrol": 0.2}}
     async with endured(tmp_path, backend=local) as site:
         running = await site.submit(witness(tmp_path, WORKS, "0.5"), NOBODY)

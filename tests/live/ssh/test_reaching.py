@@ -281,6 +281,6 @@ async def test_connection_lost_while_a_channel_is_opened_is_a_host_that_does_not
         bench.farm.disconnect("n0")  # what is opened anew is lost again, until it may stay
         await anyio.sleep(1.0)
         monkeypatch.undo()
-        await anyio.to_thread.run_sync(wait_for, lambda: link.is_up, "the host")
-        await rest(backend, 0.5)
+        while await rest(backend, 1.0) or not link.is_up:
+            pass  # the last one to be lost may be up for a moment, and is reached again later
         await runs_a_job(backend, bench)
