@@ -231,7 +231,7 @@ async def test_sixty_hosts_are_reached_at_once(bench: Bench) -> None:
         for number in range(60)
     )
     async with bench.opened(
-        hosts=hosts, connect_s=60.0, launch_s=60.0, keepalive_s=60.0, patrol_s=5.0
+        hosts=hosts, connect_s=60.0, call_s=60.0, launch_s=60.0, keepalive_s=60.0, patrol_s=5.0
     ) as backend:
         assert backend.causes == {}
         assert await rest(backend, 0.1) == []
