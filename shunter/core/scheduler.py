@@ -6,10 +6,10 @@ over), then time limits, then ranks that change by themselves, then the round.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend, Terminate
-from shunter.core.fold import RULES
+from shunter.core.fold import RULES, Rule
 from shunter.core.fold.checkpoints import within_reach
 from shunter.core.intake.handlers import HANDLERS
 from shunter.core.intake.inputs import Input, NothingComes
@@ -17,7 +17,7 @@ from shunter.core.planning.barrier import Barrier
 from shunter.core.planning.planner import Planner, RoundRules
 from shunter.core.ports import Observer, Observers, Policy
 from shunter.core.reactor import WATCHED, Reactor, holds, orders_end
-from shunter.core.state import LAUNCHING, RUNNING, Job, State
+from shunter.core.state import LAUNCHING, NO_RESULT, RUNNING, Job, State
 from shunter.core.view import View
 from shunter.errors import IllegalEventError, PlanError
 from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned, Trigger
@@ -46,6 +46,18 @@ class Asked(Policy[Any], Protocol):
         """Why it is not asked any more; empty: it is."""
 
 
+class _Route(NamedTuple):
+    """What is done with each fact of a kind: fold it, tell observers, see what follows.
+
+    `is_watched`: that depends on how its job was before.
+    """
+
+    fold: Rule
+    observers: tuple[Observer, ...]
+    reacts: bool
+    is_watched: bool
+
+
 class Scheduler:
     """One policy on one state."""
 
@@ -53,9 +65,8 @@ class Scheduler:
         "_effects",
         "_events",
         "_listeners",
-        "_observers",
         "_often",
-        "_reacted",
+        "_routes",
         "asked",
         "dirty",
         "fruitless",
@@ -98,14 +109,13 @@ class Scheduler:
         self.view.close()
         self.planner = Planner(self.asked, self.memory, self.state, self.view, rules)
         self.reactor = Reactor(self.state, rules)
-        self._reacted = self.reactor.kinds
         self.world_ended = False
         self.round_ended = False
         self.nothing_comes = False
         self.fruitless = 0
         self.dirty = True
         self._listeners = (_recording(self.past, self.state), *listeners)
-        self._observers = self._merged_observers()
+        self._routes = self._routed()
         self._events: list[Event] = []
         self._effects: list[Effect] = []
 
@@ -193,23 +203,22 @@ class Scheduler:
 
     def emit(self, event: Event) -> None:
         """Make a fact and what follows: fold it, tell observers, keep it for the log."""
-        state = self.state
-        kind = type(event)
-        if event.at_us < state.now_us:
-            raise IllegalEventError(f"{kind.__name__} at {event.at_us} us comes too late")
-        reacts = kind in self._reacted
-        before = self.reactor.look(event) if reacts and kind in WATCHED else None
-        RULES[kind](state, event)
-        view = self.view
-        state.now_us = view.now_us = event.at_us
+        state, view, at_us = self.state, self.view, event.at_us
+        if at_us < state.now_us:
+            raise IllegalEventError(f"{type(event).__name__} at {at_us} us comes too late")
+        fold, observers, reacts, is_watched = self._routes[type(event)]
+        before = self.reactor.look(event) if is_watched else None
+        result = fold(state, event) or NO_RESULT
+        state.now_us = at_us
         state.seq += 1
         self._events.append(event)
-        for tell in self._observers.get(kind, ()):
+        view.turn_to(at_us, result)
+        for tell in observers:
             tell(event, view)
-        if state.launched:
-            self._launch_all()
+        for job in result.launched:
+            self._launch(job)
         if reacts:
-            for fact in self.reactor.react(event, before):
+            for fact in self.reactor.react(event, result, before):
                 self.derive(fact)
 
     def derive(self, fact: Event) -> None:
@@ -275,10 +284,16 @@ class Scheduler:
         """Give a policy that lost its memory a new one, as if it had just begun."""
         self.view.now_us = now_us
         self.memory = self.planner.memory = self.asked.start(self.view)
-        self._observers = self._merged_observers()
+        self._routes = self._routed()
 
-    def _merged_observers(self) -> dict[type[Event], tuple[Observer, ...]]:
-        return merged([policy_observers(self.asked, self.memory), *self._listeners])
+    def _routed(self) -> dict[type[Event], _Route]:
+        """Return what is done with each kind of fact, with the observers of today."""
+        observers = merged([policy_observers(self.asked, self.memory), *self._listeners])
+        reacts = self.reactor.kinds
+        return {
+            kind: _Route(fold, observers.get(kind, ()), kind in reacts, kind in WATCHED)
+            for kind, fold in RULES.items()
+        }
 
     def carry_out(self, event: AllocationChanged) -> None:
         """Make a decision about a job's GPUs, with the order that follows from it."""
@@ -292,16 +307,14 @@ class Scheduler:
             )
         self.emit(event)
 
-    def _launch_all(self) -> None:
-        for job in self.state.launched:
-            if job.attempt == 1:
-                order: Effect = Launch(job.job_id, 1, job.held, job.spec)
-            else:
-                order = resume_of(job)
-            self._effects.append(order)
-            if job.spec.time_limit_us is not None:
-                self.reactor.timers.began(job)
-        self.state.launched.clear()
+    def _launch(self, job: Job) -> None:
+        """Order the launch of an attempt that has begun."""
+        if job.attempt == 1:
+            self._effects.append(Launch(job.job_id, 1, job.held, job.spec))
+        else:
+            self._effects.append(resume_of(job))
+        if job.spec.time_limit_us is not None:
+            self.reactor.timers.began(job)
 
     def _ends_somebody(self) -> bool:
         """Say whether this step has asked a job to end."""

@@ -170,6 +170,23 @@ class Job:
         return self.phase is WAITING and not self.is_on_hold and not self.blocked_by
 
 
+@fact
+class FoldResult:
+    """What became of jobs with one fact: for whoever is told of it, and no part of the state.
+
+    The attempts of `launched` began with it, in this order. `departed` is the job that has ended,
+    `unblocked` are those that waited for that end, `stranded` those that wanted another one.
+    """
+
+    launched: tuple[Job, ...] = ()
+    departed: Job | None = None
+    unblocked: tuple[JobId, ...] = ()
+    stranded: tuple[JobId, ...] = ()
+
+
+NO_RESULT = FoldResult()
+
+
 @dataclass(slots=True)
 class Queue:
     """A queue: hard GPU quota (None: no bound), weight, GPUs decided to its jobs."""
@@ -188,9 +205,6 @@ class State:
     `durations_us` holds what a trace knows of run times, apart from the jobs, because only oracles
     may see it. `granted` are the jobs whose GPUs others have yet to leave. `messages` are, by
     model, the largest message and the most of all in a mini-batch that samples saw, in bytes.
-    `launched` collects the attempts that began since the core last looked, `departed` is the job
-    the last end was about, `unblocked` are the jobs that waited for that end, `stranded` those that
-    wanted another one.
     `targets_status` says why target shares could not be computed last; empty: they were.
     `policy_fault` says how the policy failed in the last round; empty: it did not. `resumable` are
     the jobs whose checkpoints bind them to servers or to a split. `outcomes` says how many jobs
@@ -224,10 +238,6 @@ class State:
     demands_by_key: dict[tuple[Any, ...], Demand] = field(default_factory=dict, metadata=DERIVED)
     last_spec: JobSpec | None = field(default=None, compare=False, metadata=DERIVED)
     last_demand: Demand | None = field(default=None, compare=False, metadata=DERIVED)
-    launched: list[Job] = field(default_factory=list, metadata=DERIVED)
-    departed: Job | None = field(default=None, metadata=DERIVED)
-    unblocked: list[JobId] = field(default_factory=list, metadata=DERIVED)
-    stranded: list[JobId] = field(default_factory=list, metadata=DERIVED)
     resumable: dict[JobId, None] = field(default_factory=dict, metadata=DERIVED)
 
     def restored(self) -> None:

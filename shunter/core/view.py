@@ -6,11 +6,12 @@ raises when it is used after that: the state behind it has moved on.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from shunter.core import estimates
 from shunter.core.cluster import Cluster, Pool
 from shunter.core.planning.guards import Guards
-from shunter.core.state import Job, Queue, State
+from shunter.core.state import NO_RESULT, FoldResult, Job, Queue, State
 from shunter.errors import PlanError
 from shunter.events.facts.decisions import Target
 from shunter.events.facts.jobs import Outcome
@@ -31,7 +32,7 @@ class _Closed(State):
         raise PlanError(f"a view was used after the call it was made for (it asked for {name})")
 
 
-_CLOSED = _Closed()
+_CLOSED: Any = _Closed()
 
 
 class View:
@@ -40,11 +41,21 @@ class View:
     `all_reasons` asks a plan to tell what holds back every class, not only what is new.
     """
 
-    __slots__ = ("_open", "_oracle", "_state", "all_reasons", "guards", "is_guarded", "now_us")
+    __slots__ = (
+        "_open",
+        "_oracle",
+        "_result",
+        "_state",
+        "all_reasons",
+        "guards",
+        "is_guarded",
+        "now_us",
+    )
 
     def __init__(self, state: State, guards: Guards, *, oracle: bool, all_reasons: bool) -> None:
         self._open: State = state
         self._state: State = _CLOSED
+        self._result: FoldResult = _CLOSED
         self._oracle = oracle
         self.guards = guards
         self.is_guarded = not guards.are_off
@@ -54,10 +65,16 @@ class View:
     def open(self) -> None:
         """Let the view be used."""
         self._state = self._open
+        self._result = NO_RESULT
 
     def close(self) -> None:
         """Make every further use raise."""
-        self._state = _CLOSED
+        self._state = self._result = _CLOSED
+
+    def turn_to(self, at_us: int, result: FoldResult) -> None:
+        """Show what became of jobs with an event at an instant, which is told next."""
+        self.now_us = at_us
+        self._result = result
 
     @property
     def seq(self) -> int:
@@ -113,36 +130,34 @@ class View:
     @property
     def launched(self) -> tuple[Job, ...]:
         """The jobs whose attempt began with the event just told."""
-        launched = self._state.launched
-        return tuple(launched) if launched else ()
+        return self._result.launched
 
     def partners(self, job: Job) -> tuple[JobId, ...]:
         """Return who shares GPUs with a job, as decided, in order of submission."""
         return self._state.cluster.deciding.beside(job.job_id, job.allocation.shares)
 
     def outcome(self, job_id: JobId) -> Outcome:
-        """Return how the job ended whose end was told last.
+        """Return how the job ended whose end is being told.
 
         Raises:
             PlanError: it is about another job.
         """
-        departed = self._state.departed
+        departed = self._result.departed
         if departed is None or departed.job_id != job_id or departed.outcome is None:
             raise PlanError(
-                f"only the end just told has an outcome, and it is not that of {job_id}"
+                f"only the end that is told has an outcome, and it is not that of {job_id}"
             )
         return departed.outcome
 
     @property
     def departed(self) -> Job | None:
-        """The job whose end was told last."""
-        return self._state.departed
+        """The job whose end is being told; None: the event is no end."""
+        return self._result.departed
 
     @property
     def unblocked(self) -> tuple[JobId, ...]:
-        """The jobs which waited for nothing but the end just told."""
-        unblocked = self._state.unblocked
-        return tuple(unblocked) if unblocked else ()
+        """The jobs which waited for the end that is being told."""
+        return self._result.unblocked
 
     def remaining_us(self, job: Job) -> int | None:
         """Return a job's work left in microseconds at base speed, None if nobody knows.

@@ -303,7 +303,6 @@ class CoreMachine(RuleBasedStateMachine):
                 if not event.allocation.shares and gainers & refused:
                     assert gainers & answered, f"{event.job_id} makes room in vain"
             apply(self.shadow, event)
-        self.shadow.launched.clear()
         assert encode_record(self.shadow) == encode_record(self.core.state)
 
     def _check_answers(self, events: list[Event]) -> None:

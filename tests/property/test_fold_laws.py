@@ -18,7 +18,7 @@ from shunter.core.intake.inputs import Input
 from shunter.core.ports import Backend
 from shunter.core.ranking import Ranking
 from shunter.core.rounds import run_rounds
-from shunter.core.scheduler import Scheduler, merged, policy_observers
+from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.events.codec import decode_record, encode_payload, encode_record
 from shunter.events.facts.cluster import NodeRemoved
@@ -162,7 +162,7 @@ def remember(core: Scheduler) -> None:
     memory = decode_record(Ranking, encode_record(core.memory))
     assert encode_record(memory) == encode_record(core.memory)
     core.memory = core.planner.memory = memory
-    core._observers = merged([policy_observers(core.policy, memory), *core._listeners])
+    core._routes = core._routed()
 
 
 def payload_of(scene: Scene, name: str, every: int) -> bytes:

@@ -106,7 +106,6 @@ def test_pairs_keep_every_limit_and_everybody_ends(world: World, objective: str)
         if isinstance(event, TargetsSet):
             assert event.status == "ok"
         apply(state, event)
-        state.launched.clear()
     assert encode_record(state) == encode_record(outcome.state)
     assert outcome.of(PlanRejected) == [] or outcome.of(NodeLost)
     assert outcome.of(NodeLost) or len(outcome.ended) == len(world.jobs)
@@ -124,7 +123,6 @@ def test_policy_that_takes_over_finds_everybody_at_his_post(world: World) -> Non
     for cut, event in enumerate(events):
         if isinstance(event, RoundPlanned) and cut % 3 == 0:
             state = replay(events[:cut])
-            state.launched.clear()
             core = Scheduler(chosen, world.rules(instant=False), state)
             for job_id, post in core.memory.posts.items():
                 assert set(post.gang) == {

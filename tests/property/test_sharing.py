@@ -151,7 +151,6 @@ def test_scheduler_knows_the_work_of_every_job_that_ends(world: World) -> None:
         if isinstance(event, RoundPlanned):
             check_state(state)
         apply(state, event)
-        state.launched.clear()
         job_id = getattr(event, "job_id", None)
         if job_id is not None:
             changes[job_id] = changes.get(job_id, 0) + 1
@@ -177,7 +176,6 @@ def test_index_policy_that_takes_over_plans_nothing_that_is_refused(
     for cut, event in enumerate(events):
         if isinstance(event, RoundPlanned) and not world.backend_rounds:
             state = replay(events[:cut])
-            state.launched.clear()
             chosen = las_policy() if name == "las" else policy(name)
             core = Scheduler(doubted(chosen), RoundRules(world.round_us), state)
             planned, _ = core.step((state.now_us // world.round_us + 1) * world.round_us, ())

@@ -13,7 +13,7 @@ from typing import Any
 
 from shunter.app.gc_control import collector_off
 from shunter.app.replaying.folding import Advance, fold_events, rules_of_log
-from shunter.core.state import SUSPENDING, Job, State
+from shunter.core.state import NO_RESULT, SUSPENDING, Job, State
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (
     AttemptEnded,
@@ -161,12 +161,13 @@ class _Gathering:
     def __init__(self, observed: Observed) -> None:
         self.state = State()
         self._rules = rules_of_log(MemoryPastJobs())
+        self._result = NO_RESULT
         self._observed = observed
         self._jobs: dict[JobId, ObservedJob] = {}
 
     def take(self, event: Event) -> None:
         """Fold an event, and note what it says."""
-        fold_events(self.state, (event,), self._rules)
+        self._result = fold_events(self.state, (event,), self._rules)
         note = _NOTED.get(type(event))
         if note is not None:
             note(self, event)
@@ -277,7 +278,7 @@ class _Gathering:
             attempt.released_us = event.at_us
 
     def job_ended(self, event: JobFinished | JobFailed | JobCancelled) -> None:
-        known, job = self._jobs[event.job_id], self.state.departed
+        known, job = self._jobs[event.job_id], self._result.departed
         assert job is not None, "an end without a job"
         known.outcome, known.counted_us = job.outcome, _worked_us(job, event)
         was_seen = bool(known.attempts) or self._observed.is_simulated

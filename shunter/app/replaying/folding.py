@@ -6,12 +6,12 @@ so what can go wrong here is a snapshot that tells another story than the events
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from shunter.app.gc_control import collector_off
 from shunter.app.snapshots import check_outcomes, check_state, past_of, state_of
-from shunter.core.fold import RULES
-from shunter.core.state import State
+from shunter.core.fold import RULES, Rule
+from shunter.core.state import NO_RESULT, FoldResult, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted
 from shunter.events.kinds import Event
@@ -21,7 +21,7 @@ from shunter.events.past_jobs import MemoryPastJobs
 Advance = Callable[[int, int], None]
 """Told how many events are done, and of how many."""
 
-Rules = Mapping[type[Event], Callable[[State, Any], None]]
+Rules = Mapping[type[Event], Rule]
 """What folds the events of each kind."""
 
 
@@ -49,12 +49,13 @@ def rules_of_log(past: MemoryPastJobs) -> Rules:
         RULES[JobSubmitted](state, past.completed(event))
         past.take(state.seq + 1, event)
 
-    def ending(kind: type[Event]) -> Callable[[State, Any], None]:
+    def ending(kind: type[Event]) -> Rule:
         fold = RULES[kind]
 
-        def ended(state: State, event: Event) -> None:
-            fold(state, event)
+        def ended(state: State, event: Event) -> FoldResult | None:
+            result = fold(state, event)
             past.take(state.seq + 1, event)
+            return result
 
         return ended
 
@@ -75,28 +76,30 @@ async def restored(reader: LogReader, snapshot: Snapshot | None) -> tuple[State,
     return await state_of(reader, snapshot), RULES if past is None else rules_of_log(past)
 
 
-def fold_events(state: State, events: Sequence[Event], rules: Rules = RULES) -> None:
+def fold_events(state: State, events: Sequence[Event], rules: Rules = RULES) -> FoldResult:
     """Fold events in order, as fast as it goes.
 
     Args:
         state: what is true before them.
         events: as they were made, or those of a log with its own `rules`.
         rules: what folds each kind.
+    Returns:
+        what became of jobs with the last of them.
     Raises:
         IllegalEventError: one contradicts the state or is older than it; names its number.
     """
-    now_us = state.now_us
+    now_us, result = state.now_us, None
     try:
         for event in events:
             at_us = event.at_us
             if at_us < now_us:
                 refuse_older(at_us, now_us)
-            rules[type(event)](state, event)
+            result = rules[type(event)](state, event)
             state.now_us = now_us = at_us
             state.seq += 1
     except IllegalEventError as error:
         raise IllegalEventError(f"the event {state.seq + 1} does not fit: {error}") from error
-    state.launched.clear()
+    return result or NO_RESULT
 
 
 async def fold_log(

@@ -9,7 +9,7 @@ from shunter.core.planning.barrier import TARGET, Barrier
 from shunter.core.planning.planner import Planner, RoundRules
 from shunter.core.ports import Policy
 from shunter.core.scheduler import merged, policy_observers
-from shunter.core.state import State
+from shunter.core.state import FoldResult, State
 from shunter.core.view import View
 from shunter.errors import UsageError
 from shunter.events.codec import decode_record
@@ -61,9 +61,9 @@ class Term:
         if fault.startswith(TARGET):
             self.asked.fault = self.asked.fault or fault
 
-    def tell(self, event: Event) -> None:
-        """Tell the policy of an event that has just been folded."""
-        self.view.now_us = event.at_us
+    def tell(self, event: Event, result: FoldResult) -> None:
+        """Tell the policy of an event that has just been folded, and what came of it."""
+        self.view.turn_to(event.at_us, result)
         for tell in self.observers.get(type(event), ()):
             tell(event, self.view)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from shunter.core.fold import cluster, decisions, execution, jobs, profiles, run
-from shunter.core.state import State
+from shunter.core.state import NO_RESULT, FoldResult, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.cluster import (
     GpuQuarantined,
@@ -83,7 +83,8 @@ from shunter.events.facts.run import (
 )
 from shunter.events.kinds import Event
 
-Rule = Callable[[State, Any], None]
+Rule = Callable[[State, Any], FoldResult | None]
+"""Folds a fact of one kind; returns what became of jobs, if that is more than the fact says."""
 
 RULES: dict[type[Event], Rule] = {
     SchedulerStarted: run.scheduler_started,
@@ -148,8 +149,8 @@ RULES: dict[type[Event], Rule] = {
 }
 
 
-def apply(state: State, event: Event) -> None:
-    """Fold one fact into the state.
+def apply(state: State, event: Event) -> FoldResult:
+    """Fold one fact into the state; return what became of jobs with it.
 
     Raises:
         IllegalEventError: the fact contradicts the state, or is older than it.
@@ -158,9 +159,10 @@ def apply(state: State, event: Event) -> None:
         raise IllegalEventError(
             f"{type(event).__name__} at {event.at_us} us follows an event at {state.now_us} us"
         )
-    RULES[type(event)](state, event)
+    result = RULES[type(event)](state, event)
     state.now_us = event.at_us
     state.seq += 1
+    return result or NO_RESULT
 
 
 def replay(events: Iterable[Event], state: State | None = None) -> State:

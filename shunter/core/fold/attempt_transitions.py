@@ -3,7 +3,7 @@
 from shunter.core.fold.checkpoints import out_of_reach
 from shunter.core.fold.occupancy import hold, may_launch, release, undecide
 from shunter.core.progress import worked_us
-from shunter.core.state import LAUNCHING, RUNNING, WAITING, Job, State
+from shunter.core.state import LAUNCHING, RUNNING, WAITING, FoldResult, Job, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.jobs import Outcome
 from shunter.events.values.allocation import NOTHING, Sharing
@@ -58,7 +58,6 @@ def begin(state: State, job: Job, at_us: int, gpus: int) -> None:
         job.out_of_reach = out_of_reach(job, state.cluster)
     if job.first_start_us is None:
         job.first_start_us = at_us
-    state.launched.append(job)
 
 
 def start_work(job: Job, at_us: int, speed: float) -> None:
@@ -77,14 +76,13 @@ def stop_work(job: Job, at_us: int, lost_us: int = 0) -> None:
         job.working_since_us = None
 
 
-def let_go(state: State, job: Job, at_us: int) -> None:
-    """Leave the held GPUs, and launch whoever was waiting for them."""
+def let_go(state: State, job: Job, at_us: int) -> tuple[Job, ...]:
+    """Leave the held GPUs, and launch whoever was waiting for them; return those."""
     if job.since_us is None:
-        return
+        return ()
     release(state, job, at_us)
     _settle(job, job.since_us, at_us)
-    if state.granted:
-        launch_granted(state, at_us)
+    return launch_granted(state, at_us) if state.granted else ()
 
 
 def vacate(state: State, job: Job, at_us: int) -> None:
@@ -112,13 +110,16 @@ def _settle(job: Job, since_us: int, at_us: int) -> None:
     job.counts_from_us = None
 
 
-def launch_granted(state: State, at_us: int) -> None:
-    """Launch the jobs whose granted GPUs nobody is left on, oldest grant first."""
+def launch_granted(state: State, at_us: int) -> tuple[Job, ...]:
+    """Launch the jobs whose granted GPUs nobody is left on, oldest grant first; return them."""
+    launched = []
     for job_id in list(state.granted):
         job = state.jobs[job_id]
         if may_launch(state, job):
             del state.granted[job_id]
             launch(state, job, at_us)
+            launched.append(job)
+    return tuple(launched)
 
 
 def withdraw(state: State, job: Job) -> None:
@@ -137,23 +138,25 @@ def back_to_queue(job: Job, at_us: int) -> None:
     job.waiting_since_us = at_us
 
 
-def fall_back(state: State, job: Job, at_us: int) -> None:
+def fall_back(state: State, job: Job, at_us: int) -> FoldResult:
     """Put a job back into the queue that holds nothing from now on."""
     withdraw(state, job)
-    let_go(state, job, at_us)
+    launched = let_go(state, job, at_us)
     back_to_queue(job, at_us)
+    return FoldResult(launched)
 
 
-def depart(state: State, job: Job, at_us: int, outcome: Outcome) -> None:
+def depart(state: State, job: Job, at_us: int, outcome: Outcome) -> FoldResult:
     """End a job: free what it held, keep its outcome, release who waited for it."""
     job_id = job.job_id
+    launched: tuple[Job, ...] = ()
     if job.since_us is not None and job.held is job.allocation and not state.granted:
         stop_work(job, at_us)
         vacate(state, job, at_us)
     else:
         stop_work(job, at_us)
         withdraw(state, job)
-        let_go(state, job, at_us)
+        launched = let_go(state, job, at_us)
     del state.jobs[job_id]
     if state.resumable:
         state.resumable.pop(job_id, None)
@@ -162,23 +165,27 @@ def depart(state: State, job: Job, at_us: int, outcome: Outcome) -> None:
     state.durations_us.pop(job_id, None)
     if state.reservations:
         state.reservations.pop(job_id, None)
-    state.departed = job
-    if state.unblocked or state.stranded:
-        state.unblocked, state.stranded = [], []
     if state.dependants:
-        _tell_dependants(state, job, outcome)
+        unblocked, stranded = _unblock(state, job, outcome)
+        return FoldResult(launched, job, unblocked, stranded)
+    return FoldResult(launched, job)
 
 
-def _tell_dependants(state: State, job: Job, outcome: Outcome) -> None:
+def _unblock(
+    state: State, job: Job, outcome: Outcome
+) -> tuple[tuple[JobId, ...], tuple[JobId, ...]]:
+    """Return who waited for the end of a job, and who waited for another one."""
+    unblocked, stranded = [], []
     for waiting_id in state.dependants.pop(job.job_id, ()):
         waiting = state.jobs.get(waiting_id)
         if waiting is None:
             continue
         if is_met(waiting, job.job_id, outcome):
             waiting.blocked_by -= 1
-            state.unblocked.append(waiting_id)
+            unblocked.append(waiting_id)
         else:
-            state.stranded.append(waiting_id)
+            stranded.append(waiting_id)
+    return tuple(unblocked), tuple(stranded)
 
 
 def is_met(job: Job, ended_id: JobId, outcome: Outcome) -> bool:

@@ -10,7 +10,16 @@ from shunter.core.fold.attempt_transitions import (
     vacate,
 )
 from shunter.core.fold.occupancy import decide, hold, may_launch, open_up, undecide
-from shunter.core.state import GRANTED, LAUNCHING, RUNNING, SUSPENDING, WAITING, Job, State
+from shunter.core.state import (
+    GRANTED,
+    LAUNCHING,
+    RUNNING,
+    SUSPENDING,
+    WAITING,
+    FoldResult,
+    Job,
+    State,
+)
 from shunter.errors import IllegalEventError
 from shunter.events.facts.decisions import (
     NO_SUCH_JOB,
@@ -68,7 +77,7 @@ def targets_set(state: State, event: TargetsSet) -> None:
     state.targets_status = "" if event.status == "ok" else event.status
 
 
-def allocation_changed(state: State, event: AllocationChanged) -> None:
+def allocation_changed(state: State, event: AllocationChanged) -> FoldResult | None:
     """Give a job other GPUs, or none; where that takes no time, it has happened."""
     job = state.jobs.get(event.job_id) or job_of(state, event.job_id, "AllocationChanged")
     target = event.allocation
@@ -77,20 +86,20 @@ def allocation_changed(state: State, event: AllocationChanged) -> None:
             raise IllegalEventError(f"job {job.job_id} is sliced, which this version cannot do")
         if job.stays_for(target):
             open_up(state, job, target, event.at_us)
-            return
+            return None
     if job.since_us is not None:
         _count_leaving(job, event)
     if event.instant and not state.granted:
-        _change_at_once(state, job, event)
-        return
+        return _change_at_once(state, job, event)
     _decide(state, job, target)
     if job.since_us is not None:
         job.phase = SUSPENDING
     elif target.shares:
-        _enter(state, job, event)
+        return _enter(state, job, event)
     else:
         state.granted.pop(job.job_id, None)
         job.phase = WAITING
+    return None
 
 
 def wait_reason_changed(state: State, event: WaitReasonChanged) -> None:
@@ -135,23 +144,25 @@ def _count_leaving(job: Job, event: AllocationChanged) -> None:
         raise IllegalEventError(f"AllocationChanged of job {job.job_id}, which is {job.phase}")
 
 
-def _change_at_once(state: State, job: Job, event: AllocationChanged) -> None:
+def _change_at_once(state: State, job: Job, event: AllocationChanged) -> FoldResult | None:
     """Leave the old GPUs and launch on the new ones at this very instant."""
     if job.since_us is not None:
         stop_work(job, event.at_us)
         vacate(state, job, event.at_us)
         back_to_queue(job, event.at_us)
     target = event.allocation
-    if target.shares:
-        gpus = target.gpus
-        job.allocation = target
-        if target.sharing is _PACKED:
-            _join_at_once(state, job, event.at_us)
-        else:
-            state.cluster.occupy(target.shares)
-        state.queues[job.spec.queue].gpus += gpus
-        begin(state, job, event.at_us, gpus)
-        start_work(job, event.at_us, 1.0)
+    if not target.shares:
+        return None
+    gpus = target.gpus
+    job.allocation = target
+    if target.sharing is _PACKED:
+        _join_at_once(state, job, event.at_us)
+    else:
+        state.cluster.occupy(target.shares)
+    state.queues[job.spec.queue].gpus += gpus
+    begin(state, job, event.at_us, gpus)
+    start_work(job, event.at_us, 1.0)
+    return FoldResult((job,))
 
 
 def _join_at_once(state: State, job: Job, at_us: int) -> None:
@@ -173,11 +184,12 @@ def _decide(state: State, job: Job, target: Allocation) -> None:
         queue.gpus += target.gpus
 
 
-def _enter(state: State, job: Job, event: AllocationChanged) -> None:
+def _enter(state: State, job: Job, event: AllocationChanged) -> FoldResult | None:
     """Launch a job on its GPUs, or note that others must leave them first."""
     if may_launch(state, job):
         state.granted.pop(job.job_id, None)
         launch(state, job, event.at_us)
-    else:
-        job.phase = GRANTED
-        state.granted[job.job_id] = None
+        return FoldResult((job,))
+    job.phase = GRANTED
+    state.granted[job.job_id] = None
+    return None

@@ -13,7 +13,16 @@ from shunter.core.fold.attempt_transitions import (
     withdraw,
 )
 from shunter.core.fold.occupancy import may_launch
-from shunter.core.state import ENDING, GRANTED, LAUNCHING, RUNNING, SUSPENDING, Job, State
+from shunter.core.state import (
+    ENDING,
+    GRANTED,
+    LAUNCHING,
+    RUNNING,
+    SUSPENDING,
+    FoldResult,
+    Job,
+    State,
+)
 from shunter.errors import IllegalEventError
 from shunter.events.facts.execution import (
     AttemptEnded,
@@ -44,12 +53,12 @@ UNTOLD_MOST = 4
 """So many attempts without a mini-batch that is told; after them none is waited for."""
 
 
-def launch_failed(state: State, event: LaunchFailed) -> None:
+def launch_failed(state: State, event: LaunchFailed) -> FoldResult:
     """Put a job back that never started."""
     job = attempt_of(state, event.job_id, event.attempt, "LaunchFailed")
     if not event.checkpoint_on:
         job.launches_failed += 1
-    fall_back(state, job, event.at_us)
+    return fall_back(state, job, event.at_us)
 
 
 def attempt_started(state: State, event: AttemptStarted) -> None:
@@ -156,31 +165,31 @@ def attempt_ended(state: State, event: AttemptEnded) -> None:
     job.exit_code = event.exit_code
 
 
-def attempt_lost(state: State, event: AttemptLost) -> None:
+def attempt_lost(state: State, event: AttemptLost) -> FoldResult:
     """Put a job back whose processes are gone with their server."""
     job = attempt_of(state, event.job_id, event.attempt, "AttemptLost")
     stop_work(job, event.at_us, event.lost_us)
-    fall_back(state, job, event.at_us)
+    return fall_back(state, job, event.at_us)
 
 
-def gpus_released(state: State, event: GpusReleased) -> None:
+def gpus_released(state: State, event: GpusReleased) -> FoldResult:
     """Let go of the GPUs; a job that moves is launched once its new ones are free."""
     job = attempt_of(state, event.job_id, event.attempt, "GpusReleased")
     ends = job.phase is ENDING
     if job.phase not in (SUSPENDING, ENDING):
         raise IllegalEventError(f"GPUs of job {event.job_id} were released while {job.phase}")
     stop_work(job, event.at_us)
-    let_go(state, job, event.at_us)
+    launched = let_go(state, job, event.at_us)
     if ends:
-        return
-    if not job.allocation.shares:
-        back_to_queue(job, event.at_us)
-    elif may_launch(state, job):
+        return FoldResult(launched)
+    if job.allocation.shares and may_launch(state, job):
         launch(state, job, event.at_us)
-    else:
-        back_to_queue(job, event.at_us)
+        return FoldResult((*launched, job))
+    back_to_queue(job, event.at_us)
+    if job.allocation.shares:
         job.phase = GRANTED
         state.granted[job.job_id] = None
+    return FoldResult(launched)
 
 
 def _start_up_us(job: Job) -> int:

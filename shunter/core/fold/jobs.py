@@ -3,7 +3,7 @@
 from shunter.core.fold.attempt_transitions import depart, fall_back, is_met, job_of
 from shunter.core.fold.checkpoints import settle_demand
 from shunter.core.retries import backoff_us
-from shunter.core.state import ENDING, WAITING, Job, State
+from shunter.core.state import ENDING, WAITING, FoldResult, Job, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.jobs import (
     JobCancelled,
@@ -45,9 +45,9 @@ def job_submitted(state: State, event: JobSubmitted) -> None:
         _wait_for_others(state, job, event.ended)
 
 
-def job_rejected(state: State, event: JobRejected) -> None:
+def job_rejected(state: State, event: JobRejected) -> FoldResult:
     """End a job that can never run."""
-    depart(state, job_of(state, event.job_id, "JobRejected"), event.at_us, Outcome.rejected)
+    return depart(state, job_of(state, event.job_id, "JobRejected"), event.at_us, Outcome.rejected)
 
 
 def job_held(state: State, event: JobHeld) -> None:
@@ -101,7 +101,7 @@ def time_limit_reached(state: State, event: TimeLimitReached) -> None:
     _end(job_of(state, event.job_id, "TimeLimitReached"), TIMEOUT)
 
 
-def job_retried(state: State, event: JobRetried) -> None:
+def job_retried(state: State, event: JobRetried) -> FoldResult:
     """Put a job back whose attempt failed by itself."""
     job = job_of(state, event.job_id, "JobRetried")
     ended = job.phase is ENDING or job.phase is WAITING  # the latter: its server was lost as well
@@ -111,23 +111,25 @@ def job_retried(state: State, event: JobRetried) -> None:
             f"{job.attempt} and {job.phase}"
         )
     job.exit_code = None
-    fall_back(state, job, event.at_us)
+    return fall_back(state, job, event.at_us)
 
 
-def job_finished(state: State, event: JobFinished) -> None:
+def job_finished(state: State, event: JobFinished) -> FoldResult:
     """End a job that did its work."""
     job = state.jobs.get(event.job_id) or job_of(state, event.job_id, "JobFinished")
-    depart(state, job, event.at_us, _FINISHED)
+    return depart(state, job, event.at_us, _FINISHED)
 
 
-def job_failed(state: State, event: JobFailed) -> None:
+def job_failed(state: State, event: JobFailed) -> FoldResult:
     """End a job that did not."""
-    depart(state, job_of(state, event.job_id, "JobFailed"), event.at_us, outcome_of(event))
+    return depart(state, job_of(state, event.job_id, "JobFailed"), event.at_us, outcome_of(event))
 
 
-def job_cancelled(state: State, event: JobCancelled) -> None:
+def job_cancelled(state: State, event: JobCancelled) -> FoldResult:
     """End a job because somebody wanted it."""
-    depart(state, job_of(state, event.job_id, "JobCancelled"), event.at_us, Outcome.cancelled)
+    return depart(
+        state, job_of(state, event.job_id, "JobCancelled"), event.at_us, Outcome.cancelled
+    )
 
 
 def _end(job: Job, cause: str) -> None:

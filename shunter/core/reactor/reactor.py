@@ -17,7 +17,17 @@ from shunter.core.intake.admission import Admission
 from shunter.core.planning.planner import RoundRules
 from shunter.core.reactor.timers import Due, Timers
 from shunter.core.retries import LAUNCHES_MOST, Losses, backoff_us
-from shunter.core.state import ENDING, GRANTED, LAUNCHING, RUNNING, SUSPENDING, Job, JobPhase, State
+from shunter.core.state import (
+    ENDING,
+    GRANTED,
+    LAUNCHING,
+    RUNNING,
+    SUSPENDING,
+    FoldResult,
+    Job,
+    JobPhase,
+    State,
+)
 from shunter.events.classes import FactClass, class_of
 from shunter.events.facts.cluster import CLUSTER_CHANGES, NodeLost
 from shunter.events.facts.decisions import AllocationChanged
@@ -94,7 +104,7 @@ class Reactor:
         self.gone_us: int | None = None
         self._reactions: dict[type[Event], Callable[[Any, Any], Sequence[Event]]] = {
             **dict.fromkeys((SchedulerStarted, CheckpointDiscarded, *CLUSTER_CHANGES), _nothing),
-            **dict.fromkeys(JOB_ENDS, self._ended),
+            **dict.fromkeys(JOB_ENDS, _nothing),
             NodeLost: self._node_lost,
             JobSubmitted: self._submitted,
             JobCancelRequested: self._cancel_requested,
@@ -115,14 +125,16 @@ class Reactor:
         job = self._state.jobs.get(fact.job_id)
         return None if job is None else Before(job.phase, job.since_us)
 
-    def react(self, fact: Event, before: Before | None = None) -> Sequence[Event]:
-        """Return what follows from a fact that has just been folded.
+    def react(self, fact: Event, result: FoldResult, before: Before | None) -> Sequence[Event]:
+        """Return what follows from a fact that has just been folded, with its result.
 
         Each is to be folded, with all that follows from it, before the next; one that does not
         hold any more by then (`holds`) is left out.
         """
         kind = type(fact)
         self.timers.note(kind)
+        if result.stranded:  # they needed this job to end otherwise
+            return [JobCancelled(fact.at_us, job_id, DEPENDENCY) for job_id in result.stranded]
         return self._reactions[kind](fact, before)
 
     def due(self, now_us: int) -> Due | None:
@@ -309,13 +321,6 @@ class Reactor:
             if (job.phase is GRANTED or job.phase is SUSPENDING)
             and any(share.node == fact.node for share in job.allocation.shares)
         ]
-
-    def _ended(self, fact: Event, before: None) -> Sequence[Event]:
-        """Cancel the jobs that needed this one to end otherwise."""
-        stranded = self._state.stranded
-        if not stranded:
-            return ()
-        return [JobCancelled(fact.at_us, job_id, DEPENDENCY) for job_id in stranded]
 
 
 def holds(fact: Event, state: State) -> bool:

@@ -305,6 +305,11 @@ class Step(NamedTuple):
 def told(state: State, event: Event, name: int) -> Step:
     """Fold a fact and return what is true then."""
     apply(state, event)
+    return seen(state, event, name)
+
+
+def seen(state: State, event: Event, name: int) -> Step:
+    """Return what is true of a job and of server 0."""
     job, server, now_us = state.jobs[job_id(name)], state.cluster.servers[N0], state.now_us
     return Step(
         event,
@@ -440,9 +445,11 @@ def test_job_that_suspends_itself_gives_its_gpus_back() -> None:
 
 def test_end_launches_the_job_that_was_granted_the_gpus() -> None:
     state = replay([*SUSPENDING, granted(1, 2, n0=0b11)])
-    step = told(state, job_finished(0, 8), 1)
+    end = job_finished(0, 8)
+    result = apply(state, end)
+    step = seen(state, end, 1)
     assert (step.phase, step.decided, step.held) == (P.launching, 0b11, 0b11)
-    assert [job.job_id for job in state.launched[-1:]] == ["j1"]
+    assert [job.job_id for job in result.launched] == ["j1"]
 
 
 def test_end_by_request_keeps_the_first_cause() -> None:
@@ -469,7 +476,10 @@ def test_waiting_job_asked_to_end_still_waits() -> None:
     ids=lambda value: str(value) if isinstance(value, Outcome) else type(value).__name__,
 )
 def test_end_frees_all_and_is_remembered(end: Event, outcome: Outcome) -> None:
-    state = replay([*RUNNING, end])
+    state = replay(RUNNING)
+    departed = apply(state, end).departed
+    assert departed is not None
+    assert (departed.job_id, departed.outcome) == (J0, outcome)
     server = state.cluster.servers[N0]
     assert (server.decided, server.held) == (0, 0)
     assert (state.outcomes, J0 in state.jobs) == ({outcome: 1}, False)
@@ -493,8 +503,10 @@ def test_end_tells_who_waited_for_it(
     needs = (Dependency(J0, when),)
     state = replay([node_added(), job_submitted(0), job_submitted(1, depends_on=needs)])
     assert not state.jobs[job_id(1)].is_eligible
-    apply(state, end)
-    assert (state.unblocked, state.stranded) == (unblocked, stranded)
+    result = apply(state, end)
+    assert result.departed is not None
+    assert result.departed.job_id == J0
+    assert ([*result.unblocked], [*result.stranded]) == (unblocked, stranded)
     assert state.jobs[job_id(1)].is_eligible == bool(unblocked)
 
 

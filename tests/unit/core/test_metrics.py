@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.backends.simulated import Costs
-from shunter.core.fold import RULES
+from shunter.core.fold import apply
 from shunter.core.metrics import (
     Distribution,
     JobLedger,
@@ -107,10 +107,8 @@ def ledger_of(*events: Event) -> tuple[JobLedger, State]:
     told = ledger.observers()
     view.open()
     for event in events:
-        RULES[type(event)](state, event)
-        state.now_us = view.now_us = event.at_us
+        view.turn_to(event.at_us, apply(state, event))
         told.get(type(event), unheard)(event, view)
-        state.launched.clear()
     return ledger, state
 
 

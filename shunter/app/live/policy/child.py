@@ -36,7 +36,7 @@ from shunter.app.live.policy.messages import (
 )
 from shunter.app.replaying.terms import Term
 from shunter.app.runs.setup import rebuild
-from shunter.core.fold import RULES
+from shunter.core.fold import apply
 from shunter.core.planning.barrier import OnFault
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ports import Policy
@@ -61,11 +61,8 @@ class Thinking:
         """Fold events, each before the policy hears of it."""
         state, term = self._state, self._term
         for event in events:
-            RULES[type(event)](state, event)
-            state.now_us = event.at_us
-            state.seq += 1
-            term.tell(event)
-            state.launched.clear()
+            result = apply(state, event)
+            term.tell(event, result)
 
     def decide(self, now_us: int) -> Decided:
         """Ask the policy at an instant, as the scheduler does."""

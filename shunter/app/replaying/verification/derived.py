@@ -21,7 +21,7 @@ from dataclasses import replace
 from shunter.app.config.resolved import REACTOR
 from shunter.app.replaying.terms import Term
 from shunter.core.reactor import WATCHED, Before, Reactor, holds
-from shunter.core.state import State
+from shunter.core.state import FoldResult, State
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptEnded, AttemptStarted, CheckpointDiscarded
 from shunter.events.facts.jobs import (
@@ -82,15 +82,15 @@ class DerivedFacts:
         """Return what must be known of a fact's job before the fact is folded."""
         return self._reactor.look(event) if type(event) in WATCHED else None
 
-    def folded(self, event: Event, before: Before | None) -> None:
+    def folded(self, event: Event, result: FoldResult, before: Before | None) -> None:
         """Expect what follows from a fact that has just been folded."""
         kind, reactor = type(event), self._reactor
-        for job in self._state.launched:
+        for job in result.launched:
             reactor.timers.began(job)
         if isinstance(event, AttemptEnded):
             reactor.gone_us = event.ended_us
         if kind in reactor.kinds:
-            found = reactor.react(event, before)
+            found = reactor.react(event, result, before)
             if not self.is_strict:
                 found = [each for each in found if _was_compared(each)]
             self.expected.extendleft(reversed(found))

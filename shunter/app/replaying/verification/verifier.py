@@ -18,7 +18,7 @@ from shunter.app.replaying.terms import Rebuild, Term, after_change
 from shunter.app.replaying.verification.derived import DerivedFacts
 from shunter.app.replaying.verification.rounds import RoundWatch
 from shunter.core.scheduler import leaves_work
-from shunter.core.state import State
+from shunter.core.state import NO_RESULT, State
 from shunter.errors import IllegalEventError, UsageError
 from shunter.events.classes import FactClass, class_of
 from shunter.events.facts.cluster import NodeAdded, NodeRemoved, QuotaChanged
@@ -217,7 +217,7 @@ class Verifier:
         derived = self._following()
         before = derived.look(event)
         try:
-            self._rules[kind](state, event)
+            result = self._rules[kind](state, event) or NO_RESULT
         except IllegalEventError as error:
             raise IllegalEventError(f"the event {state.seq + 1} does not fit: {error}") from error
         state.now_us = event.at_us
@@ -225,10 +225,8 @@ class Verifier:
         self._before = event
         term, watch = self._active()
         if self._is_told():
-            term.tell(event)
-        derived.folded(event, before)
-        if state.launched:
-            state.launched.clear()
+            term.tell(event, result)
+        derived.folded(event, result, before)
         if term.rules.round_us and leaves_work(event):
             watch.changed()
 

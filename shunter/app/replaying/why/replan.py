@@ -24,7 +24,7 @@ from shunter.core.fold.decisions import SET_ASIDE
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ports import Policy
 from shunter.core.ranking import RankedPolicy, Remembering
-from shunter.core.state import JobPhase, State
+from shunter.core.state import NO_RESULT, JobPhase, State
 from shunter.errors import ConfigError, NotFoundError, UsageError
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, Trigger
 from shunter.events.facts.run import SchedulerStarted
@@ -169,15 +169,13 @@ class _Replay:
             if isinstance(event, RoundPlanned) and self._told is not None:
                 self._told.view.now_us = event.at_us
                 self._told.asked.advance(self._told.memory, self._told.view)
-            self._rules[type(event)](state, event)
+            result = self._rules[type(event)](state, event) or NO_RESULT
             state.now_us = event.at_us
             state.seq += 1
             if self._told is not None:
-                self._told.tell(event)
-            if state.launched:
-                if self._tracks and any(job.job_id == job_id for job in state.launched):
-                    self.folded.launches.append((state.seq, event.at_us))
-                state.launched.clear()
+                self._told.tell(event, result)
+            if self._tracks and any(job.job_id == job_id for job in result.launched):
+                self.folded.launches.append((state.seq, event.at_us))
 
     def _fresh(self) -> tuple[Term | None, str]:
         """Return the policy begun anew on the state."""
