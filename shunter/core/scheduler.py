@@ -47,7 +47,7 @@ class Asked(Policy[Any], Protocol):
 
 
 class _Route(NamedTuple):
-    """What is done with each fact of a kind: fold it, tell observers, see what follows.
+    """What is done with a kind of fact: fold it, tell of it, see what follows.
 
     `is_watched`: that depends on how its job was before.
     """

@@ -172,7 +172,7 @@ class Job:
 
 @fact
 class FoldResult:
-    """What became of jobs with one fact: for whoever is told of it, and no part of the state.
+    """What became of jobs with one fact, for who is told of it: no state.
 
     The attempts of `launched` began with it, in this order. `departed` is the job that has ended,
     `unblocked` are those that waited for that end, `stranded` those that wanted another one.

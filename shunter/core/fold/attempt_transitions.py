@@ -111,7 +111,7 @@ def _settle(job: Job, since_us: int, at_us: int) -> None:
 
 
 def launch_granted(state: State, at_us: int) -> tuple[Job, ...]:
-    """Launch the jobs whose granted GPUs nobody is left on, oldest grant first; return them."""
+    """Launch and return the jobs whose granted GPUs are free, oldest grant first."""
     launched = []
     for job_id in list(state.granted):
         job = state.jobs[job_id]
