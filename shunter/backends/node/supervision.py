@@ -336,7 +336,7 @@ class Supervision:
         self.announce()
 
     def _free_reserve(self) -> bool:
-        """Remove the file that kept room for the status; return whether it was still there."""
+        """Remove the file that kept room for the status; say if it was there."""
         try:
             os.unlink(f"{self.folder}/reserve")
         except OSError:
