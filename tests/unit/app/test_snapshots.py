@@ -20,7 +20,7 @@ from shunter.core.state import State
 from shunter.errors import IllegalEventError, LogDamagedError
 from shunter.events.facts.jobs import JobSubmitted, Outcome
 from shunter.events.log import open_log, read_log
-from shunter.events.log.sql.packing import pack_bytes
+from shunter.events.log.sql.compression import pack_bytes
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Dependency
 from tests.contracts.event_logs import query

@@ -12,6 +12,7 @@ from shunter.errors import LogDamagedError, LogError, LogExistsError
 from shunter.events.log.frames import GENESIS, Head
 from shunter.events.log.reader import LogReader
 from shunter.events.log.sql.anchor import Anchor, anchor_path, refuse_lost_whole
+from shunter.events.log.sql.batches import BatchWriter
 from shunter.events.log.sql.lock import WriterLock
 from shunter.events.log.sql.meta import (
     BESIDE,
@@ -70,7 +71,10 @@ async def open_store(
                     head = await _take_term(connection, path, head)
         if anchor is not None:
             anchor.move(head)
-        return SqlStore(path, connection, owned.pop_all(), head.term, anchor), head, warning
+        batches = BatchWriter(path, durable=durable)
+        owned.callback(batches.close)
+        store = SqlStore(path, connection, batches, owned.pop_all(), head.term, anchor)
+        return store, head, warning
 
 
 async def _what_is_there(path: Path, *, overwrite: bool, resume: bool) -> Meta | None:

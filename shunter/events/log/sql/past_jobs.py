@@ -9,7 +9,7 @@ them empty. All of it can be made anew from the events.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 import orjson
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import Delete, Insert, delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shunter.errors import LogDamagedError
@@ -33,10 +33,16 @@ __all__ = [
     "SqlPastJobs",
     "keep_past",
     "make_past_empty",
+    "past_changes",
     "past_upto",
     "sound_upto",
     "stored_past",
 ]
+
+Rows = Sequence[Mapping[str, int | str]]
+
+_ADD_JOBS, _ADD_KEYS = insert(PAST_JOBS), insert(PAST_KEYS)
+_CLEAR_UPTO, _ADD_UPTO = delete(PAST_UPTO), insert(PAST_UPTO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +97,32 @@ async def stored_past(connection: AsyncConnection, after: int, to: int) -> PastR
     return PastRows([EndedJob(*row) for row in found[0]], [(a, b, c) for a, b, c in found[1]])
 
 
+def past_changes(rows: PastRows, upto: PastUpto) -> Iterator[tuple[Insert | Delete, Rows]]:
+    """Return statements, each for some rows, that add what is new.
+
+    The last two say up to where the tables go then.
+    """
+    if rows.ended:
+        yield (
+            _ADD_JOBS,
+            [{"seq": e.seq, "job_id": e.job_id, "outcome": str(e.outcome)} for e in rows.ended],
+        )
+    if rows.keys:
+        yield (
+            _ADD_KEYS,
+            [{"seq": seq, "key": key, "job_id": job_id} for seq, key, job_id in rows.keys],
+        )
+    yield _CLEAR_UPTO, [{}]
+    yield (
+        _ADD_UPTO,
+        [{"seq": upto.seq, "last_number": upto.last_number, "digest": upto.digest}],
+    )
+
+
 async def keep_past(connection: AsyncConnection, rows: PastRows, upto: PastUpto) -> None:
     """Add rows, and say up to where the tables go, in the transaction that is open."""
-    if rows.ended:
-        ended = [{"seq": e.seq, "job_id": e.job_id, "outcome": str(e.outcome)} for e in rows.ended]
-        await connection.execute(insert(PAST_JOBS), ended)
-    if rows.keys:
-        keys = [{"seq": seq, "key": key, "job_id": job_id} for seq, key, job_id in rows.keys]
-        await connection.execute(insert(PAST_KEYS), keys)
-    await connection.execute(delete(PAST_UPTO))
-    await connection.execute(
-        insert(PAST_UPTO),
-        {"seq": upto.seq, "last_number": upto.last_number, "digest": upto.digest},
-    )
+    for change, values in past_changes(rows, upto):
+        await connection.execute(change, values)
 
 
 async def make_past_empty(connection: AsyncConnection) -> None:

@@ -23,11 +23,10 @@ from shunter.errors import LogDamagedError, LogError, LogVersionError, NotFoundE
 from shunter.events.log.frames import GENESIS, Frame, Head, Outcomes, Snapshot
 from shunter.events.log.job_index import Span
 from shunter.events.log.sql.anchor import anchor_path, read_anchor, refuse_lost_whole
+from shunter.events.log.sql.compression import pack_bytes, unpack_bytes, unpack_segment
 from shunter.events.log.sql.meta import BESIDE, Meta, check_version, fields_digest
 from shunter.events.log.sql.objects import strange_object
-from shunter.events.log.sql.packing import pack_bytes, unpack_bytes
 from shunter.events.log.sql.past_jobs import sound_upto, stored_past
-from shunter.events.log.sql.segments import unpack
 from shunter.events.log.sql.sqlite import connected, failures_named, is_empty
 from shunter.events.log.sql.tables import (
     FRAMES,
@@ -313,7 +312,7 @@ class SqlSource:
         rows = await self._rows(holds)
         for *row, chain, blob in rows:
             segment = _segment_of(row)
-            frames = unpack(segment, blob)
+            frames = unpack_segment(segment, blob)
             if (frames[0].first_seq, frames[-1].last_seq, frames[-1].chain) != (
                 segment.first_seq,
                 segment.last_seq,

@@ -46,7 +46,7 @@ async def connected(
         # The driver begins no transaction of its own: ours take the write lock at once.
         connect_args={"isolation_level": None, "timeout": BUSY_S},
     )
-    pragmas = [f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}"]
+    pragmas = [synchronous(durable=durable)]
     if mode == "rwc":
         pragmas.insert(0, "PRAGMA journal_mode=WAL")
 
@@ -64,6 +64,11 @@ async def connected(
             yield connection
     finally:
         await engine.dispose()
+
+
+def synchronous(*, durable: bool) -> str:
+    """Return the pragma that syncs each commit to the disk, or only each checkpoint."""
+    return f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}"
 
 
 async def _roll_back(path: Path) -> None:

@@ -9,45 +9,42 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio.to_thread
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from shunter.errors import LogDamagedError, LogError, StaleTermError
-from shunter.events.log.frames import GENESIS, Frame, Head, Snapshot, next_chain
+from shunter.errors import LogDamagedError, LogError
+from shunter.events.log.frames import GENESIS, Frame, Head, next_chain
 from shunter.events.log.sql.anchor import Anchor
+from shunter.events.log.sql.batches import MOVE_HEAD, BatchWriter, head_change, refuse_stale
+from shunter.events.log.sql.compression import SEGMENT_EVENTS, pack_segment
 from shunter.events.log.sql.meta import note_sources, write_meta
-from shunter.events.log.sql.packing import pack_bytes
-from shunter.events.log.sql.past_jobs import PastUpto, keep_past
+from shunter.events.log.sql.past_jobs import PastUpto
 from shunter.events.log.sql.reindexing import bring_past_up_to_date
-from shunter.events.log.sql.segments import SEGMENT_EVENTS, pack
 from shunter.events.log.sql.source import FRAME_COLUMNS, frame_of, open_source
 from shunter.events.log.sql.sqlite import failures_named, leave_write_ahead
 from shunter.events.log.sql.tables import ANCHOR_NAME, FRAMES, HEAD, SEGMENTS, SNAPSHOTS
 from shunter.events.log.stores import Batch, Segment, Source
 
-_MOVE_HEAD = (
-    update(HEAD)
-    .where(HEAD.c.seq == bindparam("old_seq"), HEAD.c.term == bindparam("old_term"))
-    .values(seq=bindparam("new_seq"), chain=bindparam("new_chain"))
-)
-_ADD_FRAMES = insert(FRAMES)
-_ADD_SNAPSHOTS = insert(SNAPSHOTS).prefix_with("OR REPLACE")
-
 
 class SqlStore:
-    """Writes one log through one connection; made by `open_store`."""
+    """Writes one log; made by `open_store`.
+
+    Batches go through a connection of their own, all else through that of SQLAlchemy.
+    """
 
     def __init__(
         self,
         path: Path,
         connection: AsyncConnection,
+        batches: BatchWriter,
         owned: AsyncExitStack,
         term: int,
         anchor: Anchor | None,
     ) -> None:
         self._path = path
         self._connection = connection
+        self._batches = batches
         self._owned = owned
         self._term = term
         self._anchor = anchor
@@ -56,19 +53,11 @@ class SqlStore:
 
     async def write(self, batch: Batch, old: Head, new: Head) -> None:
         """Keep the batch and move the head, in one transaction."""
-        frames = [_frame_row(frame) for frame in batch.frames]
-        with failures_named(self._path):
-            async with self._connection.begin():
-                await self._move_head(old, new)
-                if frames:
-                    await self._connection.execute(_ADD_FRAMES, frames)
-                if batch.snapshots:
-                    rows = [_snapshot_row(snapshot) for snapshot in batch.snapshots]
-                    await self._connection.execute(_ADD_SNAPSHOTS, rows)
-                if self._past is not None and (batch.past or batch.snapshots):
-                    past = self._past.after(batch.past, new.seq)
-                    await keep_past(self._connection, batch.past, past)
-                    self._past = past
+        past = None
+        if self._past is not None and (batch.past or batch.snapshots):
+            past = self._past.after(batch.past, new.seq)
+        await self._batches.write(batch, old, new, past)
+        self._past = past or self._past
         if self._anchor is not None and new != old:
             self._anchor.move(new)
 
@@ -91,7 +80,7 @@ class SqlStore:
                             f"{frame.named} is damaged and is not sealed", frame.first_seq
                         )
                     before = frame.chain
-                segment, blob = await anyio.to_thread.run_sync(pack, frames)
+                segment, blob = await anyio.to_thread.run_sync(pack_segment, frames)
                 await self._connection.execute(
                     insert(SEGMENTS),
                     {
@@ -144,6 +133,7 @@ class SqlStore:
         with failures_named(self._path):
             if self._anchor is not None:
                 await self._say_closed()
+            self._batches.close()
             await leave_write_ahead(self._connection)
             await self._owned.aclose()
 
@@ -159,21 +149,8 @@ class SqlStore:
                     await write_meta(self._connection, {ANCHOR_NAME: str(heads[0][0])})
 
     async def _move_head(self, old: Head, new: Head) -> None:
-        moved = await self._connection.execute(
-            _MOVE_HEAD,
-            {
-                "old_seq": old.seq,
-                "old_term": old.term,
-                "new_seq": new.seq,
-                "new_chain": new.chain,
-            },
-        )
-        if moved.rowcount != 1:
-            raise StaleTermError(
-                f"the log {self._path} is no longer at sequence number {old.seq} of term "
-                f"{old.term}: a newer scheduler writes it; stop this one",
-                old.seq,
-            )
+        moved = await self._connection.execute(MOVE_HEAD, head_change(old, new))
+        refuse_stale(self._path, old, moved.rowcount)
 
     async def _check_snapshot(self, upto_seq: int) -> None:
         newest = (await self._connection.execute(select(func.max(SNAPSHOTS.c.seq)))).scalar_one()
@@ -202,24 +179,3 @@ class SqlStore:
             select(SEGMENTS.c.chain).where(SEGMENTS.c.last_seq == first - 1)
         )
         return frames, before.scalar_one_or_none() or GENESIS
-
-
-def _frame_row(frame: Frame) -> dict[str, object]:
-    return {
-        "first_seq": frame.first_seq,
-        "count": frame.count,
-        "at_us": frame.at_us,
-        "term": frame.term,
-        "chain": frame.chain,
-        "payload": frame.payload.decode(),
-    }
-
-
-def _snapshot_row(snapshot: Snapshot) -> dict[str, object]:
-    return {
-        "seq": snapshot.seq,
-        "at_us": snapshot.at_us,
-        "digest": snapshot.digest,
-        "state": pack_bytes(snapshot.state),
-        "memory": pack_bytes(snapshot.memory),
-    }
