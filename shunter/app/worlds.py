@@ -1,6 +1,6 @@
 """Simulated worlds of other packages: the entry points of the group `shunter.worlds`."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from shunter.app.plugins import Plugins
 from shunter.core.ports import Backend, SimulatedWorld
@@ -16,7 +16,7 @@ class WorldPlugin(Protocol):
 
     name: str
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """Return what the log says of it, beside the other keys of `[simulation]`."""
 
     def around(self, inside: SimulatedWorld, round_us: int) -> Backend:

@@ -214,7 +214,7 @@ class AsyncClient:
         kind: str | None = None,
     ) -> Answer:
         """Return a page of events, and where the next one begins."""
-        params: dict[str, Any] = {"job": job, "node": node, "kind": kind}
+        params: dict[str, object] = {"job": job, "node": node, "kind": kind}
         return await self._ask(requests.read("/events", after=after, limit=limit, **params))
 
     async def stream(

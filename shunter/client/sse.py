@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 
@@ -15,7 +14,7 @@ class Followed:
 
     seq: int
     kind: str
-    fields: dict[str, Any]
+    fields: dict[str, object]
 
 
 @dataclass

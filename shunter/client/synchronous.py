@@ -217,7 +217,7 @@ class Client:
         kind: str | None = None,
     ) -> Answer:
         """Return a page of events, and where the next one begins."""
-        params: dict[str, Any] = {"job": job, "node": node, "kind": kind}
+        params: dict[str, object] = {"job": job, "node": node, "kind": kind}
         return self._ask(requests.read("/events", after=after, limit=limit, **params))
 
     def stream(

@@ -5,7 +5,7 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import httpx
 
@@ -32,6 +32,22 @@ _CUT = ("disconnected without", "peer closed connection")
 TIMEOUT = httpx.Timeout(READ_S, connect=CONNECT_S)
 
 
+class ClientOptions(TypedDict):
+    """What httpx clients of both kinds are made with."""
+
+    base_url: str
+    headers: dict[str, str]
+    timeout: httpx.Timeout
+    trust_env: bool
+
+
+class TransportOptions(TypedDict):
+    """What httpx transports of both kinds are made with."""
+
+    uds: NotRequired[str]
+    verify: ssl.SSLContext | bool
+
+
 class Settings:
     """Where a client connects to and as whom; made once for both kinds of client."""
 
@@ -49,7 +65,7 @@ class Settings:
         if token is None and isinstance(self.address, TcpAddress):
             self._token = token_from(variables)
 
-    def of_client(self) -> dict[str, Any]:
+    def of_client(self) -> ClientOptions:
         """Return what httpx clients of both kinds are made with.
 
         Proxies of the environment are passed by: they are for the world, not for this machine.
@@ -62,7 +78,7 @@ class Settings:
             "trust_env": False,
         }
 
-    def of_transport(self) -> dict[str, Any]:
+    def of_transport(self) -> TransportOptions:
         """Return what transports of both kinds are made with.
 
         Raises:

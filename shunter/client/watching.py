@@ -8,7 +8,7 @@ a daemon a hundredth of its time; it ends with the last job that somebody still 
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakSet
 
 from shunter.addresses import UnixAddress
@@ -23,6 +23,8 @@ from shunter.errors import (
 if TYPE_CHECKING:
     from shunter.client.futures import JobHandle
     from shunter.client.synchronous import Client
+
+    AnyJob: TypeAlias = JobHandle[Any]
 
 __all__ = ["PATIENCE_S", "Watch"]
 
@@ -41,12 +43,12 @@ class Watch:
     def __init__(self, client: "Client") -> None:
         self._client = client
         self._lock = threading.Lock()
-        self._open: WeakSet[JobHandle[Any]] = WeakSet()
-        self._kept: set[JobHandle[Any]] = set()
+        self._open: WeakSet[AnyJob] = WeakSet()
+        self._kept: set[AnyJob] = set()
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
 
-    def add(self, job: "JobHandle[Any]") -> None:
+    def add(self, job: "AnyJob") -> None:
         """Watch a job while somebody holds it."""
         with self._lock:
             self._open.add(job)
@@ -54,7 +56,7 @@ class Watch:
                 self._thread = threading.Thread(target=self._run, name="shunter-watch", daemon=True)
                 self._thread.start()
 
-    def keep(self, job: "JobHandle[Any]") -> None:
+    def keep(self, job: "AnyJob") -> None:
         """Watch a job although nobody may hold it: a callback waits for it."""
         with self._lock:
             self._kept.add(job)
@@ -101,7 +103,7 @@ class Watch:
                 self._thread = None
             return not waiting
 
-    def _waiting(self) -> "list[JobHandle[Any]]":
+    def _waiting(self) -> "list[AnyJob]":
         with self._lock:
             return [job for job in sorted(self._open, key=_by_id) if not job.is_settled()]
 
@@ -133,5 +135,5 @@ class Watch:
                     raise UnavailableError(f"no daemon answers on {address} ({error})") from error
 
 
-def _by_id(job: "JobHandle[Any]") -> str:
+def _by_id(job: "AnyJob") -> str:
     return job.id

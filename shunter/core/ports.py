@@ -1,7 +1,7 @@
 """What the core needs from others, and never who provides it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Input
@@ -68,6 +68,10 @@ class Policy(Protocol[Memory]):
 
     def settled(self, memory: Memory) -> bool:
         """Say whether a plan made now could not change anything."""
+
+
+AnyPolicy: TypeAlias = Policy[Any]
+"""A policy whose memory only itself reads."""
 
 
 class Backend(Protocol):

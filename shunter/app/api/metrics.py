@@ -5,7 +5,6 @@ Labels are bounded: servers, queues, policies, reasons, states and routes, never
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -139,7 +138,7 @@ class _Cluster(Collector):
         yield _labelled("shunter_queue_gpus", "GPUs given to a queue's jobs.", "queue", given)
 
 
-def _labelled(name: str, what: str, label: str, values: Counter[str]) -> Any:
+def _labelled(name: str, what: str, label: str, values: Counter[str]) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, what, labels=(label,))
     for value, count in sorted(values.items()):
         family.add_metric((value,), count)

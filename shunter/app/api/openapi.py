@@ -1,7 +1,7 @@
 """The OpenAPI document, made from the table of routes and the models."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -26,7 +26,7 @@ def openapi_document(routes: Iterable[Route]) -> dict[str, Any]:
         [(model, "validation") for model in models], ref_template=_REFERENCE
     )
     references = {model: keys[model, "validation"] for model in models}
-    paths: dict[str, dict[str, Any]] = {}
+    paths: dict[str, dict[str, object]] = {}
     for route in table:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, references)
     return {
@@ -54,14 +54,14 @@ def _models(routes: Iterable[Route]) -> Iterator[type[BaseModel]]:
             yield route.body
 
 
-def _operation(route: Route, references: dict[type[BaseModel], Any]) -> dict[str, Any]:
+def _operation(route: Route, references: Mapping[type[BaseModel], object]) -> dict[str, object]:
     status = "201" if route.method == "POST" and route.path.endswith("/jobs") else "200"
-    schema: Any = {"type": "string"}
+    schema: object = {"type": "string"}
     if route.answer is not None:
         schema = references[route.answer]
     elif route.media == JSON:
         schema = {"type": "object"}
-    operation: dict[str, Any] = {
+    operation: dict[str, object] = {
         "operationId": _name_of(route),
         "summary": route.summary,
         "description": (route.handler.__doc__ or "").strip(),
@@ -83,12 +83,12 @@ def _name_of(route: Route) -> str:
     return f"{module}_{getattr(route.handler, '__name__', 'route')}"
 
 
-def _places(route: Route) -> Iterator[dict[str, Any]]:
+def _places(route: Route) -> Iterator[dict[str, object]]:
     for name in _PLACE.findall(route.path):
         yield {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
 
-def _query(route: Route) -> Iterator[dict[str, Any]]:
+def _query(route: Route) -> Iterator[dict[str, object]]:
     if route.query is NoQuery:
         return
     schema = route.query.model_json_schema(ref_template=_REFERENCE)
@@ -100,7 +100,7 @@ def _query(route: Route) -> Iterator[dict[str, Any]]:
         yield parameter
 
 
-def _headers(route: Route) -> Iterator[dict[str, Any]]:
+def _headers(route: Route) -> Iterator[dict[str, object]]:
     for name, what in route.headers:
         yield {
             "name": name,
@@ -111,7 +111,7 @@ def _headers(route: Route) -> Iterator[dict[str, Any]]:
         }
 
 
-def _problems(reference: dict[str, Any]) -> dict[str, Any]:
+def _problems(reference: object) -> dict[str, object]:
     return {
         str(status): {"description": code, "content": {PROBLEM: {"schema": reference}}}
         for code, (status, _) in STATUSES.items()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, get_args
+from typing import get_args
 
 import orjson
 from pydantic import ValidationError
@@ -71,7 +71,7 @@ def problem(
 ) -> Response:
     """Return the answer to a request that is not fulfilled, as RFC 9457 has it."""
     status, exit_code = STATUSES[code]
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
         "status": status,

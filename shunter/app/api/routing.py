@@ -92,7 +92,7 @@ class Route:
         return f"{self.method} {self.path}"
 
 
-def json_answer(document: Any, status: int = 200) -> Response:
+def json_answer(document: object, status: int = 200) -> Response:
     """Return a document as the answer."""
     return Response(orjson.dumps(document), status, media_type=JSON)
 

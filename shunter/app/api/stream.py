@@ -9,7 +9,6 @@ import logging
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
-from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -51,7 +50,7 @@ class Sent:
     chunk: bytes
 
 
-def event_object(seq: int, event: Event, dated: Callable[[int], str]) -> dict[str, Any]:
+def event_object(seq: int, event: Event, dated: Callable[[int], str]) -> dict[str, object]:
     """Return an event with its number and date, and its fields by name."""
     return {"seq": seq, "at": dated(event.at_us), **to_object(event)}
 

@@ -37,7 +37,7 @@ HELP_MOST = 200
 class Commands(TyperGroup):
     """Turns every error of ours into lines on stderr and its exit code."""
 
-    def invoke(self, ctx: Any) -> Any:  # typer keeps the type of its contexts to itself
+    def invoke(self, ctx: Any) -> object:  # typer keeps the type of its contexts to itself
         """Run the chosen command."""
         try:
             return super().invoke(ctx)

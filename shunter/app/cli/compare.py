@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -105,6 +106,6 @@ def _row(summed: dict[str, Any]) -> list[str]:
     ]
 
 
-def _with_interval(interval: dict[str, float | None], shown: Any) -> str:
+def _with_interval(interval: dict[str, float | None], shown: Callable[[float | None], str]) -> str:
     text: str = shown(interval["mean"])
     return text if interval["ci95"] is None else f"{text} ± {shown(interval['ci95'])}"

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from shunter.errors import ShunterError
 
@@ -60,14 +60,14 @@ def print_line(text: str = "") -> None:
     sys.stdout.write(visible(text, sys.stdout) + "\n")
 
 
-def print_json(document: Any) -> None:
+def print_json(document: object) -> None:
     """Print one JSON document; what is not a number in it is null."""
     import orjson
 
     sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
 
 
-def print_json_line(document: Any) -> None:
+def print_json_line(document: object) -> None:
     """Print one document of a stream on a line of its own."""
     import orjson
 

@@ -82,7 +82,7 @@ async def _replay(
     return document, verdict
 
 
-def _verification(verdict: "Verdict", *, resolve: bool) -> dict[str, Any]:
+def _verification(verdict: "Verdict", *, resolve: bool) -> dict[str, object]:
     found = verdict.divergence
     return {
         "identical": found is None,

@@ -9,7 +9,7 @@ import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,7 +18,7 @@ from shunter.app.cli.options import Json
 from shunter.errors import TraceError, UsageError
 
 if TYPE_CHECKING:
-    from shunter.workloads import Trace
+    from shunter.workloads import Trace, TraceDescription
 
 app = typer.Typer(no_args_is_help=True, help="Describe, make up and convert traces.")
 
@@ -252,25 +252,25 @@ def _describe(trace: "Trace", gpus: int | None, as_json: bool) -> None:
             }
         )
         return
-    _print(trace, asdict(described))
+    _print(trace, described)
 
 
-def _print(trace: "Trace", described: dict[str, Any]) -> None:
+def _print(trace: "Trace", described: "TraceDescription") -> None:
     from shunter.app.cli.units import duration, number, percent
 
-    spans = described["duration_s"]
+    spans = described.duration_s
     pairs = [
         ("trace", f"{trace.source} ({trace.format})  {trace.digest[:12]}"),
-        ("jobs", number(described["jobs"])),
-        ("submitted over", duration(described["span_s"])),
-        ("GPU-hours", f"{described['gpu_h']:,.0f}"),
+        ("jobs", number(described.jobs)),
+        ("submitted over", duration(described.span_s)),
+        ("GPU-hours", f"{described.gpu_h:,.0f}"),
         ("duration", ", ".join(f"{name} {duration(value)}" for name, value in spans.items())),
-        ("ends", ", ".join(f"{number(count)} {name}" for name, count in described["ends"].items())),
+        ("ends", ", ".join(f"{number(count)} {name}" for name, count in described.ends.items())),
     ]
-    if described["gpus_mean"] is not None:
-        pairs.append(("GPUs needed on average", f"{described['gpus_mean']:,.1f}"))
-    if described["load"] is not None:
-        pairs.append(("load", percent(described["load"])))
+    if described.gpus_mean is not None:
+        pairs.append(("GPUs needed on average", f"{described.gpus_mean:,.1f}"))
+    if described.load is not None:
+        pairs.append(("load", percent(described.load)))
     output.print_pairs(pairs)
     output.print_line()
     titles = ["GPUs", "jobs", "share", "GPU-hours", "share"]
@@ -278,12 +278,12 @@ def _print(trace: "Trace", described: dict[str, Any]) -> None:
         [output.Column(title, is_number=True) for title in titles],
         [
             [
-                number(size["gpus"]),
-                number(size["jobs"]),
-                percent(size["jobs_share"]),
-                f"{size['gpu_h']:,.0f}",
-                percent(size["gpu_h_share"]),
+                number(size.gpus),
+                number(size.jobs),
+                percent(size.jobs_share),
+                f"{size.gpu_h:,.0f}",
+                percent(size.gpu_h_share),
             ]
-            for size in described["sizes"]
+            for size in described.sizes
         ],
     )

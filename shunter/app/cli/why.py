@@ -1,6 +1,6 @@
 """`shunter why`: why a job waits, runs, was preempted or ended, now or at a past moment."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,7 @@ from shunter.app.cli.options import Json, reading
 
 if TYPE_CHECKING:
     from shunter.app.replaying.why.explanation import Explanation
+    from shunter.client.requests import Answer
 
 BAR = 24
 SERVERS_NAMED = 4
@@ -53,12 +54,12 @@ def why(
         _print(found)
 
 
-def _by_daemon(job: str, at: str | None, url: str | None) -> dict[str, Any]:
+def _by_daemon(job: str, at: str | None, url: str | None) -> "Answer":
     with connect(url) as client:
         return client.why(job, at)
 
 
-def _by_log(job: str, log: str, at: str | None) -> dict[str, Any]:
+def _by_log(job: str, log: str, at: str | None) -> "Answer":
     import asyncio
 
     from shunter.app.replaying.why.document import document
@@ -79,7 +80,7 @@ async def _explain(job: str, address: str, at: str | None) -> "Explanation":
         return await explain(reader, JobId(job), seq, at_us, rebuild)
 
 
-def _print(document: dict[str, Any]) -> None:
+def _print(document: "Answer") -> None:
     output.print_line(f"{document['headline']}   (at {document['at']['time']})")
     for line in document["details"]:
         output.print_line(f"  {line}")
@@ -95,7 +96,7 @@ def _print(document: dict[str, Any]) -> None:
     _print_life(document)
 
 
-def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
+def _rows(document: "Answer") -> list[tuple[str, str]]:
     from shunter.app.cli.units import duration
 
     rows: list[tuple[str, str]] = []
@@ -131,7 +132,7 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def _blocker(blocker: dict[str, Any]) -> str:
+def _blocker(blocker: "Answer") -> str:
     from shunter.app.replaying.formatting import gpus_in_words
     from shunter.app.replaying.instants import clock
 
@@ -142,7 +143,7 @@ def _blocker(blocker: dict[str, Any]) -> str:
     return f"{blocker['id']}: {blocker['phase']} on {gpus}, {_where(blocker)}, since {since}"
 
 
-def _where(part: dict[str, Any]) -> str:
+def _where(part: "Answer") -> str:
     """Return where something runs, with as many servers as a line can bear."""
     names: list[str] = part["where"].split(" ")
     hidden = len(names) - SERVERS_NAMED
@@ -154,19 +155,19 @@ def _print_rows(rows: list[tuple[str, str]]) -> None:
         output.print_line(f"  {name:<12} {text}")
 
 
-def _bar(part: dict[str, Any]) -> str:
+def _bar(part: "Answer") -> str:
     from shunter.app.cli.units import duration, percent
 
     filled = "#" * max(1, round(BAR * (part["share"] or 0)))
     return f"{part['reason']:<24} {filled:<{BAR}} {percent(part['share'])}  {duration(part['s'])}"
 
 
-def _print_history(document: dict[str, Any]) -> None:
+def _print_history(document: "Answer") -> None:
     """Print each reason of each wait, and each attempt, with their events."""
     from shunter.app.replaying.instants import clock, span
 
     rows: list[list[str]] = []
-    steps: list[tuple[dict[str, Any], int, str, tuple[int | None, ...]]]
+    steps: list[tuple[Answer, int, str, tuple[int | None, ...]]]
     for part in document["timeline"]:
         to_us = document["at"]["us"] if part["to_us"] is None else part["to_us"]
         if part["what"] == "run":
@@ -185,7 +186,7 @@ def _print_history(document: dict[str, Any]) -> None:
     output.print_table(["from", "", output.Column("for", is_number=True), "", "events"], rows)
 
 
-def _print_life(document: dict[str, Any]) -> None:
+def _print_life(document: "Answer") -> None:
     """Print the waits and runs, if there is more than one."""
     from shunter.app.replaying.instants import clock, span
 

@@ -17,7 +17,7 @@ class Setting:
     """One key: `text` is its value as --set takes it."""
 
     key: str
-    value: Any
+    value: object
     origin: str
 
     @property
@@ -26,7 +26,7 @@ class Setting:
         return json.dumps(self.value, ensure_ascii=False)
 
 
-def effective(loaded: LoadedConfig) -> dict[str, Any]:
+def effective(loaded: LoadedConfig) -> dict[str, object]:
     """Return the whole config with all defaults, as tables, lists and values."""
     document = loaded.config.model_dump(mode="json", by_alias=True, exclude_none=True)
     document["policy"]["params"] = {
@@ -61,7 +61,7 @@ def _origin(loaded: LoadedConfig, path: Path) -> str:
     return loaded.layers.origins.of(path)
 
 
-def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+def _leaves(value: object, path: Path) -> Iterator[tuple[Path, object]]:
     """Yield the values of tables, and of lists of tables; other lists are values."""
     if isinstance(value, dict):
         for name, inner in value.items():
@@ -73,7 +73,7 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         yield path, value
 
 
-def _write_durations(schema: Any) -> None:
+def _write_durations(schema: object) -> None:
     """Write the defaults of durations as people do; the model holds microseconds."""
     from shunter.policies.params import duration_text
 

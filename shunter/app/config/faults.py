@@ -7,6 +7,7 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from shunter.app.config.keys import DEFAULT, Origins, Path, path_text
@@ -47,7 +48,7 @@ class Fault:
 
 
 def faults_of(
-    error: ValidationError, model: type[BaseModel], tree: Mapping[str, Any], above: Path = ()
+    error: ValidationError, model: type[BaseModel], tree: Mapping[str, object], above: Path = ()
 ) -> list[Fault]:
     """Return what pydantic found, in our words; `above` is where the model stands."""
     return [
@@ -71,7 +72,7 @@ def _where(path: Path, origins: Origins, source: str) -> list[str]:
     return [place] if not key or place.endswith(f" {key}") else [place, key]
 
 
-def _sentence(detail: ErrorDetails, model: type[BaseModel], tree: Mapping[str, Any]) -> str:
+def _sentence(detail: ErrorDetails, model: type[BaseModel], tree: Mapping[str, object]) -> str:
     kind, context, path = detail["type"], detail.get("ctx", {}), detail["loc"]
     if kind == "extra_forbidden":
         return _unknown_key(str(path[-1]), list(_fields_at(model, path[:-1])))
@@ -96,12 +97,12 @@ def _unknown_key(name: str, known: list[str]) -> str:
     return f"unknown key{guess}; known here: {', '.join(known)}"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _value_at(tree: Mapping[str, Any], path: Path) -> Any:
+def _value_at(tree: Mapping[str, object], path: Path) -> object:
     at: Any = tree
     for part in path:
         try:
@@ -116,9 +117,9 @@ def _described(model: type[BaseModel], path: Path) -> str:
     return str(field.description) if field is not None and field.description else "a value"
 
 
-def _fields_at(model: type[BaseModel], path: Path) -> dict[str, Any]:
+def _fields_at(model: type[BaseModel], path: Path) -> dict[str, FieldInfo]:
     """Return the fields of the table at a path, by the keys people write."""
-    at: Any = model
+    at: object = model
     for part in path:
         at = _inside(at, part)
     if not (isinstance(at, type) and issubclass(at, BaseModel)):
@@ -126,7 +127,7 @@ def _fields_at(model: type[BaseModel], path: Path) -> dict[str, Any]:
     return {field.alias or name: field for name, field in at.model_fields.items()}
 
 
-def _inside(hint: Any, part: str | int) -> Any:
+def _inside(hint: object, part: str | int) -> object:
     """Return the type of what stands at a key or place of a type."""
     if isinstance(hint, type) and issubclass(hint, BaseModel):
         fields = {field.alias or name: field for name, field in hint.model_fields.items()}
@@ -137,7 +138,7 @@ def _inside(hint: Any, part: str | int) -> Any:
     return _bare(args[1]) if origin is dict else None
 
 
-def _bare(hint: Any) -> Any:
+def _bare(hint: object) -> object:
     """Return a type without `Annotated` and without `None`."""
     if get_origin(hint) is Annotated:
         return _bare(get_args(hint)[0])

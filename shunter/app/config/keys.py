@@ -6,7 +6,6 @@ origin of its own came with the table or list around it; without any, it is a de
 
 import tomllib
 from dataclasses import dataclass, field
-from typing import Any
 
 from shunter.errors import ConfigError
 
@@ -58,7 +57,7 @@ def parse_path(text: str) -> Path:
         ConfigError: it is no key.
     """
     try:
-        table: Any = tomllib.loads(f"{text} = 0")
+        table: object = tomllib.loads(f"{text} = 0")
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{text!r} is no key; write it like policy.name") from error
     path: list[str] = []
@@ -70,13 +69,13 @@ def parse_path(text: str) -> Path:
     return tuple(path)
 
 
-def set_value(tree: dict[str, Any], path: Path, value: Any, place: str) -> Path:
+def set_value(tree: dict[str, object], path: Path, value: object, place: str) -> Path:
     """Put a value into a tree, making tables on the way; return its whole path.
 
     Raises:
         ConfigError: the way leads through a value that has no keys, or past the end of a list.
     """
-    at: Any = tree
+    at: dict[str, object] | list[object] = tree
     settled: list[str | int] = []
     for depth, part in enumerate(path):
         step: str | int = _place_in(at, part, settled, place) if isinstance(at, list) else part
@@ -85,27 +84,30 @@ def set_value(tree: dict[str, Any], path: Path, value: Any, place: str) -> Path:
             _put(at, step, value)
             break
         if isinstance(at, dict):
-            at = at.setdefault(step, {})
+            below = at.setdefault(str(step), {})
         else:
             if step == len(at):
                 at.append({})
-            at = at[step]
-        if not isinstance(at, dict | list):
+            below = at[int(step)]
+        if not isinstance(below, dict | list):
             raise ConfigError(
-                f"{place}: {path_text(tuple(settled))} is {at!r}, "
+                f"{place}: {path_text(tuple(settled))} is {below!r}, "
                 f"so it has no key {path[depth + 1]!r}"
             )
+        at = below
     return tuple(settled)
 
 
-def _put(at: Any, step: str | int, value: Any) -> None:
-    if isinstance(at, list) and step == len(at):
+def _put(at: dict[str, object] | list[object], step: str | int, value: object) -> None:
+    if isinstance(at, dict):
+        at[str(step)] = value
+    elif step == len(at):
         at.append(value)
     else:
-        at[step] = value
+        at[int(step)] = value
 
 
-def _place_in(items: list[Any], part: str | int, above: list[str | int], place: str) -> int:
+def _place_in(items: list[object], part: str | int, above: list[str | int], place: str) -> int:
     if not str(part).isdigit() or int(part) > len(items):
         raise ConfigError(
             f"{place}: {path_text(tuple(above))} is a list: "

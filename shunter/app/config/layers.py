@@ -10,7 +10,6 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Any
 
 from shunter.app.config.keys import Origins, Path, parse_path, set_value
 from shunter.app.config.toml_lines import lines_of_keys
@@ -64,10 +63,10 @@ class Layers:
     """The values that were set, merged, and the place each came from."""
 
     source: str = "config"
-    tree: dict[str, Any] = field(default_factory=dict)
+    tree: dict[str, object] = field(default_factory=dict)
     origins: Origins = field(default_factory=Origins)
 
-    def put(self, path: Path, value: Any, place: str) -> None:
+    def put(self, path: Path, value: object, place: str) -> None:
         """Set one value over what was set before."""
         settled = set_value(self.tree, path, value, place)
         self.origins.put(settled, place)
@@ -76,7 +75,7 @@ class Layers:
                 if settled[: len(chosen)] == chosen:
                     self._drop(other)
 
-    def replaced(self, values: Mapping[str, Any], place: str) -> "Layers":
+    def replaced(self, values: Mapping[str, object], place: str) -> "Layers":
         """Return a copy in which some keys have other values."""
         layers = Layers(self.source, copy.deepcopy(self.tree), self.origins.copy())
         for key, value in values.items():
@@ -115,7 +114,7 @@ def read_layers(
     return layers
 
 
-def parse_value(text: str) -> Any:
+def parse_value(text: str) -> object:
     """Return a text as the TOML value it is, else as the text it is."""
     try:
         parsed = tomllib.loads(f"value = {text}")
@@ -146,20 +145,20 @@ def _read_file(path: FilePath) -> Layers:
     return layers
 
 
-def _settle_paths(tree: dict[str, Any], folder: FilePath) -> None:
+def _settle_paths(tree: dict[str, object], folder: FilePath) -> None:
     """Make the paths of a file relative to the working directory instead."""
     for *sections, name in FILES:
-        table: Any = tree
+        table: object = tree
         for section in sections:
             table = table.get(section) if isinstance(table, dict) else None
         value = table.get(name) if isinstance(table, dict) else None
         if isinstance(table, dict) and isinstance(value, str) and value:
             table[name] = _beside(value, folder)
     for table in history_tables(tree).values():
-        table["history"] = str(folder / table["history"])
+        table["history"] = str(folder / str(table["history"]))
 
 
-def history_tables(tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def history_tables(tree: Mapping[str, object]) -> dict[str, dict[str, object]]:
     """Return the parameter tables, by policy, whose history is a file."""
     policy = tree.get("policy")
     tables = policy.get("params") if isinstance(policy, dict) else None
@@ -180,7 +179,7 @@ def _beside(value: str, folder: FilePath) -> str:
     return str(folder / value) if is_path and "://" not in value else value
 
 
-def _environment_key(name: str, tree: Mapping[str, Any]) -> Path | None:
+def _environment_key(name: str, tree: Mapping[str, object]) -> Path | None:
     """Return the key a variable sets; None if it sets none, as SHUNTER_ATTEMPT."""
     if not name.startswith(PREFIX):
         return None
@@ -188,7 +187,7 @@ def _environment_key(name: str, tree: Mapping[str, Any]) -> Path | None:
     if len(parts) == 1 and parts[0].lower() not in SECTIONS:
         return None
     path: list[str] = []
-    at: Any = tree
+    at: object = tree
     for part in parts:
         # Variables are upper case by custom; names of queues may not be lower case.
         alike = [key for key in at if key.lower() == part.lower()] if isinstance(at, dict) else []

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -92,7 +92,7 @@ class LoadedConfig:
         """The parameters of the policy that decides."""
         return self.params[self.config.policy.name]
 
-    def replaced(self, values: Mapping[str, Any], place: str) -> "LoadedConfig":
+    def replaced(self, values: Mapping[str, object], place: str) -> "LoadedConfig":
         """Return the config with other values for some keys, checked again.
 
         Raises:
@@ -119,7 +119,7 @@ def load_config(
     return check_layers(read_layers(path, overrides, os.environ if environ is None else environ))
 
 
-def make_config(tree: Mapping[str, Any], source: str = "config") -> LoadedConfig:
+def make_config(tree: Mapping[str, object], source: str = "config") -> LoadedConfig:
     """Check a config that is given as tables, lists and values.
 
     Raises:
@@ -157,7 +157,7 @@ def check_layers(layers: Layers, known: LoadedConfig | None = None) -> LoadedCon
     return LoadedConfig(config, params, layers, tables, throughput_file)
 
 
-def _lacking_jobs(tree: Mapping[str, Any], config: Config | None) -> list[Fault]:
+def _lacking_jobs(tree: Mapping[str, object], config: Config | None) -> list[Fault]:
     """Return what is wrong where a simulation has no jobs; a live cluster needs none."""
     backend = tree.get("backend")
     kind = backend.get("kind", "simulated") if isinstance(backend, dict) else "simulated"
@@ -176,8 +176,10 @@ def _with_cluster_file(layers: Layers, faults: list[Fault]) -> Layers:
     What is checked again later, or recorded, is then what was read here.
     """
     cluster = layers.tree.get("cluster")
-    file = cluster.get("file") if isinstance(cluster, dict) else None
-    if not isinstance(file, str) or not file or NODES[1] in (cluster or ()):
+    if not isinstance(cluster, dict) or NODES[1] in cluster:
+        return layers
+    file = cluster.get("file")
+    if not isinstance(file, str) or not file:
         return layers
     from shunter.app.inputs import read_cluster
 
@@ -202,7 +204,7 @@ def _with_histories(layers: Layers, faults: list[Fault]) -> Layers:
 
     read = Layers(layers.source, copy.deepcopy(layers.tree), layers.origins.copy())
     for policy, table in named.items():
-        path, file = ("policy", "params", policy, "history"), table["history"]
+        path, file = ("policy", "params", policy, "history"), str(table["history"])
         try:
             samples_us = parse_history(read_text(file), file)
         except ConfigError as error:
@@ -267,7 +269,7 @@ def _throughputs(
     return file
 
 
-def _checked_params(tree: Mapping[str, Any], faults: list[Fault]) -> dict[str, PolicyParams]:
+def _checked_params(tree: Mapping[str, object], faults: list[Fault]) -> dict[str, PolicyParams]:
     """Check every policy's table, chosen or not; return the parameters by name."""
     section = tree.get("policy", {})
     section = section if isinstance(section, dict) else {}
@@ -310,6 +312,6 @@ def _unknown_world(config: Config | None) -> Iterator[Fault]:
         yield Fault(("simulation", "world"), WORLDS.missing(name))
 
 
-def _json(tree: Any) -> str:
+def _json(tree: object) -> str:
     """Return a tree as JSON: strict models take a list for a tuple from there only."""
     return json.dumps(tree, default=str)

@@ -12,7 +12,7 @@ from shunter.app.config.cluster_section import ClusterSection
 from shunter.app.plugins import Plugins
 from shunter.core.placement import Placement
 from shunter.core.planning.barrier import told_of
-from shunter.core.ports import Policy
+from shunter.core.ports import AnyPolicy
 from shunter.core.ranking import RankedPolicy
 from shunter.core.throughputs import ThroughputTable
 from shunter.errors import ConfigError, NotFoundError, ShunterError
@@ -45,7 +45,7 @@ class PolicyPlugin(Protocol):
     oracle: bool
     Params: type[PolicyParams]
 
-    def build(self, params: Any, placement: Placement) -> Policy[Any]:
+    def build(self, params: PolicyParams, placement: Placement) -> AnyPolicy:
         """Return the policy."""
 
 
@@ -53,7 +53,7 @@ class PolicyPlugin(Protocol):
 class NeedsThroughputs(Protocol):
     """A policy that must be told how fast jobs are where."""
 
-    def knowing(self, table: ThroughputTable) -> Policy[Any]:
+    def knowing(self, table: ThroughputTable) -> AnyPolicy:
         """Return the policy with a table."""
 
 
@@ -79,13 +79,13 @@ class NeedsPolicy(Protocol):
     """A policy that is put around an index policy."""
 
     inside_name: str
-    inside_params: Mapping[str, Any]
+    inside_params: Mapping[str, object]
 
-    def around(self, inside: RankedPolicy) -> Policy[Any]:
+    def around(self, inside: RankedPolicy) -> AnyPolicy:
         """Return the policy with the one inside."""
 
 
-def equipped(policy: Policy[Any]) -> Policy[Any]:
+def equipped(policy: AnyPolicy) -> AnyPolicy:
     """Return the policy, if what it computes with is installed.
 
     Raises:
@@ -100,7 +100,7 @@ def equipped(policy: Policy[Any]) -> Policy[Any]:
     )
 
 
-def built(plugin: PolicyPlugin, params: Any, placement: Placement) -> Policy[Any]:
+def built(plugin: PolicyPlugin, params: PolicyParams, placement: Placement) -> AnyPolicy:
     """Return the policy of a plugin.
 
     Raises:
@@ -124,7 +124,7 @@ def built(plugin: PolicyPlugin, params: Any, placement: Placement) -> Policy[Any
     return policy
 
 
-def completed(policy: Policy[Any], placement: Placement, *, at_events: bool = False) -> Policy[Any]:
+def completed(policy: AnyPolicy, placement: Placement, *, at_events: bool = False) -> AnyPolicy:
     """Return the policy with the one inside it, if it is to have one.
 
     Args:
@@ -156,7 +156,7 @@ def completed(policy: Policy[Any], placement: Placement, *, at_events: bool = Fa
     return policy.around(inside)
 
 
-def informed(policy: Policy[Any], table: ThroughputTable | None) -> Policy[Any]:
+def informed(policy: AnyPolicy, table: ThroughputTable | None) -> AnyPolicy:
     """Return the policy with the table of throughputs, if it takes one.
 
     One that says `needs_table = False` does without.
@@ -173,7 +173,7 @@ def informed(policy: Policy[Any], table: ThroughputTable | None) -> Policy[Any]:
     return policy.knowing(table)
 
 
-def fitted(policy: Policy[Any], cluster: ClusterSection) -> Policy[Any]:
+def fitted(policy: AnyPolicy, cluster: ClusterSection) -> AnyPolicy:
     """Return the policy, if it knows what it needs of all GPU types of a cluster.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
@@ -10,7 +10,7 @@ from shunter.app.config.section import Positive, Section, Span, Stretch
 from shunter.core.placement import PLACEMENTS, SKEW_THRESHOLD, Placement, Skew
 from shunter.core.planning.barrier import OnFault
 from shunter.core.planning.guards import Guards
-from shunter.core.ports import Policy
+from shunter.core.ports import AnyPolicy
 from shunter.core.ranking import LEVELS_MOST, Aged, RankedPolicy
 from shunter.errors import ConfigError
 from shunter.policies.skews import BUILTIN_SKEWS
@@ -98,7 +98,7 @@ class PolicySection(Section):
         description="length of a round",
     )
     placement: PlacementName = Field(default="consolidated", description="where a gang goes")
-    params: dict[str, dict[str, Any]] = Field(
+    params: dict[str, dict[str, object]] = Field(
         default={}, description="one table for each policy; all are checked, the chosen one is used"
     )
     on_fault: Literal["stop", "isolate"] | None = Field(
@@ -128,7 +128,7 @@ class PolicySection(Section):
             return OnFault(self.on_fault)
         return OnFault.isolate if is_live else OnFault.stop
 
-    def aged(self, policy: Policy[Any]) -> Policy[Any]:
+    def aged(self, policy: AnyPolicy) -> AnyPolicy:
         """Return a policy with the aging that is configured, if it is.
 
         Raises:

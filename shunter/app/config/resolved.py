@@ -5,6 +5,7 @@ beside it. Equal runs therefore record equal bytes, wherever they read from and 
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from shunter.app.config.policies import built, completed, equipped, find_policy,
 from shunter.app.config.policy import PolicySection
 from shunter.app.worlds import find_world
 from shunter.core.planning.planner import RoundRules
-from shunter.core.ports import Policy
+from shunter.core.ports import AnyPolicy
 from shunter.core.throughputs import ThroughputTable
 from shunter.errors import ConfigError
 
@@ -35,11 +36,11 @@ Its value is the version of what follows. Logs of earlier versions do not have i
 class Decider:
     """A policy and the rules by which it is asked."""
 
-    policy: Policy[Any]
+    policy: AnyPolicy
     rules: RoundRules
 
 
-def record_of(loaded: LoadedConfig, *, instant: bool, workload: dict[str, Any]) -> str:
+def record_of(loaded: LoadedConfig, *, instant: bool, workload: Mapping[str, object]) -> str:
     """Return the canonical JSON of a config.
 
     Args:

@@ -1,7 +1,7 @@
 """`[simulation]`: what things cost in the simulated world, how leases work, and what breaks."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
@@ -19,14 +19,13 @@ Megabytes = Annotated[float, Field(ge=0, le=_MB_MAX)]
 """A size of 0 or more."""
 
 
-def _checkpoint_size(value: Any) -> float | str:
+def _checkpoint_size(value: object) -> float | str:
     """Return a size in MB, or "model"; ValueError if it is neither."""
     if value == "model":
         return "model"
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= _MB_MAX:
-        raise ValueError(f"expected a number of MB, 0 or more, or 'model', not {value!r}")
-    return float(value)
+    if not isinstance(value, bool) and isinstance(value, int | float) and 0 <= value <= _MB_MAX:
+        return float(value)
+    raise ValueError(f"expected a number of MB, 0 or more, or 'model', not {value!r}")
 
 
 # A union would be told as one fault for each of its members.
@@ -164,7 +163,7 @@ class SimulationSection(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _renamed(cls, values: Any) -> Any:
+    def _renamed(cls, values: object) -> object:
         """Take what `world = "remembered_ends"` was called at first."""
         if not isinstance(values, Mapping) or not isinstance(values.get(_OLD_WORLD), bool):
             return values

@@ -7,7 +7,6 @@ array or an inline table has the line of the key in front of it.
 import re
 import tomllib
 from collections.abc import Iterator
-from typing import Any
 
 from shunter.app.config.keys import Path
 
@@ -48,7 +47,7 @@ def _table(text: str, counts: dict[Path, int], *, is_item: bool) -> Path:
 
 
 def _parts(text: str) -> tuple[str, ...]:
-    table: Any = tomllib.loads(f"{text} = 0")
+    table: object = tomllib.loads(f"{text} = 0")
     parts: list[str] = []
     while isinstance(table, dict):
         [(name, table)] = table.items()

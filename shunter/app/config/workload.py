@@ -1,6 +1,6 @@
 """`[workload]`: the jobs of a run, read from a trace or generated."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -70,7 +70,7 @@ class GenerateSection(Section):
             raise ValueError(f"kind = {self.kind!r} has no weights and no deadlines")
         return self
 
-    def recorded(self) -> dict[str, Any]:
+    def recorded(self) -> dict[str, object]:
         """Return what the log records: later keys only where they are used."""
         document = self.model_dump(mode="json")
         for name in ("jobs_per_hour", "weights", "deadlines"):

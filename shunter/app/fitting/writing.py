@@ -35,10 +35,10 @@ def config_text(observed: Observed, fitted: Fitted, trace: str, rates: str | Non
         trace: the file of jobs that the config names.
         rates: the file with the table of throughputs, if one is written.
     """
-    record: dict[str, Any] = json.loads(observed.config)
+    record: dict[str, object] = json.loads(observed.config)
     kept = {key: record[key] for key in ("schema", "seed", "cluster", "policy", "queues")}
-    workload: dict[str, Any] = {"trace": trace}
-    simulation: dict[str, Any] = {"costs": _costs(fitted)}
+    workload: dict[str, object] = {"trace": trace}
+    simulation: dict[str, object] = {"costs": _costs(fitted)}
     if rates is not None:
         workload |= {"throughputs": rates, "base_type": fitted.types[0]}
     elif len(fitted.speeds) > 1:
@@ -68,7 +68,7 @@ def rates_document(fitted: Fitted) -> dict[str, Any]:
     return {"base": base, "kinds": [list(kind) for kind in kinds], "alone": alone, "pairs": {}}
 
 
-def fit_document(observed: Observed, fitted: Fitted) -> dict[str, Any]:
+def fit_document(observed: Observed, fitted: Fitted) -> dict[str, object]:
     """Return what was measured as one document, in seconds."""
     return {
         "schema": SCHEMA,
@@ -135,20 +135,21 @@ def _head(observed: Observed, fitted: Fitted) -> Iterator[str]:
     yield from (f"# {sentence}" for sentence in left_out(fitted))
 
 
-def _toml(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+def _toml(table: Mapping[str, object], path: tuple[str, ...]) -> Iterator[str]:
     """Yield the lines of a table: its values first, then the tables in it."""
-    inner: list[tuple[str, Any]] = []
+    inner: list[tuple[str, str, list[dict[str, object]]]] = []
     for key, value in table.items():
-        is_tables = isinstance(value, list) and bool(value) and isinstance(value[0], dict)
-        if isinstance(value, dict) or is_tables:
-            inner.append((key, value))
+        if isinstance(value, dict):
+            inner.append((key, "[{}]", [value]))
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            inner.append((key, "[[{}]]", value))
         elif value is not None:
             yield f"{_key(key)} = {json.dumps(value, ensure_ascii=False)}"
-    for key, value in inner:
+    for key, heading, tables in inner:
         name = ".".join(_key(part) for part in (*path, key))
-        for each in value if isinstance(value, list) else [value]:
+        for each in tables:
             yield ""
-            yield f"[[{name}]]" if isinstance(value, list) else f"[{name}]"
+            yield heading.format(name)
             yield from _toml(each, (*path, key))
 
 

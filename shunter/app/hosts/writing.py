@@ -1,7 +1,7 @@
 """`shunter init --ssh`: a config for hosts that were asked what they have."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from shunter.app.first_config import LOG, OPEN_BASE, POLICY
@@ -164,7 +164,7 @@ def _joined(links: Sequence[Sequence[str]]) -> list[list[int]]:
     return [group for group in found if len(group) > 1]
 
 
-def _groups(links: Sequence[Sequence[str]], near: Any) -> list[list[int]]:
+def _groups(links: Sequence[Sequence[str]], near: Callable[[str], bool]) -> list[list[int]]:
     groups: list[list[int]] = []
     for gpu, row in enumerate(links):
         mine = [group for group in groups if any(near(row[other]) for other in group)]

@@ -6,7 +6,6 @@ question are the first hints, and whether the code is what it was.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
 
 from shunter import __version__
 from shunter.app.replaying.formatting import fact_in_words
@@ -14,7 +13,7 @@ from shunter.app.replaying.instants import clock
 from shunter.app.replaying.scores import measures_of, score_in_words
 from shunter.app.replaying.terms import Term
 from shunter.app.sources import sources_of
-from shunter.core.ports import Policy
+from shunter.core.ports import AnyPolicy
 from shunter.core.ranking import RankedPolicy, Ranking
 from shunter.core.ranking.keys import drift, rank_of
 from shunter.core.ranking.ranking import NO_POOL, Entry
@@ -67,7 +66,7 @@ class Seen:
             lines.append(f"  rank      {rank.job_id} {place}, score {score}{words}")
         return lines
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """Return it as JSON-able data."""
         return {
             "free": dict(self.free),
@@ -144,7 +143,7 @@ class Divergence:
     replayed: Event | None
     why: str
     started: SchedulerStarted
-    policy: Policy[Any]
+    policy: AnyPolicy
     chain: str = ""
     state_digest: str = ""
     seen: Seen | None = None
@@ -191,7 +190,7 @@ class Divergence:
             lines.append(f"  source    {name}: {same}, {recorded[:12]} -> {now[:12] or 'none'}")
         return lines
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """Return the explanation as JSON-able data."""
         from shunter.events.schema import to_object
 
@@ -237,12 +236,12 @@ def first_difference(recorded: Event, replayed: Event) -> Difference:
     return Difference("", shown(recorded), shown(replayed))
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return a value as it is written in an explanation."""
     return "nothing" if value is None else str(value)
 
 
-def _differences(path: str, one: Any, other: Any) -> Iterator[tuple[str, Any, Any]]:
+def _differences(path: str, one: object, other: object) -> Iterator[tuple[str, object, object]]:
     """Yield the paths of the leaves that differ, with both values."""
     if one == other:
         return

@@ -56,7 +56,7 @@ def job_counts(state: State) -> dict[str, int]:
     }
 
 
-def _queue(state: State, rebuilt: Mapping[JobId, Demand]) -> dict[str, Any]:
+def _queue(state: State, rebuilt: Mapping[JobId, Demand]) -> dict[str, object]:
     """Return what waits, and for what: the recorded reason of each class."""
     waiting = [job for job in state.jobs.values() if job.phase is JobPhase.waiting]
     reasons: Counter[str] = Counter()
@@ -91,7 +91,7 @@ def _told(wait: Wait | None, demand: Demand, state: State) -> str:
     return str(told_apart(wait, demand.gpu_types, state.cluster))
 
 
-def _cluster(cluster: Cluster) -> dict[str, Any]:
+def _cluster(cluster: Cluster) -> dict[str, int]:
     servers = cluster.servers.values()
     return {
         "nodes": len(servers),

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from shunter.core.planning.barrier import TARGET, Barrier
 from shunter.core.planning.planner import Planner, RoundRules
-from shunter.core.ports import Policy
+from shunter.core.ports import AnyPolicy
 from shunter.core.scheduler import merged, policy_observers
 from shunter.core.state import FoldResult, State
 from shunter.core.view import View
@@ -16,7 +16,7 @@ from shunter.events.codec import decode_record
 from shunter.events.facts.run import ConfigChanged, SchedulerStarted
 from shunter.events.kinds import Event
 
-Rebuild: TypeAlias = Callable[[SchedulerStarted], tuple[Policy[Any], RoundRules]]
+Rebuild: TypeAlias = Callable[[SchedulerStarted], tuple[AnyPolicy, RoundRules]]
 
 
 class Term:
@@ -91,7 +91,7 @@ def origin_of(started: SchedulerStarted | None) -> str | None:
     return origin if isinstance(origin, str) else None
 
 
-def refuse_other_version(started: SchedulerStarted, policy: Policy[Any]) -> None:
+def refuse_other_version(started: SchedulerStarted, policy: AnyPolicy) -> None:
     """Raise UsageError where the installed policy has other rules."""
     if policy.version != started.policy_version:
         raise UsageError(

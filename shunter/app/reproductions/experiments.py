@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from statistics import fmean
-from typing import Any
 
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.reproductions.tables import Row, Table
@@ -34,7 +33,7 @@ class Contender:
 
     label: str
     policy: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Variant:
 
     name: str
     title: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -236,7 +236,7 @@ def _document(
     }
 
 
-def _average_row(average: Average) -> dict[str, Any]:
+def _average_row(average: Average) -> dict[str, object]:
     scene, measured = average.scene, average.measured
     return {
         "setting": average.contender.setting,
@@ -259,7 +259,7 @@ def _average_row(average: Average) -> dict[str, Any]:
     }
 
 
-def _makespan_row(makespan: Makespan) -> dict[str, Any]:
+def _makespan_row(makespan: Makespan) -> dict[str, object]:
     return {
         "label": makespan.contender.label,
         "against": makespan.contender.against,

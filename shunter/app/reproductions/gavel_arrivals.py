@@ -49,7 +49,7 @@ class Form:
         """The cluster in words."""
         return ", ".join(f"{self.servers * 4} {name.upper()}" for name in TYPES)
 
-    def nodes(self) -> list[dict[str, Any]]:
+    def nodes(self) -> list[dict[str, object]]:
         """Return the tables [[cluster.nodes]]."""
         return [{"name": name, "count": self.servers, "gpus": 4, "type": name} for name in TYPES]
 
@@ -79,19 +79,19 @@ class Scene:
         first = self.jobs // 2
         return first, max(first + 1, 5 * self.jobs // 8)
 
-    def config(self, setting: Setting, params: dict[str, Any]) -> LoadedConfig:
+    def config(self, setting: Setting, params: dict[str, object]) -> LoadedConfig:
         """Return the config of a run.
 
         Args:
             setting: who plays.
             params: of `gavel_peer` for the public code, of `gavel` for our own.
         """
-        generate: dict[str, Any] = {
+        generate: dict[str, object] = {
             "kind": "gavel-like",
             "jobs": self.jobs,
             "jobs_per_hour": self.jobs_per_hour,
         }
-        tree: dict[str, Any] = {
+        tree: dict[str, object] = {
             "schema": 1,
             "seed": self.seed,
             "cluster": {"nodes": self.form.nodes()},

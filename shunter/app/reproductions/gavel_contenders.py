@@ -17,7 +17,7 @@ class Contender:
 
     label: str
     against: str
-    params: dict[str, Any] = field(default_factory=dict)
+    params: dict[str, object] = field(default_factory=dict)
     setting: Setting = "corrected"
 
     @property

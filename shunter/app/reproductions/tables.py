@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shunter.app.runs.comparison import value_of
+
 __all__ = ["RATIOS", "Row", "Table", "table_document"]
 
 RATIOS = ("jct_s.mean", "jct_s.p50", "jct_s.p95")
@@ -39,10 +41,7 @@ class Row:
 
     def of(self, measure: str) -> float | None:
         """Return a measure such as "jct_s.mean"; None where no job finished."""
-        value: Any = self.document
-        for name in measure.split("."):
-            value = value[name]
-        return None if value is None else float(value)
+        return value_of(self.document, measure)
 
 
 @dataclass(frozen=True)

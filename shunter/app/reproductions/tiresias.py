@@ -173,7 +173,7 @@ def _read(path: Path, trace: Trace, rows: tuple[int, int], load: float, seed: in
 
 
 def _config(
-    seed: int, servers: int, workload: Mapping[str, Any], history: str, *, at_events: bool
+    seed: int, servers: int, workload: Mapping[str, object], history: str, *, at_events: bool
 ) -> LoadedConfig:
     nodes = [{"name": "gpu", "count": servers, "gpus": GPUS_PER_SERVER, "type": "p100"}]
     policy = {

@@ -4,7 +4,7 @@ Run i of every policy has the same seed, so the same generated jobs and failures
 Student's t at 95 % over the seeds, of the means and of the paired differences to the first policy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import sqrt
 from statistics import fmean, stdev
 from typing import Any
@@ -80,7 +80,7 @@ def compare(
     }
 
 
-def value_of(document: dict[str, Any], measure: str) -> float | None:
+def value_of(document: Mapping[str, Any], measure: str) -> float | None:
     """Return a measure such as "jct_s.mean" of a run's document."""
     value: Any = document
     for name in measure.split("."):

@@ -1,7 +1,7 @@
 """The same task on many items, each run in a process of its own where there are several."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 __all__ = ["Report", "run_all"]
 
 Report = Callable[[int, int], None]
-"""Told how many runs are done, and of how many."""
+"""Receives now and then how many jobs, or runs, are done, and of how many."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -49,7 +49,7 @@ def run_all(
         return [future.result() for future in futures]
 
 
-def _await(futures: Sequence["Future[Any]"], report: Report) -> None:
+def _await(futures: Sequence["Future[Result]"], report: Report) -> None:
     from concurrent.futures import as_completed
 
     for done, future in enumerate(as_completed(futures), start=1):

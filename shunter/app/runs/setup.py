@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from shunter import __version__
 from shunter.app.config.loading import LoadedConfig
@@ -16,7 +15,7 @@ from shunter.backends.simulated.failures import Failures
 from shunter.core.performance import SpeedModel
 from shunter.core.planning.planner import RoundRules
 from shunter.core.planning.policy_answers import is_our_own
-from shunter.core.ports import Backend, Policy
+from shunter.core.ports import AnyPolicy, Backend
 from shunter.errors import ConfigError, TraceError, UsageError
 from shunter.events.facts.cluster import NodeAdded, QuotaChanged
 from shunter.events.facts.run import SchedulerStarted
@@ -68,7 +67,7 @@ class Setup:
             yield "throughputs", self.loaded.throughput_file.digest
 
 
-def rebuild(started: SchedulerStarted) -> tuple[Policy[Any], RoundRules]:
+def rebuild(started: SchedulerStarted) -> tuple[AnyPolicy, RoundRules]:
     """Return the policy and the rules with which a log was written.
 
     Raises:
@@ -78,7 +77,7 @@ def rebuild(started: SchedulerStarted) -> tuple[Policy[Any], RoundRules]:
     return decider.policy, decider.rules
 
 
-def rebuild_our_own(started: SchedulerStarted) -> tuple[Policy[Any], RoundRules]:
+def rebuild_our_own(started: SchedulerStarted) -> tuple[AnyPolicy, RoundRules]:
     """Return the policy and the rules of a log, if the policy is no plugin.
 
     Raises:
@@ -230,9 +229,9 @@ def _unknown_models(jobs: Iterable[TraceJob], known: Mapping[str, float]) -> str
     return ", ".join(words) + (f" and {hidden} more" if hidden else "")
 
 
-def _workload_record(setup: Setup) -> dict[str, Any]:
+def _workload_record(setup: Setup) -> dict[str, object]:
     made = setup.loaded.config.workload.generate
-    record: dict[str, Any] = {"format": setup.trace.format, "jobs": len(setup.trace.jobs)}
+    record: dict[str, object] = {"format": setup.trace.format, "jobs": len(setup.trace.jobs)}
     if made is not None:
         record["generate"] = made.recorded()
     if setup.loaded.throughputs is not None:

@@ -8,12 +8,11 @@ what no order of turns can give them.
 
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any
 
 from shunter.core.ports import Observers
 from shunter.core.view import View
 from shunter.events.facts.decisions import AllocationChanged, TargetsSet
-from shunter.events.facts.jobs import JOB_ENDS
+from shunter.events.facts.jobs import JOB_ENDS, JobCancelled, JobFailed, JobFinished, JobRejected
 from shunter.events.values.ids import GpuType, JobId
 
 __all__ = ["ShareGaps"]
@@ -69,7 +68,9 @@ class ShareGaps:
             server = view.cluster.servers[shares[0].node]
             self._seats[event.job_id] = server.configuration.gpu_type, event.at_us
 
-    def _ended(self, event: Any, view: View) -> None:
+    def _ended(
+        self, event: JobFinished | JobFailed | JobCancelled | JobRejected, view: View
+    ) -> None:
         job_id, at_us = event.job_id, event.at_us
         self._leave(job_id, at_us)
         self._owe(job_id, at_us)

@@ -7,12 +7,13 @@ Nothing here reaches the log but facts: no wall time, no host name, no process i
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.gc_control import collector_off
+from shunter.app.runs.parallel import Report
 from shunter.app.runs.setup import Setup, load_jobs, set_up
 from shunter.app.runs.share_gaps import ShareGaps
 from shunter.app.runs.summary import SCHEMA, job_numbers, stories
@@ -34,12 +35,10 @@ from shunter.events.log import LogWriter, load_store, open_log
 from shunter.events.values.ids import JobId
 from shunter.workloads import QualityReport, Trace
 
-__all__ = ["Recorder", "Report", "RunResult", "simulate"]
+__all__ = ["Recorder", "RunResult", "simulate"]
 
 
 STEPS_BETWEEN_REPORTS = 500
-Report = Callable[[int, int], None]
-"""Told now and then how many jobs have ended, and of how many."""
 
 
 @dataclass

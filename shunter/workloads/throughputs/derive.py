@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
-from typing import Any, Final
+from typing import Final
 
 from shunter.core.throughputs import ThroughputTable
 from shunter.errors import UsageError
@@ -30,7 +30,7 @@ SOURCE: Final = (
 )
 
 
-def derive_table(table: ThroughputTable) -> dict[str, Any]:
+def derive_table(table: ThroughputTable) -> dict[str, object]:
     """Return the table as it is shipped, from the whole one."""
     narrowed = table.narrowed(GPU_TYPES)
     rounded = replace(
@@ -64,7 +64,7 @@ def _rounded(rate: float) -> float:
     return float(f"{rate:.3g}")
 
 
-def _text(table: dict[str, Any]) -> str:
+def _text(table: dict[str, object]) -> str:
     """Return JSON with one kind a line, and rates in lines of a hundred characters."""
     parts = []
     for key, value in table.items():
@@ -80,7 +80,7 @@ def _text(table: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def _filled(numbers: list[Any]) -> str:
+def _filled(numbers: list[object]) -> str:
     return fill(json.dumps(numbers), 100, break_long_words=False, break_on_hyphens=False)
 
 

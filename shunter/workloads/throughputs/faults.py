@@ -1,7 +1,6 @@
 """What is wrong with a table of throughputs, collected: one line each, the first few in full."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from shunter.core.throughputs import JobKind
 from shunter.errors import ConfigError
@@ -28,7 +27,7 @@ class Faults:
         """Note one fault."""
         self._lines.append(f"{self._name}: {where}: {what}")
 
-    def table(self, value: object, where: str) -> Mapping[str, Any]:
+    def table(self, value: object, where: str) -> Mapping[str, object]:
         """Return a JSON object; an empty one, and a fault, for anything else."""
         if isinstance(value, dict):
             return value

@@ -7,7 +7,7 @@ that does not fit into memory together.
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from shunter.core.throughputs import JobKind, Pair, ThroughputTable
 from shunter.events.values.ids import GpuType
@@ -21,7 +21,7 @@ _ALONE: Final = "null"
 Rates = tuple[float, float]
 
 
-def parse_gavel_json(document: Mapping[str, Any], name: str) -> ThroughputTable:
+def parse_gavel_json(document: Mapping[str, object], name: str) -> ThroughputTable:
     """Return the table, without a base type.
 
     Args:
@@ -73,7 +73,7 @@ class _Kinds:
 
 
 def _pairs(
-    rows: Mapping[JobKind, Mapping[str, Any]], gpu_type: str, kinds: _Kinds, faults: Faults
+    rows: Mapping[JobKind, Mapping[str, object]], gpu_type: str, kinds: _Kinds, faults: Faults
 ) -> dict[Pair, Rates]:
     pairs: dict[Pair, Rates] = {}
     for one, row in rows.items():

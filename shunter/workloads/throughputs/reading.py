@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from shunter.core.throughputs import ThroughputTable
 from shunter.errors import ConfigError
@@ -75,7 +75,7 @@ def builtin_throughputs() -> ThroughputFile:
     return load_throughputs(BUILTIN_THROUGHPUTS, no_file)
 
 
-def _document(text: str, name: str) -> dict[str, Any]:
+def _document(text: str, name: str) -> dict[str, object]:
     try:
         document = json.loads(text, object_pairs_hook=_refuse_twice)
     except json.JSONDecodeError as error:
@@ -89,7 +89,7 @@ def _document(text: str, name: str) -> dict[str, Any]:
     return document
 
 
-def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]

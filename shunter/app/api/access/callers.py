@@ -6,9 +6,9 @@ Nothing a request says of its sender counts.
 import os
 import pwd
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 from shunter.app.api.access.peers import PEER, Peer
 from shunter.app.api.access.tokens import Tokens
@@ -39,7 +39,7 @@ class Callers:
         """Whose jobs are started here."""
         return "everybody" if self._own_uid == 0 else user_name(self._own_uid)
 
-    def caller(self, scope: Mapping[str, Any], headers: Mapping[str, str]) -> Caller:
+    def caller(self, scope: Scope, headers: Mapping[str, str]) -> Caller:
         """Return who calls.
 
         Raises:

@@ -7,10 +7,10 @@ holds for the socket too, since `ssh -L` brings it to a port of somebody's own m
 
 import re
 from collections.abc import Collection
-from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shunter.addresses import SOCKET_HOST
@@ -69,7 +69,7 @@ class HostGuard:
 
         await self._app(scope, bounded, safe)
 
-    def _refusal(self, scope: Scope, headers: dict[str, str]) -> Any:
+    def _refusal(self, scope: Scope, headers: dict[str, str]) -> Response | None:
         length = headers.get("content-length", "0")
         if whole_number(length, self._most) is None:
             return problem("too_large", self._too_long)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import h11
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from shunter.app.api.slow_readers import CUT
@@ -60,7 +61,7 @@ class PeerProtocol(H11Protocol):
             self._end_if_many(self.peer)
         app = self.app
 
-        async def with_connection(scope: Any, receive: Any, send: Any) -> None:
+        async def with_connection(scope: Scope, receive: Receive, send: Send) -> None:
             extensions = {**scope.get("extensions", {}), **added}
             await app({**scope, "extensions": extensions}, receive, send)
 

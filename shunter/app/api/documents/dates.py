@@ -14,7 +14,7 @@ __all__ = ["with_dates"]
 _CLOCK = re.compile(r"T\+\d+:\d\d:\d\d(?:\.\d{1,6})?")
 
 
-def with_dates(value: Any, dated: Dated) -> Any:
+def with_dates(value: object, dated: Dated) -> Any:
     """Return a JSON-able value in which instants are dates, in UTC."""
     if isinstance(value, dict):
         return {name: with_dates(inner, dated) for name, inner in value.items()}

@@ -6,7 +6,6 @@ asked (`RoundPlanned`, after `TargetsSet` where there are shares), then what cam
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any
 
 from shunter.app.api.documents.dates import with_dates
 from shunter.app.api.documents.queue import Dated
@@ -24,6 +23,7 @@ from shunter.events.facts.decisions import (
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
+from shunter.events.values.reasons import ClassWait
 
 __all__ = ["Found", "decision_document", "find_decision"]
 
@@ -64,7 +64,7 @@ async def find_decision(reader: LogReader, seq: int) -> Found:
     return facts
 
 
-def decision_document(facts: Found, policy: str, dated: Dated) -> dict[str, Any]:
+def decision_document(facts: Found, policy: str, dated: Dated) -> dict[str, object]:
     """Return a decision with everything it says."""
     seq, planned = facts[0]
     assert isinstance(planned, RoundPlanned), "a decision begins with its round"
@@ -89,7 +89,7 @@ def decision_document(facts: Found, policy: str, dated: Dated) -> dict[str, Any]
     }
 
 
-def to_object_of(entry: Any) -> dict[str, Any]:
+def to_object_of(entry: ClassWait) -> dict[str, object]:
     """Return what a class of equal jobs waits for, with its fields by name."""
     wait = entry.wait
     return {
@@ -102,5 +102,5 @@ def to_object_of(entry: Any) -> dict[str, Any]:
     }
 
 
-def _named(parts: Sequence[tuple[int, Event]], kinds: tuple[type[Event], ...]) -> list[Any]:
+def _named(parts: Sequence[tuple[int, Event]], kinds: tuple[type[Event], ...]) -> list[object]:
     return [{"seq": seq, **to_object(event)} for seq, event in parts if isinstance(event, kinds)]

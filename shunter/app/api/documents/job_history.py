@@ -6,7 +6,6 @@ An attempt is granted before it has a number: the number comes with the first fa
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from shunter.app.api.documents.queue import Dated
 from shunter.app.replaying.formatting import allocation_in_words
@@ -68,7 +67,7 @@ class Attempt:
     dropped_because: str = ""
     set_aside_by: str = ""
 
-    def document(self, dated: Dated) -> dict[str, Any]:
+    def document(self, dated: Dated) -> dict[str, object]:
         """Return it with dates."""
         leaves = self.asked_us is not None and self.released_us is not None
         return {
@@ -138,7 +137,7 @@ class JobHistory:
         elif isinstance(event, _EXECUTION):
             _execute(self._attempt(event.attempt, event.at_us), event)
 
-    def row(self, dated: Dated) -> dict[str, Any]:
+    def row(self, dated: Dated) -> dict[str, object]:
         """Return it as a row of history; it has ended."""
         spec = self.submitted.spec
         assert self.outcome is not None, "it has ended"

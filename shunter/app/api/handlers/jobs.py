@@ -64,7 +64,7 @@ async def history(call: Call[HistoryQuery, NoBody]) -> Response:
     user = call.caller.user if query.user == ME else query.user
     await served.durable(state.seq)
     total, before = sum(state.outcomes.values()), state.seq + 1
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     while ended := served.site.past.ended_before(before, TOGETHER):
         before = ended[-1].seq
         histories = await _ended_histories(served, [each.job_id for each in ended])
@@ -197,7 +197,7 @@ async def _ended_histories(served: Served, ids: list[JobId]) -> list[JobHistory]
 
 def _job_document(
     served: Served, job_id: JobId, history: JobHistory, evidence: Evidence | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     state, dated = served.site.state, served.dated
     live = None if history.outcome is not None else state.jobs.get(job_id)
     submitted = to_object(history.submitted)

@@ -1,7 +1,6 @@
 """Reading the log: events by number, a stream of new ones, and single decisions."""
 
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
 import orjson
 from starlette.responses import Response
@@ -35,9 +34,10 @@ async def events(call: Call[EventsQuery, NoBody]) -> Response:
             and (query.node is None or getattr(event, "node", None) == query.node)
         )
 
-    async def read(reader: LogReader) -> dict[str, Any]:
+    found: list[dict[str, object]] = []
+
+    async def read(reader: LogReader) -> tuple[int, int]:
         head = (await reader.head()).seq
-        found: list[dict[str, Any]] = []
         seq = upto = head if query.job else min(head, query.after + LOOKED_AT_MOST)
         async for number, event in _numbered(reader, query, upto):
             if wanted(event):
@@ -45,13 +45,13 @@ async def events(call: Call[EventsQuery, NoBody]) -> Response:
                 if len(found) == query.limit:
                     seq = number
                     break
-        return {"schema_version": 1, "events": found, "next": seq, "head": head}
+        return seq, head
 
-    page = await call.served.past.read(read)
+    seq, head = await call.served.past.read(read)
     if JSON_LINES in call.header("accept"):
-        lines = b"".join(orjson.dumps(one) + b"\n" for one in page["events"])
-        return Response(lines, headers={"X-Next": str(page["next"])}, media_type=JSON_LINES)
-    return json_answer(page)
+        lines = b"".join(orjson.dumps(one) + b"\n" for one in found)
+        return Response(lines, headers={"X-Next": str(seq)}, media_type=JSON_LINES)
+    return json_answer({"schema_version": 1, "events": found, "next": seq, "head": head})
 
 
 async def _numbered(
@@ -80,7 +80,7 @@ async def decision(call: Call[NoQuery, NoBody]) -> Response:
     """Answer with the decision an event belongs to."""
     served = call.served
 
-    async def read(reader: LogReader) -> dict[str, Any]:
+    async def read(reader: LogReader) -> dict[str, object]:
         seq = seq_of(call.path["seq"], (await reader.head()).seq)
         facts = await find_decision(reader, seq)
         decided = await state_at(reader, facts[0][0])

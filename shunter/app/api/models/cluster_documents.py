@@ -1,7 +1,5 @@
 """Answers about the cluster: its state at a point of the log, servers, and the daemon itself."""
 
-from typing import Any
-
 from pydantic import Field
 
 from shunter.app.api.models.job_documents import JobRow
@@ -79,7 +77,7 @@ class StateDocument(Document):
 class EventPage(Document):
     """Events in order, each with its number, its date, and its fields by name."""
 
-    events: tuple[dict[str, Any], ...]
+    events: tuple[dict[str, object], ...]
     next: int = Field(description="ask for more with after=next")
     head: int = Field(description="the last durable event")
 
@@ -94,9 +92,9 @@ class DecisionDocument(Document):
     seen: int = Field(description="the last event the policy saw")
     policy: str
     last_seq: int = Field(description="the last fact of the decision")
-    changes: tuple[dict[str, Any], ...]
-    refused: tuple[dict[str, Any], ...]
-    waits: tuple[dict[str, Any], ...]
+    changes: tuple[dict[str, object], ...]
+    refused: tuple[dict[str, object], ...]
+    waits: tuple[dict[str, object], ...]
     words: tuple[str, ...] = Field(description="the same, a sentence for each fact")
     digest: str = Field(description="of the decision's facts; equal decisions, equal digests")
 

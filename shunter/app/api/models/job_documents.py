@@ -1,7 +1,5 @@
 """Answers about jobs: rows of the queue and of history, and one job with its attempts."""
 
-from typing import Any
-
 from pydantic import Field
 
 from shunter.app.api.models.model import Document, Instant, Model
@@ -134,7 +132,7 @@ class JobDocument(Document):
     cause: str
     exit_code: int | None
     row: JobRow | None = Field(description="as in the queue; null once it has ended")
-    spec: dict[str, Any] = Field(description="what it asked for, as in JobSubmitted")
+    spec: dict[str, object] = Field(description="what it asked for, as in JobSubmitted")
     environment: dict[str, str] = Field(
         description="the variables it was given: names, and keyed digests of values"
     )
@@ -142,7 +140,7 @@ class JobDocument(Document):
     started_at: Instant | None
     ended_at: Instant | None
     attempts: tuple[AttemptPart, ...]
-    profile: dict[str, Any] | None = Field(description="the newest sample, as in ProfileSampled")
+    profile: dict[str, object] | None = Field(description="the newest sample, as in ProfileSampled")
     profile_at: Instant | None = Field(description="when that was; `attempt` in it says of which")
 
 

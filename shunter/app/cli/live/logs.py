@@ -7,10 +7,10 @@ out, so that nobody's job changes a title, asks the terminal for answers or hide
 import codecs
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO, TypedDict
 
 import typer
 
@@ -26,6 +26,15 @@ END_BYTES = 4096
 """How much of the end of a stream is kept for its last line."""
 
 _NODE = re.compile(r"^[^\[]+")
+
+
+class _Wanted(TypedDict):
+    """Which output of a job is wanted, as `Client.logs` takes it."""
+
+    attempt: int | None
+    stream: str
+    since: str | None
+    follow: bool
 
 
 def register(app: typer.Typer) -> None:
@@ -69,7 +78,7 @@ def logs(
     ago_s = None if since is None else since_s(since)
     if ago_s is not None:
         since = (datetime.now(UTC) - timedelta(seconds=ago_s)).isoformat()
-    said: dict[str, Any] = {
+    said: _Wanted = {
         "attempt": attempt,
         "stream": _stream(stdout=stdout, stderr=stderr),
         "since": since,
@@ -99,7 +108,7 @@ def _stream(*, stdout: bool, stderr: bool) -> str:
     return "stdout" if stdout else "stderr"
 
 
-def _print_ranks(job: str, nodes: list[str], said: Mapping[str, Any], url: str | None) -> None:
+def _print_ranks(job: str, nodes: list[str], said: _Wanted, url: str | None) -> None:
     """Print all ranks: one after the other, or each as it comes."""
     turn = Lock()
 

@@ -1,6 +1,6 @@
 """`shunter nodes`: the servers with who is on them, and taking them out and putting them back."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,8 @@ from shunter.app.cli.options import Json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from shunter.client.requests import Answer
 
 Node = Annotated[str, typer.Argument(metavar="NODE", help="The server's name.")]
 COLUMNS = (
@@ -56,7 +58,7 @@ def restore(node: Node, as_json: Json = False, url: Url = None) -> None:
     output.print_json(answer) if as_json else output.print_line(f"{node} takes jobs again")
 
 
-def _row(node: dict[str, Any]) -> tuple[str, ...]:
+def _row(node: "Answer") -> tuple[str, ...]:
     gpus = node["gpus"]
     free = sum(gpu["state"] == "free" for gpu in gpus)
     return (

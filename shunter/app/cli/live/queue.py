@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -88,12 +88,12 @@ def _print(found: "Answer", *, explain: bool) -> None:
         output.note(f"these are yours only: `shunter queue -a` lists {others:,} of others as well")
 
 
-def explained(jobs: Sequence[dict[str, Any]]) -> list[str]:
+def explained(jobs: "Sequence[Answer]") -> list[str]:
     """Return why jobs wait, in a line for all that wait for the same.
 
     What others wrote in it moves no cursor.
     """
-    groups: dict[str, list[dict[str, Any]]] = {}
+    groups: dict[str, list[Answer]] = {}
     for job in jobs:
         if job["reason"] is not None:
             why = " ".join(printable(word) for word in clause(job["reason"]).split())
@@ -101,14 +101,14 @@ def explained(jobs: Sequence[dict[str, Any]]) -> list[str]:
     return [f"{_named(group)}: {_ranks(group)}{why}" for why, group in groups.items()]
 
 
-def _named(group: Sequence[dict[str, Any]]) -> str:
+def _named(group: "Sequence[Answer]") -> str:
     """Return the ids of some jobs, the first few by name."""
     names = ", ".join(job["id"] for job in group[:IDS_NAMED])
     hidden = len(group) - IDS_NAMED
     return f"{names} and {hidden:,} more" if hidden > 0 else names
 
 
-def _ranks(group: Sequence[dict[str, Any]]) -> str:
+def _ranks(group: "Sequence[Answer]") -> str:
     """Return where some jobs stand, from the first to the last."""
     ranks = sorted(job["rank"] for job in group if job["rank"] is not None)
     if not ranks:
@@ -116,7 +116,7 @@ def _ranks(group: Sequence[dict[str, Any]]) -> str:
     return f"rank {ranks[0]}; " if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}; "
 
 
-def _row(job: dict[str, Any], now: datetime) -> tuple[str, ...]:
+def _row(job: "Answer", now: datetime) -> tuple[str, ...]:
     reason = job["reason"]
     return (
         job["id"],

@@ -1,6 +1,9 @@
 """Why a job waits, in a clause: the reasons of the log with their evidence."""
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shunter.client.requests import Answer
 
 __all__ = ["CLAUSES", "clause"]
 
@@ -32,7 +35,7 @@ CLAUSES = {
 BLOCKERS_NAMED = 4
 
 
-def clause(reason: dict[str, Any]) -> str:
+def clause(reason: "Answer") -> str:
     """Return why a job waits, with the numbers and ids behind it."""
     words = CLAUSES.get(reason["name"], reason["name"].replace("_", " "))
     if reason["name"] == "no_capacity" and reason["free"] >= reason["needed"] > 0:

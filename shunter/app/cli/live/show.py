@@ -1,7 +1,7 @@
 """`shunter show` and `shunter history`: one job with its attempts, and jobs that have ended."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -138,13 +138,13 @@ def _pairs(found: "Answer", last: str = "") -> list[tuple[str, str]]:
     ]
 
 
-def _dropped(one: dict[str, Any]) -> str:
+def _dropped(one: "Answer") -> str:
     """Return how many messages of an attempt were not taken, and why not."""
     count, number = one["messages_dropped"], one["attempt"]
     return f"{count:,} messages of attempt {number}, the last because {one['dropped_because']}"
 
 
-def _demand(spec: dict[str, Any]) -> str:
+def _demand(spec: "Answer") -> str:
     parts = [f"{spec.get('gpus', 1)} GPUs"]
     if spec.get("gpu_types"):
         parts.append(f"of type {' or '.join(spec['gpu_types'])}")
@@ -163,7 +163,7 @@ def _demand(spec: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _suspended(spec: dict[str, Any]) -> str:
+def _suspended(spec: "Answer") -> str:
     """Return by which mode it is suspended, unless that is the usual one."""
     mode: str = spec.get("suspend_mode", "cooperative")
     return "" if mode == "cooperative" else f"by mode {mode}"
@@ -176,7 +176,7 @@ def _variables(environment: dict[str, str]) -> str:
     return ", ".join(names[:NAMED_MOST]) + more
 
 
-def _sample(sample: dict[str, Any], at: str, now: datetime) -> str:
+def _sample(sample: "Answer", at: str, now: datetime) -> str:
     """Return what was measured last, of which attempt and when: it may be long ago."""
     parts = []
     if sample.get("step") is not None:
@@ -193,7 +193,7 @@ def _sample(sample: dict[str, Any], at: str, now: datetime) -> str:
     return f"{', '.join(parts)} {when}"
 
 
-def _attempt(one: dict[str, Any]) -> tuple[str, ...]:
+def _attempt(one: "Answer") -> tuple[str, ...]:
     modes = "".join(f", by {mode}" for mode in one["escalated_to"])
     leaves = one["suspend_asked_at"] is not None and one["ended_at"] is None
     lost = f", {one['lost_s']:.3g} s of work lost" if one["lost_s"] else ""
@@ -209,7 +209,7 @@ def _attempt(one: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _discarded(one: dict[str, Any]) -> str:
+def _discarded(one: "Answer") -> str:
     step = "" if one["step"] is None else f", up to step {one['step']},"
     return (
         f"what attempt {one['attempt']} had saved{step} was discarded at "
@@ -217,7 +217,7 @@ def _discarded(one: dict[str, Any]) -> str:
     )
 
 
-def _ended(row: dict[str, Any]) -> tuple[str, ...]:
+def _ended(row: "Answer") -> tuple[str, ...]:
     return (
         row["id"],
         printable(row["name"]),

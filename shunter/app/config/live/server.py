@@ -1,7 +1,7 @@
 """`[server]`: where the daemon listens, and whom it knows. No part of it changes a decision."""
 
 from ipaddress import ip_address
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -15,7 +15,7 @@ BODY_BYTES_MOST = 1_048_576
 """A submission is a few hundred bytes; this is room for one with thousands of arguments."""
 
 
-def _as_tuple(value: Any) -> Any:
+def _as_tuple(value: object) -> object:
     """Let one stand for a list of one; strict models want tuples from Python."""
     if isinstance(value, str):
         return (value,)

@@ -6,14 +6,13 @@ its time preparing than training.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import anyio
 
 from shunter.app.live.feed import Feed
 from shunter.app.live.policy import AskedPolicy
 from shunter.core.planning.planner import RoundRules
-from shunter.core.ports import Policy
+from shunter.core.ports import AnyPolicy
 from shunter.core.ranking import RankedPolicy
 from shunter.core.scheduler import Scheduler
 from shunter.events.facts.decisions import NO_SUCH_JOB, PlanRejected, PolicySetAside, RoundPlanned
@@ -92,7 +91,7 @@ async def tell_slow_starts(feed: Feed, core: Scheduler, tell: Tell) -> None:
             )
 
 
-def turn_of(policy: Policy[Any], rules: RoundRules) -> tuple[int, str]:
+def turn_of(policy: AnyPolicy, rules: RoundRules) -> tuple[int, str]:
     """Return how long a job has its turn, and the key that says so.
 
     0 where nobody takes turns: the policy preempts nobody, or decides at events and guards nobody.

@@ -10,7 +10,6 @@ anew: a fact says so, jobs run on, and none is started.
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 import anyio
 
@@ -34,7 +33,7 @@ from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Input
 from shunter.core.planning.barrier import NoMemory, OnFault
 from shunter.core.planning.plan import EMPTY_PLAN, Plan
-from shunter.core.ports import Observers, Policy, Rng
+from shunter.core.ports import AnyPolicy, Observers, Rng
 from shunter.core.scheduler import Scheduler
 from shunter.core.view import View
 from shunter.errors import PlanError
@@ -63,7 +62,7 @@ class AskedPolicy:
     is_lost = False
 
     def __init__(
-        self, policy: Policy[Any], started: SchedulerStarted, state: bytes, limit_us: int
+        self, policy: AnyPolicy, started: SchedulerStarted, state: bytes, limit_us: int
     ) -> None:
         """Take the policy that decides from a start on, and the state before it, encoded."""
         self.name, self.version, self.oracle = policy.name, policy.version, policy.oracle
@@ -87,26 +86,26 @@ class AskedPolicy:
         self._told = view.seq
         return NoMemory()
 
-    def observers(self, memory: Any) -> Observers:
+    def observers(self, memory: object) -> Observers:
         """Return none: the process is told of all events."""
         return {}
 
-    def advance(self, memory: Any, view: View) -> None:
+    def advance(self, memory: object, view: View) -> None:
         """Do nothing: the process has done it."""
 
-    def target(self, memory: Any, view: View) -> TargetsSet | None:
+    def target(self, memory: object, view: View) -> TargetsSet | None:
         """Return the targets that came with the plan."""
         return self._targets
 
-    def plan(self, memory: Any, view: View, rng: Rng) -> Plan:
+    def plan(self, memory: object, view: View, rng: Rng) -> Plan:
         """Return the plan that was asked for."""
         return self._plan
 
-    def wake_at(self, memory: Any) -> int | None:
+    def wake_at(self, memory: object) -> int | None:
         """Return when it could decide otherwise, as it said last."""
         return None if self.aside else self._standing.wake_us
 
-    def settled(self, memory: Any) -> bool:
+    def settled(self, memory: object) -> bool:
         """Say whether a plan made now could change nothing, as it said last."""
         return bool(self.aside) or self._standing.settled
 

@@ -14,7 +14,6 @@ import sys
 from contextlib import suppress
 from dataclasses import replace
 from traceback import format_exception
-from typing import Any
 
 from shunter.app.live.policy.messages import (
     Begin,
@@ -39,7 +38,7 @@ from shunter.app.runs.setup import rebuild
 from shunter.core.fold import apply
 from shunter.core.planning.barrier import OnFault
 from shunter.core.planning.planner import RoundRules
-from shunter.core.ports import Policy
+from shunter.core.ports import AnyPolicy
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.state import State
 from shunter.errors import ShunterError
@@ -144,7 +143,7 @@ def main() -> None:
             return
 
 
-def _isolated(started: SchedulerStarted) -> tuple[Policy[Any], RoundRules]:
+def _isolated(started: SchedulerStarted) -> tuple[AnyPolicy, RoundRules]:
     """Return the policy of a start, whose faults never end this process."""
     policy, rules = rebuild(started)
     return policy, replace(rules, on_fault=OnFault.isolate)

@@ -6,7 +6,6 @@ with the types below, so that whatever comes back is what it claims to be.
 
 import socket
 import struct
-from typing import Any
 
 import msgspec
 
@@ -42,7 +41,7 @@ __all__ = [
 ]
 
 HEADER = struct.Struct("!I")
-_CHANGES: dict[str, Any] = {kind.__name__: kind for kind in (Start, Suspend, Move, Pack)}
+_CHANGES: dict[str, object] = {kind.__name__: kind for kind in (Start, Suspend, Move, Pack)}
 
 
 class Begin(msgspec.Struct, tag=True):
@@ -84,7 +83,7 @@ class Standing(msgspec.Struct, tag=True):
 class WirePlan(msgspec.Struct):
     """A plan whose changes are named by their kinds."""
 
-    changes: tuple[tuple[str, Any], ...]
+    changes: tuple[tuple[str, object], ...]
     waits: tuple[ClassWait, ...]
     job_waits: tuple[tuple[JobId, Wait], ...]
     reservations: tuple[Reservation, ...]

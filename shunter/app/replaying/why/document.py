@@ -16,7 +16,7 @@ from shunter.app.replaying.why.ranking import (
 )
 from shunter.app.replaying.why.scan_start import Round
 from shunter.app.replaying.why.sentences import details, headline, how_ended, is_preempted
-from shunter.app.replaying.why.timeline import Run
+from shunter.app.replaying.why.timeline import Run, Waiting
 from shunter.core.state import Job, JobPhase
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.values.ids import JobId
@@ -63,7 +63,7 @@ def document(found: Explanation) -> dict[str, Any]:
     }
 
 
-def blockers_of(found: Explanation) -> list[dict[str, Any]]:
+def blockers_of(found: Explanation) -> list[dict[str, object]]:
     """Return what the blocking jobs hold at this point."""
     evidence = found.evidence
     if evidence is None or found.state is None:
@@ -71,7 +71,7 @@ def blockers_of(found: Explanation) -> list[dict[str, Any]]:
     return [_blocker(job_id, found) for job_id in evidence.blockers]
 
 
-def _blocker(job_id: JobId, found: Explanation) -> dict[str, Any]:
+def _blocker(job_id: JobId, found: Explanation) -> dict[str, object]:
     state = found.state
     assert state is not None, "who blocks is told of a state"
     job: Job | None = state.jobs.get(job_id)
@@ -90,7 +90,7 @@ def _blocker(job_id: JobId, found: Explanation) -> dict[str, Any]:
     }
 
 
-def _reason(found: Explanation) -> dict[str, Any] | None:
+def _reason(found: Explanation) -> dict[str, object] | None:
     now = found.waits_now
     if now is None:
         return None
@@ -105,7 +105,7 @@ def _reason(found: Explanation) -> dict[str, Any] | None:
     }
 
 
-def _evidence(found: Explanation) -> dict[str, Any] | None:
+def _evidence(found: Explanation) -> dict[str, object] | None:
     evidence, now = found.evidence, found.waits_now
     if evidence is None or now is None:
         return None
@@ -121,11 +121,11 @@ def _evidence(found: Explanation) -> dict[str, Any] | None:
     }
 
 
-def _instant(at_us: int) -> dict[str, Any]:
+def _instant(at_us: int) -> dict[str, object]:
     return {"us": at_us, "time": clock(at_us)}
 
 
-def _rank(found: Explanation) -> dict[str, Any] | None:
+def _rank(found: Explanation) -> dict[str, object] | None:
     place = None if found.present is None else found.present.place
     if place is None:
         return None
@@ -140,7 +140,7 @@ def _rank(found: Explanation) -> dict[str, Any] | None:
     }
 
 
-def _group(group: Group) -> dict[str, Any]:
+def _group(group: Group) -> dict[str, object]:
     """Return jobs that rank before this one: their GPUs, and the work left."""
     return {
         "jobs": group.jobs,
@@ -150,7 +150,7 @@ def _group(group: Group) -> dict[str, Any]:
     }
 
 
-def _became(found: Explanation) -> dict[str, Any] | None:
+def _became(found: Explanation) -> dict[str, object] | None:
     """Return what became of a waiting job; None: the log ends there."""
     later = found.later
     if later is None:
@@ -172,7 +172,7 @@ def _became(found: Explanation) -> dict[str, Any] | None:
     }
 
 
-def _decision(found: Explanation) -> dict[str, Any] | None:
+def _decision(found: Explanation) -> dict[str, object] | None:
     """Return the decision that set the reason, or gave the GPUs."""
     if found.waits_now is not None and found.phase != JobPhase.granted:
         after = found.waits[-1].after
@@ -191,27 +191,26 @@ def _decision(found: Explanation) -> dict[str, Any] | None:
     return document
 
 
-def _of_class(found: Explanation) -> dict[str, Any] | None:
+def _of_class(found: Explanation) -> dict[str, object] | None:
     """Return the round that told why all wait that ask for the same.
 
     `is_older` says that it was before this wait began, `is_older_than_job` before the job came.
     """
-    planned = _round(found.told)
-    if planned is None:
+    if found.told is None:
         return None
     return {
-        **planned,
+        **_round(found.told),
         "of": "class",
         "is_older": found.is_of_class,
-        "is_older_than_job": planned["seq"] < found.story.own[0].seq,
+        "is_older_than_job": found.told.seq < found.story.own[0].seq,
     }
 
 
-def _allocation(found: Explanation, own: Own) -> dict[str, Any]:
+def _allocation(found: Explanation, own: Own) -> dict[str, object]:
     assert isinstance(own.event, AllocationChanged), "an allocation is decided by one kind only"
     because = own.event.because
     return {
-        **(_round(own.round) or {}),
+        **({} if own.round is None else _round(own.round)),
         "of": "job",
         "seq": own.seq,
         "at_us": own.event.at_us,
@@ -225,9 +224,7 @@ def _allocation(found: Explanation, own: Own) -> dict[str, Any]:
     }
 
 
-def _round(planned: Round | None) -> dict[str, Any] | None:
-    if planned is None:
-        return None
+def _round(planned: Round) -> dict[str, object]:
     return {
         "seq": planned.seq,
         "round_seq": planned.seq,
@@ -237,7 +234,7 @@ def _round(planned: Round | None) -> dict[str, Any] | None:
     }
 
 
-def _agreement(found: Explanation) -> dict[str, Any]:
+def _agreement(found: Explanation) -> dict[str, object]:
     agreement, planned = found.agreement, found.planned
     return {
         "checked": agreement.checked,
@@ -250,7 +247,7 @@ def _agreement(found: Explanation) -> dict[str, Any]:
     }
 
 
-def _shares(found: Explanation) -> list[dict[str, Any]]:
+def _shares(found: Explanation) -> list[dict[str, object]]:
     total_us = sum(spent for _, spent in found.shares())
     return [
         {
@@ -263,31 +260,34 @@ def _shares(found: Explanation) -> list[dict[str, Any]]:
     ]
 
 
-def _timeline(found: Explanation) -> list[dict[str, Any]]:
+def _timeline(found: Explanation) -> list[dict[str, object]]:
     """Return waits and runs in order."""
-    parts = [
-        {
-            "what": "wait",
-            "from_us": wait.from_us,
-            "to_us": wait.to_us,
-            "reasons": [
-                {
-                    "reason": str(part.wait.reason),
-                    "from_us": part.from_us,
-                    "to_us": part.to_us,
-                    "seq": part.told.seq if part.told else None,
-                }
-                for part in found.reasons
-                if wait.from_us <= part.from_us and (wait.to_us is None or part.to_us <= wait.to_us)
-            ],
-        }
-        for wait in found.waits
+    parts: list[tuple[int, bool, dict[str, object]]] = [
+        (wait.from_us, False, _wait(found, wait)) for wait in found.waits
     ]
-    runs = [_run(found, run) for run in found.runs]
-    return sorted([*parts, *runs], key=lambda part: (part["from_us"], part["what"] == "run"))
+    parts += [(run.from_us, True, _run(found, run)) for run in found.runs]
+    return [part for _, _, part in sorted(parts, key=lambda part: part[:2])]
 
 
-def _run(found: Explanation, run: Run) -> dict[str, Any]:
+def _wait(found: Explanation, wait: Waiting) -> dict[str, object]:
+    return {
+        "what": "wait",
+        "from_us": wait.from_us,
+        "to_us": wait.to_us,
+        "reasons": [
+            {
+                "reason": str(part.wait.reason),
+                "from_us": part.from_us,
+                "to_us": part.to_us,
+                "seq": part.told.seq if part.told else None,
+            }
+            for part in found.reasons
+            if wait.from_us <= part.from_us and (wait.to_us is None or part.to_us <= wait.to_us)
+        ],
+    }
+
+
+def _run(found: Explanation, run: Run) -> dict[str, object]:
     decision = None if run.decision is None else run.decision
     return {
         "what": "run",
@@ -302,7 +302,7 @@ def _run(found: Explanation, run: Run) -> dict[str, Any]:
     }
 
 
-def _totals(found: Explanation) -> dict[str, Any]:
+def _totals(found: Explanation) -> dict[str, object]:
     end = found.story.end
     preemptions = sum(1 for run in found.runs if is_preempted(run))
     return {

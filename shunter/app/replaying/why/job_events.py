@@ -4,7 +4,7 @@ Beside the job's own events these are the rounds that said why its class of equa
 ends of the jobs it depends on, and the jobs that were preempted for it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -215,7 +215,8 @@ class _Scan:
             elif kind == _QUOTA:
                 self._bound(decode_event(row))
             elif kind in _TERMS:
-                event: Any = decode_event(row)
+                event = decode_event(row)
+                assert isinstance(event, SchedulerStarted | ConfigChanged), "the row says so"
                 story.terms.append((seq, event))
                 self._class_anew()
             elif mentions and (row[2] == story.job_id or kind == _ALLOCATED):
@@ -345,7 +346,7 @@ class _Scan:
         self._story.told.append(Told(planned, wait))
 
 
-def _decode_wait() -> Any:
+def _decode_wait() -> Callable[[Row], Wait]:
     decode = decoder_of(Wait)
     assert decode is not None, "a wait is a record"
     return decode

@@ -11,7 +11,6 @@ or from a snapshot of its memory: it would rank them otherwise than it did.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from shunter.app.gc_control import collector_off
 from shunter.app.replaying.classing import last_start
@@ -22,7 +21,7 @@ from shunter.app.replaying.why.present import Present, demand_of, present_of
 from shunter.core.fold import RULES
 from shunter.core.fold.decisions import SET_ASIDE
 from shunter.core.planning.planner import RoundRules
-from shunter.core.ports import Policy
+from shunter.core.ports import AnyPolicy
 from shunter.core.ranking import RankedPolicy, Remembering
 from shunter.core.state import NO_RESULT, JobPhase, State
 from shunter.errors import ConfigError, NotFoundError, UsageError
@@ -254,7 +253,7 @@ def _started(story: JobEvents) -> SchedulerStarted | None:
 
 
 def _with_all_reasons(rebuild: Rebuild) -> Rebuild:
-    def rebuilt(started: SchedulerStarted) -> tuple[Policy[Any], RoundRules]:
+    def rebuilt(started: SchedulerStarted) -> tuple[AnyPolicy, RoundRules]:
         policy, rules = rebuild(started)
         return policy, replace(rules, all_reasons=True)
 
