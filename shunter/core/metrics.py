@@ -139,18 +139,21 @@ class JobLedger:
 
     def _launched(self, event: Event, view: View) -> None:
         """Note where attempts begin, and whether the job was on other GPUs before."""
-        for job in view.launched:
+        for job in view.result.launched:
             job_id, shares = job.job_id, job.held.shares
             if job.attempt > 1 and self.places.get(job_id, shares) != shares:
                 self.moves[job_id] = self.moves.get(job_id, 0) + 1
             self.places[job_id] = shares
 
     def _ended(self, event: Event, view: View) -> None:
-        self._launched(event, view)
-        job = view.departed
+        result = view.result
+        if result.launched:
+            self._launched(event, view)
+        job = result.departed
         assert job is not None, "an end without a job"
+        assert job.outcome is not None, "an end without an outcome"
         assert isinstance(event, JOB_ENDS), "an end that is none"
-        self._add(job, view.outcome(job.job_id), event.at_us, end_us_of(event))
+        self._add(job, job.outcome, event.at_us, end_us_of(event))
 
     def _add(self, job: Job, status: Outcome, seen_us: int, end_us: int) -> None:
         has_end = status is not _REJECTED

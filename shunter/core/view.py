@@ -38,24 +38,25 @@ _CLOSED: Any = _Closed()
 class View:
     """A read-only look at the state at the instant `now_us`.
 
-    `all_reasons` asks a plan to tell what holds back every class, not only what is new.
+    `all_reasons` asks a plan to tell what holds back every class, not only what is new. While an
+    event is told, `result` is what became of jobs with it.
     """
 
     __slots__ = (
         "_open",
         "_oracle",
-        "_result",
         "_state",
         "all_reasons",
         "guards",
         "is_guarded",
         "now_us",
+        "result",
     )
 
     def __init__(self, state: State, guards: Guards, *, oracle: bool, all_reasons: bool) -> None:
         self._open: State = state
         self._state: State = _CLOSED
-        self._result: FoldResult = _CLOSED
+        self.result: FoldResult = _CLOSED
         self._oracle = oracle
         self.guards = guards
         self.is_guarded = not guards.are_off
@@ -65,16 +66,11 @@ class View:
     def open(self) -> None:
         """Let the view be used."""
         self._state = self._open
-        self._result = NO_RESULT
+        self.result = NO_RESULT
 
     def close(self) -> None:
         """Make every further use raise."""
-        self._state = self._result = _CLOSED
-
-    def turn_to(self, at_us: int, result: FoldResult) -> None:
-        """Show what became of jobs with an event at an instant, which is told next."""
-        self.now_us = at_us
-        self._result = result
+        self._state = self.result = _CLOSED
 
     @property
     def seq(self) -> int:
@@ -130,7 +126,7 @@ class View:
     @property
     def launched(self) -> tuple[Job, ...]:
         """The jobs whose attempt began with the event just told."""
-        return self._result.launched
+        return self.result.launched
 
     def partners(self, job: Job) -> tuple[JobId, ...]:
         """Return who shares GPUs with a job, as decided, in order of submission."""
@@ -142,7 +138,7 @@ class View:
         Raises:
             PlanError: it is about another job.
         """
-        departed = self._result.departed
+        departed = self.result.departed
         if departed is None or departed.job_id != job_id or departed.outcome is None:
             raise PlanError(
                 f"only the end that is told has an outcome, and it is not that of {job_id}"
@@ -152,12 +148,12 @@ class View:
     @property
     def departed(self) -> Job | None:
         """The job whose end is being told; None: the event is no end."""
-        return self._result.departed
+        return self.result.departed
 
     @property
     def unblocked(self) -> tuple[JobId, ...]:
         """The jobs which waited for the end that is being told."""
-        return self._result.unblocked
+        return self.result.unblocked
 
     def remaining_us(self, job: Job) -> int | None:
         """Return a job's work left in microseconds at base speed, None if nobody knows.

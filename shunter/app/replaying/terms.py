@@ -63,7 +63,7 @@ class Term:
 
     def tell(self, event: Event, result: FoldResult) -> None:
         """Tell the policy of an event that has just been folded, and what came of it."""
-        self.view.turn_to(event.at_us, result)
+        self.view.now_us, self.view.result = event.at_us, result
         for tell in self.observers.get(type(event), ()):
             tell(event, self.view)
 

@@ -157,7 +157,8 @@ class SimulatedBackend:
             self._enter(run.began_us, job_id, started)
         if self._rounds is not None:
             self._rounds.launched()
-        self._pace_partners(job_id, run, now_us)
+        if self._work.neighbours is not None:
+            self._pace_partners(job_id, run, now_us)
         self._foresee_end(job_id, run)
 
     def leave(self, order: Suspend | Migrate, now_us: int) -> None:
@@ -233,7 +234,10 @@ class SimulatedBackend:
     def _next_us(self) -> int:
         """Return the next instant at which anything happens, passing over what is void."""
         agenda, runs = self._agenda, self._work.runs
-        while agenda and _is_void(agenda[0][3], agenda[0][4], runs):
+        while agenda:
+            _, _, _, job_id, what = agenda[0]
+            if runs.get(job_id) is what or not _is_void(job_id, what, runs):
+                break
             heappop(agenda)
         next_us = self._arrives_us
         if agenda and agenda[0][0] < next_us:

@@ -136,6 +136,7 @@ class Work:
         "_costs",
         "_fixed",
         "_in_steps",
+        "_is_free",
         "_is_plain",
         "_lease",
         "_speeds",
@@ -146,6 +147,7 @@ class Work:
 
     def __init__(self, costs: Costs, lease: Lease, speeds: SpeedModel | None) -> None:
         self._costs = costs
+        self._is_free = costs.are_none
         self._checkpoints_us = dict(costs.by_model)
         self._lease = lease
         self._speeds = speeds
@@ -167,7 +169,8 @@ class Work:
     def begin(self, task: Task, order: Launch | Resume, now_us: int) -> Run:
         """Begin an attempt, and foresee its end where that depends on nobody else."""
         attempt, allocation = order.attempt, order.allocation
-        from_us, left, pace = now_us + self._cost_us(task, order), task.left, task.pace
+        from_us = now_us if self._is_free else now_us + self._cost_us(task, order)
+        left, pace = task.left, task.pace
         task.attempt, task.last = attempt, allocation
         end_us: int | None = None
         if self._is_plain:

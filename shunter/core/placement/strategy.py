@@ -78,42 +78,27 @@ def find(placement: Placement, pool: Pool, demand: Demand) -> list[tuple[int, Sh
     spots = placement.spots(pool, demand)
     if spots is None:
         return _why_not(placement, pool, demand)
-    masks = _masks(pool, spots, demand)
     if demand.cpus_milli or demand.memory_mb:
-        return list(_with_parts(pool, spots, masks, demand))
-    servers = pool.servers
-    if len(spots) == 1:
-        position = spots[0][0]
-        return [(position, Share(servers[position].name, masks[0]))]
-    return [
-        (position, Share(servers[position].name, mask))
-        for (position, _), mask in zip(spots, masks, strict=True)
-    ]
+        return list(_with_parts(pool, spots, demand))
+    found = []
+    for position, count in spots:
+        server = pool.servers[position]
+        mask = pick_gpus(server.configuration, pool.free[position], count, demand.max_level)
+        found.append((position, Share(server.name, mask)))
+    return found
 
 
-def _masks(pool: Pool, spots: list[Spot], demand: Demand) -> list[int]:
-    """Return which GPUs of each server a gang gets, where counts were found to fit."""
-    return [
-        pick_gpus(
-            pool.servers[position].configuration, pool.free[position], count, demand.max_level
-        )
-        if count
-        else 0
-        for position, count in spots
-    ]
-
-
-def _with_parts(
-    pool: Pool, spots: list[Spot], masks: list[int], demand: Demand
-) -> Iterator[tuple[int, Share]]:
+def _with_parts(pool: Pool, spots: list[Spot], demand: Demand) -> Iterator[tuple[int, Share]]:
     """Yield positions and shares with CPUs and memory, by the GPUs on each server."""
     done = cpus_done = memory_done = 0
-    for (position, count), mask in zip(spots, masks, strict=True):
+    for position, count in spots:
+        server, mask = pool.servers[position], 0
+        if count:
+            mask = pick_gpus(server.configuration, pool.free[position], count, demand.max_level)
         # By the GPUs so far, so that no part is more than its own need rounded up.
         done += count
         cpus, memory = _part(demand.cpus_milli, done, demand), _part(demand.memory_mb, done, demand)
-        name = pool.servers[position].name
-        yield position, Share(name, mask, cpus - cpus_done, memory - memory_done)
+        yield position, Share(server.name, mask, cpus - cpus_done, memory - memory_done)
         cpus_done, memory_done = cpus, memory
 
 

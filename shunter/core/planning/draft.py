@@ -57,9 +57,11 @@ class Draft:
         found = find(placement, pool, demand)
         if isinstance(found, Reason):
             return found
+        shares: tuple[Share, ...] = ()
         for position, share in found:
             self._journal.append(pool.take(position, share))
-        return tuple([share for _, share in found])
+            shares += (share,)
+        return shares
 
     def place_without_gpus(
         self, placement: Placement, demand: Demand

@@ -99,16 +99,16 @@ class Planner:
                 trigger,
                 plan.waits,
                 plan.fault,
-                self._known(plan.consolidated),
-                self._known(plan.spread),
+                self._known(plan.consolidated) if plan.consolidated else (),
+                self._known(plan.spread) if plan.spread else (),
             )
         ]
         if plan.changes:
-            approval = approve(plan, state, rules.guards, now_us)
+            approval, instant = approve(plan, state, rules.guards, now_us), rules.instant
             for change in approval.granted:
                 target = NOTHING if isinstance(change, Suspend) else change.allocation
                 facts.append(
-                    AllocationChanged(now_us, change.job_id, target, change.because, rules.instant)
+                    AllocationChanged(now_us, change.job_id, target, change.because, instant)
                 )
             facts.extend(approval.refused)
         if plan.consolidated or plan.spread:
@@ -125,7 +125,7 @@ class Planner:
 
     def _known(self, jobs: tuple[JobId, ...]) -> tuple[JobId, ...]:
         """Return the jobs that there are."""
-        return tuple(job_id for job_id in jobs if job_id in self.state.jobs) if jobs else jobs
+        return tuple(job_id for job_id in jobs if job_id in self.state.jobs)
 
     def _waits(self, plan: Plan, now_us: int) -> list[Event]:
         """Return why single jobs wait; a job that does not exist waits for nothing."""

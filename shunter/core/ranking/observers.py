@@ -65,11 +65,12 @@ def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
 
     def ended(event: Any, view: View) -> None:
         memory.remove(event.job_id)
-        if forgets is not None and forgets(view.departed, finished=type(event) is JobFinished):
+        result = view.result
+        if forgets is not None and forgets(result.departed, finished=type(event) is JobFinished):
             rank_all(view)
-        for job_id in view.unblocked:
+        for job_id in result.unblocked:
             memory.sync(view.jobs[job_id], ranks, view)
-        for job in view.launched:
+        for job in result.launched:
             memory.sync(job, ranks, view)
         memory.dirty = True
 

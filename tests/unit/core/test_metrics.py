@@ -107,7 +107,7 @@ def ledger_of(*events: Event) -> tuple[JobLedger, State]:
     told = ledger.observers()
     view.open()
     for event in events:
-        view.turn_to(event.at_us, apply(state, event))
+        view.now_us, view.result = event.at_us, apply(state, event)
         told.get(type(event), unheard)(event, view)
     return ledger, state
 
