@@ -191,7 +191,7 @@ def test_job_that_comes_back_on_other_gpus_has_migrated(gpus: int, migrations: i
 
 def test_job_that_takes_the_gpus_of_one_that_ends_has_migrated() -> None:
     """Goal: attempts that begin with the end of another job are seen too."""
-    other = (job_submitted(1, 2), granted(1, 31, n0=0b1100), attempt_started(1, 31))
+    other = (job_submitted(1, 2, at=30), granted(1, 31, n0=0b1100), attempt_started(1, 31))
     leaves = (revoked(1, 40), granted(0, 41, n0=0b1100))
     ledger, state = ledger_of(*LIFE[:7], *other, *leaves, JobCancelled(45, job_id(1)))
     [so_far] = ledger.unfinished(state)
