@@ -205,7 +205,7 @@ def test_each_partner_attains_service_and_a_gpu_is_used_once() -> None:
     ends = (job_finished(0, 20), job_finished(1, 20))
     events: list[Event] = [*QUEUED, put(0, HERE), put(1, HERE, 10), *ends]
     for event in events:
-        apply(state, event)
+        view.result = apply(state, event)
         if type(event) in told:
             told[type(event)](event, view)
     assert [story.service_gpu_us for story in ledger.results()] == [40, 20]
