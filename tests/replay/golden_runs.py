@@ -18,6 +18,7 @@ from unittest.mock import patch
 from shunter.app.config import make_config
 from shunter.app.runs import setup
 from shunter.app.runs.simulation import simulate
+from shunter.app.runs.summary import RunDocument
 from shunter.events.log import export_jsonl, read_log
 
 FOLDER = Path(__file__).parent / "runs"
@@ -53,7 +54,7 @@ RUNS: dict[str, dict[str, Any]] = {
 }
 
 
-def run(name: str, url: str) -> dict[str, Any]:
+def run(name: str, url: str) -> RunDocument:
     """Simulate one of the runs into a log; return its document."""
     tree = {
         "seed": 5,

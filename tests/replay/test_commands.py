@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 
 from shunter.app.cli import app
 from shunter.app.replaying.folding import fold_events
+from shunter.app.runs.summary import RunDocument
 from shunter.app.sources import sources_of
 from shunter.core.state import State
 from shunter.events import (
@@ -33,14 +34,14 @@ run_command = CliRunner().invoke
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunDocument]:
     """Return the log of a small run with preemptions and costs, and the run's document."""
     path = tmp_path_factory.mktemp("logs") / "las.db"
     return path, run("las-costs", str(path))
 
 
 @pytest.fixture
-def log(made: tuple[Path, dict[str, Any]]) -> Path:
+def log(made: tuple[Path, RunDocument]) -> Path:
     return made[0]
 
 
@@ -86,7 +87,7 @@ def written(path: Path, events: list[Event], sources: dict[str, str] | None = No
 
 
 def test_replay_finds_the_digest_that_the_simulation_printed(
-    made: tuple[Path, dict[str, Any]],
+    made: tuple[Path, RunDocument],
 ) -> None:
     path, document = made
 
@@ -105,7 +106,7 @@ def test_replay_compares_every_snapshot(log: Path) -> None:
 
 
 def test_replay_verify_decides_everything_again(
-    made: tuple[Path, dict[str, Any]],
+    made: tuple[Path, RunDocument],
 ) -> None:
     path, document = made
 

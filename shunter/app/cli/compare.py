@@ -3,13 +3,16 @@
 import os
 from collections import Counter
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.options import ConfigFile, Json, Settings, load
 from shunter.errors import UsageError
+
+if TYPE_CHECKING:
+    from shunter.app.runs.comparison import Comparison, Interval, PolicyRuns
 
 DROPPED = ("digest", "p50 JCT", "p95 JCT", "makespan", "mean wait", "preemptions", "GPU use")
 """What a narrow terminal does without, first the least important."""
@@ -54,7 +57,7 @@ def compare(
         print_comparison(document)
 
 
-def print_comparison(document: dict[str, Any]) -> None:
+def print_comparison(document: "Comparison") -> None:
     """Print the table of a comparison."""
     seeds = len(document["seeds"])
     numbers = ["mean JCT", "p50 JCT", "p95 JCT", "p99 JCT", "mean wait", "makespan", "GPU use"]
@@ -73,7 +76,7 @@ def print_comparison(document: dict[str, Any]) -> None:
         output.print_line("* oracle: uses true durations, which no scheduler knows")
 
 
-def _left_out(document: dict[str, Any]) -> list[str]:
+def _left_out(document: "Comparison") -> list[str]:
     """Say of which jobs the times are not, once where that is the same for all."""
     from shunter.app.cli.units import left_out
 
@@ -91,7 +94,7 @@ def _left_out(document: dict[str, Any]) -> list[str]:
     return [f"{intro} of {', '.join(names)}: {what}" for what, names in found.items()]
 
 
-def _row(summed: dict[str, Any]) -> list[str]:
+def _row(summed: "PolicyRuns") -> list[str]:
     from shunter.app.cli.units import duration, number, percent
 
     measures = summed["measures"]
@@ -106,6 +109,6 @@ def _row(summed: dict[str, Any]) -> list[str]:
     ]
 
 
-def _with_interval(interval: dict[str, float | None], shown: Callable[[float | None], str]) -> str:
+def _with_interval(interval: "Interval", shown: Callable[[float | None], str]) -> str:
     text: str = shown(interval["mean"])
     return text if interval["ci95"] is None else f"{text} ± {shown(interval['ci95'])}"

@@ -1,7 +1,7 @@
 """`shunter simulate`: run one config on a virtual clock."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,7 @@ from shunter.app.cli.options import ConfigFile, Json, Settings, load
 if TYPE_CHECKING:
     from shunter.app.config import LoadedConfig
     from shunter.app.runs.simulation import RunResult
+    from shunter.app.runs.summary import RunDocument, Times
 
 
 def register(app: typer.Typer) -> None:
@@ -69,7 +70,7 @@ def _run(loaded: "LoadedConfig", overwrite: bool) -> "RunResult":
         return run(loaded, overwrite=overwrite, report=report)
 
 
-def _print(document: dict[str, Any]) -> None:
+def _print(document: "RunDocument") -> None:
     from shunter.app.cli.units import duration, left_out, number, percent
 
     star = "*" if document["oracle"] else ""
@@ -91,11 +92,13 @@ def _print(document: dict[str, Any]) -> None:
         ],
     )
     output.print_line()
-    classes = {"all": document, **document["by_size"]}
+    rows = [["all", *_times(jobs["finished"], document)]]
+    for name, numbers in document["by_size"].items():
+        rows.append([name, *_times(numbers["jobs"], numbers)])
     columns = ["mean JCT", "p50", "p95", "p99", "mean wait", "p99 wait"]
     output.print_table(
         ["GPUs", *(output.Column(title, is_number=True) for title in ["jobs", *columns])],
-        [[name, *_times(numbers)] for name, numbers in classes.items()],
+        rows,
     )
     if jobs["finished"] < jobs["submitted"]:
         output.print_line(f"times are of finished jobs; left out: {left_out(jobs)}")
@@ -108,10 +111,9 @@ def _address(url: str) -> str:
     return {"none:": "not kept", "memory:": "kept in memory only"}.get(url, url)
 
 
-def _times(numbers: dict[str, Any]) -> list[str]:
+def _times(count: int, numbers: "Times") -> list[str]:
     from shunter.app.cli.units import duration, number
 
     jct, wait = numbers["jct_s"], numbers["wait_s"]
-    count = numbers["jobs"]["finished"] if isinstance(numbers["jobs"], dict) else numbers["jobs"]
     times = [jct["mean"], jct["p50"], jct["p95"], jct["p99"], wait["mean"], wait["p99"]]
     return [number(count), *map(duration, times)]

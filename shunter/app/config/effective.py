@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from shunter.app.config.keys import DEFAULT, Path, path_text
+from shunter.app.config.keys import DEFAULT, Path, path_text, value_at
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.model import Config
 
 __all__ = ["Setting", "effective", "json_schema", "settings"]
+
+_MISSING = object()
 
 
 @dataclass(frozen=True)
@@ -52,12 +54,8 @@ def json_schema() -> dict[str, Any]:
 
 
 def _origin(loaded: LoadedConfig, path: Path) -> str:
-    at: Any = loaded.layers.tree
-    for part in path:
-        try:
-            at = at[part]
-        except (LookupError, TypeError):
-            return DEFAULT
+    if value_at(loaded.layers.tree, path, _MISSING) is _MISSING:
+        return DEFAULT
     return loaded.layers.origins.of(path)
 
 

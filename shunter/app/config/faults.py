@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from shunter.app.config.keys import DEFAULT, Origins, Path, path_text
+from shunter.app.config.keys import DEFAULT, Origins, Path, path_text, value_at
 from shunter.errors import ConfigError
 
 __all__ = ["Fault", "config_error", "faults_of"]
@@ -80,7 +80,7 @@ def _sentence(detail: ErrorDetails, model: type[BaseModel], tree: Mapping[str, o
         return f"missing; expected {_described(model, path)}"
     if kind == "value_error":
         return str(context.get("error", detail["msg"]))
-    given = _value_at(tree, path)
+    given = value_at(tree, path)
     if kind in ("literal_error", "enum"):
         return f"expected {context['expected']}, not {_shown(given)}"
     if kind in _BOUNDS:
@@ -100,16 +100,6 @@ def _unknown_key(name: str, known: list[str]) -> str:
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _value_at(tree: Mapping[str, object], path: Path) -> object:
-    at: Any = tree
-    for part in path:
-        try:
-            at = at[part]
-        except (LookupError, TypeError):
-            return None
-    return at
 
 
 def _described(model: type[BaseModel], path: Path) -> str:

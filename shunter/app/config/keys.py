@@ -5,11 +5,21 @@ origin of its own came with the table or list around it; without any, it is a de
 """
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shunter.errors import ConfigError
 
-__all__ = ["DEFAULT", "Origins", "Path", "is_within", "parse_path", "path_text", "set_value"]
+__all__ = [
+    "DEFAULT",
+    "Origins",
+    "Path",
+    "is_within",
+    "parse_path",
+    "path_text",
+    "set_value",
+    "value_at",
+]
 
 Path = tuple[str | int, ...]
 DEFAULT = "default"
@@ -67,6 +77,19 @@ def parse_path(text: str) -> Path:
         [(name, table)] = table.items()
         path.append(name)
     return tuple(path)
+
+
+def value_at(tree: Mapping[str, object], path: Path, missing: object = None) -> object:
+    """Return the value at a path of tables and lists, or `missing`."""
+    at: object = tree
+    for part in path:
+        inner: object = missing
+        if isinstance(at, Mapping):
+            inner = at.get(part, missing)
+        elif isinstance(at, list) and isinstance(part, int) and part < len(at):
+            inner = at[part]
+        at = inner
+    return at
 
 
 def set_value(tree: dict[str, object], path: Path, value: object, place: str) -> Path:

@@ -158,12 +158,13 @@ def _loaded(jobs: _Jobs) -> Trace:
 
 def _play(run: _Run) -> Row:
     result = simulate(run.config, trace=_loaded(run.jobs))
+    document: Mapping[str, object] = result.document
     stories = list(result.stories())
     return Row(
         label=run.contender.label,
         variant=run.variant.name,
         variant_title=run.variant.title,
-        document={name: result.document[name] for name in KEPT},
+        document={name: document[name] for name in KEPT},
         cluster=result.document["cluster"],
         trace=result.document["trace"],
         growth=growth(stories),

@@ -184,7 +184,8 @@ def _static(asked: Asked) -> list[_Run]:
 
 
 def _play(run: _Run) -> _Played:
-    measured, document = play(run.config, run.scene.window)
+    measured, found = play(run.config, run.scene.window)
+    document: Mapping[str, Any] = found
     return measured, {name: document[name] for name in _KEPT}
 
 

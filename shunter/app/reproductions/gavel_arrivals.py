@@ -10,10 +10,11 @@ much work for each GPU; only chance weighs more.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from shunter.app.config.loading import LoadedConfig, make_config
 from shunter.app.runs.simulation import simulate
+from shunter.app.runs.summary import RunDocument
 from shunter.core.metrics import JobResult
 
 __all__ = ["FULL", "QUICK", "Form", "Measured", "Scene", "Setting", "measured", "play"]
@@ -128,7 +129,7 @@ class Measured:
     arrivals_end_early: bool
 
 
-def play(config: LoadedConfig, window: tuple[int, int]) -> tuple[Measured, dict[str, Any]]:
+def play(config: LoadedConfig, window: tuple[int, int]) -> tuple[Measured, RunDocument]:
     """Run a config; return what a window of jobs met, and the document."""
     result = simulate(config)
     return measured(list(result.stories()), window, config.config.cluster.gpus), result.document

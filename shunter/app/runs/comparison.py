@@ -7,15 +7,15 @@ Student's t at 95 % over the seeds, of the means and of the paired differences t
 from collections.abc import Mapping, Sequence
 from math import sqrt
 from statistics import fmean, stdev
-from typing import Any
+from typing import TypedDict
 
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.runs.parallel import Report, run_all
 from shunter.app.runs.setup import refuse_no_jobs
 from shunter.app.runs.simulation import simulate
-from shunter.app.runs.summary import SCHEMA
+from shunter.app.runs.summary import SCHEMA, RunDocument
 
-__all__ = ["MEASURES", "compare", "value_of"]
+__all__ = ["MEASURES", "Comparison", "Interval", "PolicyRuns", "compare", "value_of"]
 
 MEASURES = (
     "jct_s.mean",
@@ -39,6 +39,32 @@ _T = (
 _T_NORMAL = 1.960
 
 
+Interval = dict[str, float | None]
+"""A mean and half its 95 % interval; None where there is none."""
+
+
+class PolicyRuns(TypedDict):
+    """What one policy did in all its runs, and how that differs from the first policy."""
+
+    policy: str
+    oracle: bool
+    jobs: dict[str, int]
+    measures: dict[str, Interval]
+    differences: dict[str, Interval]
+    log_digests: list[str]
+
+
+class Comparison(TypedDict):
+    """All runs of all policies; the first policy is the reference."""
+
+    schema: int
+    evidence: str
+    seeds: list[int]
+    cluster: dict[str, int]
+    policies: list[PolicyRuns]
+    runs: list[RunDocument]
+
+
 def compare(
     loaded: LoadedConfig,
     policies: Sequence[str],
@@ -46,7 +72,7 @@ def compare(
     seeds: int = 1,
     workers: int = 1,
     report: Report | None = None,
-) -> dict[str, Any]:
+) -> Comparison:
     """Run a config under several policies and return one document about all runs.
 
     Args:
@@ -80,19 +106,20 @@ def compare(
     }
 
 
-def value_of(document: Mapping[str, Any], measure: str) -> float | None:
+def value_of(document: Mapping[str, object], measure: str) -> float | None:
     """Return a measure such as "jct_s.mean" of a run's document."""
-    value: Any = document
+    value: object = document
     for name in measure.split("."):
+        assert isinstance(value, Mapping), f"{measure} names a number in tables"
         value = value[name]
-    return None if value is None else float(value)
+    return float(value) if isinstance(value, int | float) else None
 
 
-def _run(config: LoadedConfig) -> dict[str, Any]:
+def _run(config: LoadedConfig) -> RunDocument:
     return simulate(config).document
 
 
-def _summed(runs: Sequence[dict[str, Any]], reference: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _summed(runs: Sequence[RunDocument], reference: Sequence[RunDocument]) -> PolicyRuns:
     """Return what one policy did in all its runs, beside the first policy's."""
     return {
         "policy": runs[0]["policy"],
@@ -109,14 +136,14 @@ def _summed(runs: Sequence[dict[str, Any]], reference: Sequence[dict[str, Any]])
 
 
 def _differences(
-    runs: Sequence[dict[str, Any]], reference: Sequence[dict[str, Any]], measure: str
+    runs: Sequence[RunDocument], reference: Sequence[RunDocument], measure: str
 ) -> list[float | None]:
     pairs = zip(runs, reference, strict=True)
     values = ((value_of(run, measure), value_of(other, measure)) for run, other in pairs)
     return [None if a is None or b is None else a - b for a, b in values]
 
 
-def _interval(values: Sequence[float | None]) -> dict[str, float | None]:
+def _interval(values: Sequence[float | None]) -> Interval:
     """Return the mean and half its 95 % interval; None where there is none."""
     known = [value for value in values if value is not None]
     if not known:

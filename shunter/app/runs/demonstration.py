@@ -1,9 +1,7 @@
 """The demonstration: 2,000 generated jobs on 64 GPUs under three policies, and what it shows."""
 
-from typing import Any
-
 from shunter.app.config.loading import LoadedConfig, make_config
-from shunter.app.runs.comparison import compare
+from shunter.app.runs.comparison import Comparison, PolicyRuns, compare
 from shunter.app.runs.parallel import Report
 
 __all__ = ["POLICIES", "demonstrate", "sentences"]
@@ -12,12 +10,12 @@ POLICIES = ("fifo", "las", "srtf")
 SEED = 7
 
 
-def demonstrate(report: Report | None = None) -> dict[str, Any]:
+def demonstrate(report: Report | None = None) -> Comparison:
     """Run the demonstration and return its document."""
     return compare(_config(), POLICIES, report=report)
 
 
-def sentences(document: dict[str, Any]) -> tuple[str, str, str]:
+def sentences(document: Comparison) -> tuple[str, str, str]:
     """Say in three sentences what the numbers show, whatever they are."""
     fifo, las, srtf = (_Numbers(summed) for summed in document["policies"])
     las_mean, fifo_mean, srtf_mean = (run.of("jct_s.mean") for run in (las, fifo, srtf))
@@ -42,11 +40,13 @@ def sentences(document: dict[str, Any]) -> tuple[str, str, str]:
 
 
 class _Numbers:
-    def __init__(self, summed: dict[str, Any]) -> None:
+    def __init__(self, summed: PolicyRuns) -> None:
         self._measures = summed["measures"]
 
     def of(self, measure: str) -> float:
-        return float(self._measures[measure]["mean"])
+        mean = self._measures[measure]["mean"]
+        assert mean is not None, "some jobs of the demonstration finish"
+        return mean
 
     def hours(self, measure: str) -> str:
         return f"{self.of(measure) / 3600:.1f} hours"

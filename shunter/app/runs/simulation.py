@@ -9,14 +9,13 @@ import asyncio
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.gc_control import collector_off
 from shunter.app.runs.parallel import Report
 from shunter.app.runs.setup import Setup, load_jobs, set_up
 from shunter.app.runs.share_gaps import ShareGaps
-from shunter.app.runs.summary import SCHEMA, job_numbers, stories
+from shunter.app.runs.summary import SCHEMA, RunDocument, job_numbers, stories
 from shunter.app.runs.time_limit import timed
 from shunter.app.snapshots import snapshot_of
 from shunter.app.sources import sources_of
@@ -80,7 +79,7 @@ class Recorder:
 class RunResult:
     """What a run gave: its document, and every job's story."""
 
-    document: dict[str, Any]
+    document: RunDocument
     trace: Trace
     ledger: JobLedger
     state: State
@@ -202,7 +201,7 @@ def _emit(core: Scheduler, facts: Iterable[Event]) -> None:
     core.view.close()
 
 
-def _document(setup: Setup, core: Scheduler, ledger: JobLedger, log: LogWriter) -> dict[str, Any]:
+def _document(setup: Setup, core: Scheduler, ledger: JobLedger, log: LogWriter) -> RunDocument:
     config, trace, state = setup.loaded.config, setup.trace, core.state
     numbers = job_numbers(stories(ledger, state), trace)
     rounds = state.round_number + 1
@@ -221,7 +220,8 @@ def _document(setup: Setup, core: Scheduler, ledger: JobLedger, log: LogWriter) 
             "rows_dropped": trace.report.rows_dropped,
         },
         "jobs": numbers.counts,
-        **numbers.times,
+        "jct_s": numbers.times["jct_s"],
+        "wait_s": numbers.times["wait_s"],
         "makespan_s": ledger.last_end_us / 1e6,
         "gpu_utilisation": ledger.utilisation(state),
         "preemptions": numbers.preemptions,

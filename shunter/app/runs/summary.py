@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import chain
+from typing import NotRequired, TypedDict
 
 from shunter.core.metrics import (
     SIZE_CLASSES,
@@ -24,10 +25,58 @@ from shunter.core.state import State
 from shunter.events.facts.jobs import Outcome
 from shunter.workloads import Trace
 
-__all__ = ["SCHEMA", "JobNumbers", "job_numbers", "stories"]
+__all__ = ["SCHEMA", "JobNumbers", "RunDocument", "Times", "job_numbers", "stories"]
 
 SCHEMA = 1
 _FAILED = ("failed", "timeout")
+
+
+class Times(TypedDict):
+    """Completion and waiting times of finished jobs, in seconds; None where there are none."""
+
+    jct_s: dict[str, float | None]
+    wait_s: dict[str, float | None]
+
+
+class SizeNumbers(Times):
+    """The finished jobs of one size class."""
+
+    jobs: int
+
+
+class TraceNumbers(TypedDict):
+    """Which jobs a run had."""
+
+    source: str
+    jobs: int
+    digest: str
+    rows_read: int
+    rows_dropped: int
+
+
+class RunDocument(Times):
+    """What a run is summed up in, under the names of docs/reference/results.md."""
+
+    schema: int
+    evidence: str
+    policy: str
+    oracle: bool
+    seed: int
+    cluster: dict[str, int]
+    trace: TraceNumbers
+    jobs: dict[str, int]
+    makespan_s: float
+    gpu_utilisation: float | None
+    preemptions: int
+    migrations: int
+    finish_time_fairness: dict[str, float | None]
+    by_size: dict[str, SizeNumbers]
+    rounds: dict[str, int]
+    events: int
+    log: dict[str, str]
+    share_gap: NotRequired[dict[str, object]]
+    state_digest: NotRequired[str]
+    elapsed: NotRequired[dict[str, float]]
 
 
 def stories(ledger: JobLedger, state: State) -> Iterator[JobResult]:
@@ -48,7 +97,7 @@ class _Sample:
         self.jct_us.append(result.jct_us)
         self.wait_us.append(result.wait_us)
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> Times:
         return {"jct_s": _seconds(self.jct_us), "wait_s": _seconds(self.wait_us)}
 
 
@@ -57,9 +106,9 @@ class JobNumbers:
     """What happened to the jobs of a run, as parts of its document."""
 
     counts: dict[str, int]
-    times: dict[str, object]
-    sizes: dict[str, object]
-    fairness: dict[str, object]
+    times: Times
+    sizes: dict[str, SizeNumbers]
+    fairness: dict[str, float | None]
     preemptions: int
     migrations: int
 
@@ -110,6 +159,6 @@ def _counts(statuses: Counter[str], jobs: int) -> dict[str, int]:
     return counts
 
 
-def _seconds(values_us: "array[int]") -> dict[str, object]:
+def _seconds(values_us: "array[int]") -> dict[str, float | None]:
     summed: Distribution = distribution(values_us)
     return asdict(summed)

@@ -9,7 +9,7 @@ that reading gives the same ones back.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from shunter.core.throughputs import JobKind, Pair, ThroughputTable
 from shunter.events.values.ids import GpuType
@@ -23,7 +23,7 @@ _REMARKS: Final = ("base", "source", "licence", "derived_by")
 Rates = tuple[float, float]
 
 
-def compact_form(table: ThroughputTable) -> dict[str, Any]:
+def compact_form(table: ThroughputTable) -> dict[str, object]:
     """Return a table as JSON values, the same ones for equal tables."""
     return {
         "base": table.base_type,
@@ -39,7 +39,7 @@ def compact_form(table: ThroughputTable) -> dict[str, Any]:
     }
 
 
-def parse_compact(document: Mapping[str, Any], name: str) -> ThroughputTable:
+def parse_compact(document: Mapping[str, object], name: str) -> ThroughputTable:
     """Return the table that a compact form describes, in the order of `narrowed`.
 
     Args:
@@ -74,7 +74,7 @@ def parse_compact(document: Mapping[str, Any], name: str) -> ThroughputTable:
         else:
             faults.add(f"pairs, {key}", "expected a list")
     faults.refuse()
-    return ThroughputTable(alone, paired, GpuType(base), name).narrowed(alone)
+    return ThroughputTable(alone, paired, GpuType(str(base)), name).narrowed(alone)
 
 
 def _short(rate: float | None) -> float | int | None:
@@ -82,7 +82,7 @@ def _short(rate: float | None) -> float | int | None:
     return int(rate) if rate is not None and rate.is_integer() else rate
 
 
-def _written(table: ThroughputTable, pairs: Mapping[Pair, Rates]) -> Iterator[list[Any]]:
+def _written(table: ThroughputTable, pairs: Mapping[Pair, Rates]) -> Iterator[list[object]]:
     for (one, other), rates in pairs.items():
         first, second = table.kinds[one], table.kinds[other]
         if first <= second:
@@ -121,7 +121,7 @@ def _alone(
 
 
 def _read(
-    pairs: list[Any], gpu_type: str, kinds: list[JobKind], faults: Faults
+    pairs: list[object], gpu_type: str, kinds: list[JobKind], faults: Faults
 ) -> dict[Pair, Rates]:
     found: dict[Pair, Rates] = {}
     for number, item in enumerate(pairs):

@@ -7,7 +7,7 @@ their model.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypedDict
 
 from shunter.app.replaying.formatting import allocation_in_words, down_in_words, told_apart
 from shunter.core.fold.occupancy import release_wait
@@ -105,6 +105,16 @@ def job_row(
     }
 
 
+class ReasonPart(TypedDict):
+    """Why a job waits, with GPUs as numbers and jobs as ids."""
+
+    name: str
+    needed: int
+    free: int
+    blockers: list[JobId]
+    detail: str
+
+
 class Evidence:
     """Reasons with the evidence of one state: what is recorded may be of long ago.
 
@@ -114,9 +124,9 @@ class Evidence:
     def __init__(self, state: State, ranks: Mapping[JobId, int] = NO_RANKS) -> None:
         self._state = state
         self._ranks = ranks
-        self._parts: dict[tuple[Wait, Demand], dict[str, Any]] = {}
+        self._parts: dict[tuple[Wait, Demand], ReasonPart] = {}
 
-    def part(self, job: Job, wait: Wait) -> dict[str, Any]:
+    def part(self, job: Job, wait: Wait) -> ReasonPart:
         """Return why a job waits, with its evidence."""
         key = (wait, job.demand)
         part = self._parts.get(key)
@@ -125,7 +135,7 @@ class Evidence:
         ahead = [job_id for job_id in wait.blockers if self._waits_before(job_id, job)]
         return {**part, "blockers": [*ahead, *part["blockers"]]} if ahead else part
 
-    def _part(self, job: Job, wait: Wait) -> dict[str, Any]:
+    def _part(self, job: Job, wait: Wait) -> ReasonPart:
         jobs, detail = self._state.jobs, wait.detail
         is_told = wait.reason is Reason.waiting_for_release  # of this state, with its evidence
         open_ones = [job_id for job_id in wait.blockers if job_id in jobs]

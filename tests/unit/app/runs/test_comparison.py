@@ -1,16 +1,15 @@
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from shunter.app.config import LoadedConfig
-from shunter.app.runs.comparison import compare
+from shunter.app.runs.comparison import Comparison, compare
 from shunter.errors import ConfigError
 
 Generated = Callable[..., LoadedConfig]
 
 
-def _without_elapsed(document: dict[str, Any]) -> dict[str, Any]:
+def _without_elapsed(document: Comparison) -> Comparison:
     for run in document["runs"]:
         del run["elapsed"]
     return document
@@ -50,6 +49,8 @@ def test_intervals_are_students(generated: Generated) -> None:
 
     first, second = (run["jct_s"]["mean"] for run in document["runs"])
     measure = document["policies"][0]["measures"]["jct_s.mean"]
+    assert first is not None
+    assert second is not None
     assert measure["mean"] == pytest.approx((first + second) / 2)
     # Two values: the half width is t(0.975, 1) x |difference| / 2.
     assert measure["ci95"] == pytest.approx(12.706 * abs(first - second) / 2)
@@ -59,9 +60,10 @@ def test_differences_are_paired_with_the_first_policy(generated: Generated) -> N
     fifo, las = compare(generated(), ["fifo", "las"], seeds=3)["policies"]
 
     difference = las["differences"]["jct_s.mean"]["mean"]
-    assert difference == pytest.approx(
-        las["measures"]["jct_s.mean"]["mean"] - fifo["measures"]["jct_s.mean"]["mean"]
-    )
+    of_las, of_fifo = (runs["measures"]["jct_s.mean"]["mean"] for runs in (las, fifo))
+    assert of_las is not None
+    assert of_fifo is not None
+    assert difference == pytest.approx(of_las - of_fifo)
     assert fifo["differences"]["jct_s.mean"] == {"mean": 0.0, "ci95": 0.0}
 
 

@@ -1,20 +1,30 @@
-from typing import Any
+from shunter.app.runs.comparison import Comparison
+from shunter.app.runs.demonstration import POLICIES, sentences
+from shunter.app.runs.summary import SCHEMA
 
-from shunter.app.runs.demonstration import sentences
 
-
-def _document(*runs: tuple[float, float, float]) -> dict[str, Any]:
+def _document(*runs: tuple[float, float, float]) -> Comparison:
     return {
+        "schema": SCHEMA,
+        "evidence": "simulated",
+        "seeds": [7],
+        "cluster": {"gpus": 64, "nodes": 8},
+        "runs": [],
         "policies": [
             {
+                "policy": policy,
+                "oracle": policy == "srtf",
+                "jobs": {},
+                "differences": {},
+                "log_digests": [],
                 "measures": {
                     "jct_s.mean": {"mean": mean_h * 3600},
                     "jct_s.p99": {"mean": p99_h * 3600},
                     "preemptions": {"mean": preemptions},
-                }
+                },
             }
-            for mean_h, p99_h, preemptions in runs
-        ]
+            for policy, (mean_h, p99_h, preemptions) in zip(POLICIES, runs, strict=True)
+        ],
     }
 
 
