@@ -44,7 +44,7 @@ Interval = dict[str, float | None]
 
 
 class PolicyRuns(TypedDict):
-    """What one policy did in all its runs, and how that differs from the first policy."""
+    """What one policy did in all its runs, and its differences to the first."""
 
     policy: str
     oracle: bool

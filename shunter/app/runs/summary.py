@@ -32,7 +32,7 @@ _FAILED = ("failed", "timeout")
 
 
 class Times(TypedDict):
-    """Completion and waiting times of finished jobs, in seconds; None where there are none."""
+    """Completion and waiting times of finished jobs, in seconds; None: no jobs."""
 
     jct_s: dict[str, float | None]
     wait_s: dict[str, float | None]
