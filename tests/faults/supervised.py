@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from shunter.backends.node import attempts
+from shunter.backends.node.messages.wire import Records
 from shunter.backends.node.records import processes
 from shunter.backends.node.verbs import command
 from tests.live.ssh.farm import parent_of
@@ -84,7 +85,7 @@ class Machine:
 
     def supervisor(self, attempt: int = 1) -> int:
         """Return the process that supervises an attempt."""
-        return int(attempts.probe(str(self.folder(attempt)))["started"]["pid"])
+        return pid_of(attempts.probe(str(self.folder(attempt))))
 
     def kill_supervisor(self, attempt: int = 1, *, with_reaper: bool = False) -> None:
         """Kill the supervisor of an attempt; with its reaper, what it leaves lives on."""
@@ -116,6 +117,12 @@ class Machine:
         path = self.folder(attempt) / f"stdout.{rank}"
         wait_for(lambda: path.exists() and text in path.read_text(), text)
         return path.read_text()
+
+
+def pid_of(known: Records) -> int:
+    """Return the process of the supervisor of an attempt that has started."""
+    assert known["started"] is not None
+    return known["started"]["pid"]
 
 
 def wait_for(look: Callable[[], Any], what: str, told: Callable[[], str] = str) -> Any:

@@ -30,7 +30,7 @@ from shunter.events.values.ids import NodeName, UserName
 from shunter.events.values.job_spec import JobSpec
 from tests.contracts.local_backends import empty
 from tests.factories import job_id
-from tests.faults.supervised import wait_for
+from tests.faults.supervised import pid_of, wait_for
 from tests.faults.test_supervisor import LEAVES, SLEEPS
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]
@@ -151,7 +151,7 @@ async def test_attempt_whose_supervisor_was_killed_is_lost_once(tmp_path: Path) 
         await order(backend, launching(SLEEPS))
         await seen_until(backend, AttemptStarted)
         (found,) = await backend.inventory()
-        os.kill(found["started"]["pid"], signal.SIGKILL)
+        os.kill(pid_of(found), signal.SIGKILL)
         told = await seen_until(backend, AttemptLost)
         assert [type(seen) for seen in told] == [AttemptLost]
         assert await rest(backend) == ()

@@ -31,7 +31,7 @@ from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec, SuspendMode
 from tests.contracts.local_backends import empty
 from tests.factories import job_id
-from tests.faults.supervised import fill, is_alive, wait_for
+from tests.faults.supervised import fill, is_alive, pid_of, wait_for
 from tests.faults.test_local_backend import launching, order, seen_until
 from tests.faults.test_supervisor import DEAF, FORKS_AWAY, SLEEPS
 
@@ -265,7 +265,7 @@ async def test_supervisor_that_is_killed_is_missed_without_a_patrol(tmp_path: Pa
         await seen_until(backend, AttemptStarted)
         await shows(output(tmp_path), "up")
         (known,) = await backend.inventory()
-        os.kill(known["started"]["pid"], signal.SIGKILL)
+        os.kill(pid_of(known), signal.SIGKILL)
         told = await seen_until(backend, AttemptLost)
         assert [type(seen) for seen in told] == [AttemptLost]
 

@@ -155,7 +155,7 @@ def test_job_that_was_stopped_past_its_deadline_ends_when_it_wakes(machine: Mach
     beat, deadline_s = str(machine.root / "heartbeat"), 2.0
     write_beat(beat)
     program = "print('up', flush=True)\nwhile True: print('.', flush=True)"
-    heartbeat = {"path": beat, "deadline_s": deadline_s, "is_far": True}
+    heartbeat = {"path": beat, "deadline_s": deadline_s, "is_remote": True}
     machine.starts(machine.order(program, heartbeat=heartbeat))
     machine.said("up")
     supervisor = machine.supervisor()
@@ -235,7 +235,7 @@ def test_job_asked_to_leave_saves_and_leaves(machine: Machine) -> None:
     machine.sends("suspend", mode="cooperative")
     status = machine.status()
     assert (status["code"], status["suspended"], status["saved"]) == (75, True, True)
-    noted = read_journal(str(machine.folder())).notes
+    noted = read_journal(str(machine.folder()))["notes"]
     assert [note["what"] for note in noted] == ["requested", "acknowledged", "saved"]
 
 
@@ -277,7 +277,7 @@ def test_job_that_does_not_answer_is_asked_in_stronger_modes(machine: Machine) -
     machine.sends("suspend", mode="cooperative")
     status = machine.status()
     assert (status["code"], status["suspended"], status["saved"]) == (137, True, False)
-    noted = read_journal(str(machine.folder())).notes
+    noted = read_journal(str(machine.folder()))["notes"]
     assert [note["mode"] for note in noted] == ["cooperative", "signal", "restart"]
 
 
@@ -307,7 +307,7 @@ def test_job_that_could_only_be_stopped_is_restarted(machine: Machine) -> None:
     machine.sends("suspend")
     status = machine.status()
     assert (status["code"], status["suspended"], status["saved"]) == (143, True, False)
-    noted = [(note["what"], note["mode"]) for note in read_journal(str(machine.folder())).notes]
+    noted = [(note["what"], note["mode"]) for note in read_journal(str(machine.folder()))["notes"]]
     assert noted == [("requested", "stop"), ("escalated", "restart")]
 
 
@@ -360,8 +360,8 @@ def test_stopped_attempt_stands_still_with_all_its_processes_and_goes_on(machine
     machine.said("asked")
     machine.sends("continue")
     wait_for(lambda: "T" not in standing(machine), "going on")
-    wait_for(lambda: len(read_journal(str(machine.folder())).notes) > 1, "a note of that")
-    whats = [note["what"] for note in read_journal(str(machine.folder())).notes]
+    wait_for(lambda: len(read_journal(str(machine.folder()))["notes"]) > 1, "a note of that")
+    whats = [note["what"] for note in read_journal(str(machine.folder()))["notes"]]
     assert whats == ["stopped", "continued"]
     machine.sends("terminate")
     assert machine.status()["code"] == 3
@@ -386,7 +386,7 @@ def test_stopped_attempt_that_must_leave_its_gpus_does(machine: Machine) -> None
     wait_for(lambda: standing(machine) == {"T"}, "standing still")
     machine.sends("suspend")
     assert machine.status()["suspended"]
-    notes = read_journal(str(machine.folder())).notes
+    notes = read_journal(str(machine.folder()))["notes"]
     assert [(note["what"], note.get("mode")) for note in notes] == [
         ("stopped", None),
         ("requested", "stop"),

@@ -7,12 +7,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from signal import Signals
-from typing import Any, Protocol
+from typing import Protocol
 
 from shunter.app.config.cluster_section import ClusterSection
 from shunter.app.config.live import BackendSection, LocalSection, SshSection
 from shunter.app.config.loading import LoadedConfig
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
+from shunter.backends.node.messages.wire import Found
 from shunter.backends.node.records import get, hold, put
 from shunter.core.intake.inputs import Input
 from shunter.core.ports import Backend
@@ -40,7 +41,7 @@ class LiveBackend(Backend, Protocol):
 
     async def inventory(
         self, wanted: Collection[tuple[JobId, int]] | None = None
-    ) -> Sequence[dict[str, Any]]:
+    ) -> Sequence[Found]:
         """Return what is known of attempts: their jobs, numbers, states and records.
 
         Of all, or (where that is enough) of those wanted and of all others that still run.

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import anyio
 from anyio import to_thread
@@ -33,6 +33,7 @@ from shunter.backends.node import attempts
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.heartbeat import write_beat
 from shunter.backends.node.messages.known import started_in
+from shunter.backends.node.messages.wire import Found, Order
 from shunter.backends.node.output.files import piece_of
 from shunter.backends.node.records import folder_of
 from shunter.backends.node.remote.pruning import by_age
@@ -138,9 +139,7 @@ class LocalBackend:
         """Wait for inputs; a live world gathers nothing, it hands over what it sees."""
         return await self._inbox.observe(until_us)
 
-    async def inventory(
-        self, wanted: Collection[tuple[JobId, int]] | None = None
-    ) -> list[dict[str, Any]]:
+    async def inventory(self, wanted: Collection[tuple[JobId, int]] | None = None) -> list[Found]:
         """Return the records of every attempt on this machine, in one probe; complete.
 
         With some that are wanted, only of those and of all that still run: years of attempts that
@@ -248,7 +247,7 @@ class LocalBackend:
         finally:
             del self._launching[(job_id, attempt)]
 
-    async def _start_once(self, effect: Launch | Resume, order: dict[str, Any]) -> None:
+    async def _start_once(self, effect: Launch | Resume, order: Order) -> None:
         """Start an attempt, or prove that it never will."""
         job_id, attempt = effect.job_id, effect.attempt
         cause = await self._start(order)
@@ -264,7 +263,7 @@ class LocalBackend:
         came_from = self._moved_from.pop(job_id, ())
         self._watcher.add(Watch(job_id, attempt, folder, came_from, started=known["started"]))
 
-    async def _start(self, order: dict[str, Any]) -> str:
+    async def _start(self, order: Order) -> str:
         """Start a supervisor; return why it is not known to have started, or nothing."""
         try:
             with anyio.fail_after(self._settings.launch_s):
@@ -288,7 +287,7 @@ class LocalBackend:
         await self._raise_fence(job_id, attempt)
         watch = self._watches.get(job_id)
         if watch is not None and watch.attempt <= attempt:
-            await self._tell(watch, {"do": "fence"})
+            await self._tell(watch, "fence")
         elif watch is None:  # one that nobody knows of any more may still run
             folder = folder_of(self._settings.root, job_id, attempt)
             order = {"do": "fence", "term": self._settings.term}
@@ -334,18 +333,18 @@ class LocalBackend:
         elif watch.attempt != effect.attempt:
             return
         elif isinstance(effect, Terminate):
-            await self._tell(watch, {"do": "terminate"})
+            await self._tell(watch, "terminate")
         elif isinstance(effect, Stance):
-            await self._tell(watch, {"do": "stop" if isinstance(effect, Stop) else "continue"})
+            await self._tell(watch, "stop" if isinstance(effect, Stop) else "continue")
         else:
             if isinstance(effect, Migrate) and watch.started is not None:
                 nodes = [NodeName(node) for node, _ in watch.started["placement"]]
                 self._moved_from[job_id] = tuple(nodes)
-            await self._tell(watch, {"do": "suspend"})
+            await self._tell(watch, "suspend")
 
-    async def _tell(self, watch: Watch, order: dict[str, Any]) -> None:
+    async def _tell(self, watch: Watch, do: str) -> None:
         """Hand an order over; one that nobody takes yet is kept for the next look."""
-        order["term"] = self._settings.term
+        order = {"do": do, "term": self._settings.term}
         taken = await to_thread.run_sync(attempts.send, watch.folder, order)
         watch.order = None if taken else order
 
@@ -365,4 +364,7 @@ class LocalBackend:
 
     def _taken_ports(self) -> set[int]:
         known = [watch.started for watch in self._watches.values() if watch.started is not None]
-        return {*self._launching.values(), *(started["port"] for started in known)}
+        return {
+            *self._launching.values(),
+            *(started["port"] for started in known if started["port"]),
+        }

@@ -4,9 +4,9 @@ Ports are given in turn, so that one just given back rests for as long as it can
 last attempt must not meet the ranks of the next. Nobody else may listen there at the moment.
 """
 
-import socket
 from collections.abc import Collection
 
+from shunter.backends.node.ranks import is_free
 from shunter.errors import BackendError
 
 __all__ = ["Ports"]
@@ -36,14 +36,3 @@ class Ports:
             "name more ports",
             retryable=True,
         )
-
-
-def is_free(port: int) -> bool:
-    """Say whether nobody listens on a port of this machine."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as those will who get it
-        try:
-            tried.bind(("", port))
-        except OSError:
-            return False
-    return True

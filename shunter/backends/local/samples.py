@@ -5,13 +5,13 @@ tells of whole GPUs. Downsampled and in batches they become inputs of the round 
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
 
 import anyio
 from anyio import to_thread
 
 from shunter.backends.inbox import Inbox
 from shunter.backends.node.messages.known import sample_in
+from shunter.backends.node.messages.wire import Sample
 from shunter.backends.profiles import Downsampler, GpuReader, GpuUse, NoGpus, profile_of
 from shunter.backends.supervised.profile_forwarding import forward_profiles
 from shunter.backends.supervised.watch import Watch
@@ -54,9 +54,7 @@ class Samples:
         running = {(watch.job_id, watch.attempt) for watch in watched()}
         forward_profiles(self._downsampler, self._inbox, running)
 
-    def _profile(
-        self, watch: Watch, sample: Mapping[str, Any], watches: Iterable[Watch]
-    ) -> ProfileSampled:
+    def _profile(self, watch: Watch, sample: Sample, watches: Iterable[Watch]) -> ProfileSampled:
         own = gpus_of(watch)
         others = {gpu for other in watches if other is not watch for gpu in gpus_of(other)}
         gpus = () if isinstance(self.gpu_state, NoGpus) else self.gpu_state
@@ -75,7 +73,7 @@ def gpus_of(watch: Watch) -> set[str]:
     return set(watch.started["gpus"]) if watch.started is not None else set()
 
 
-def _read(watches: Iterable[Watch], taken_ns: Mapping[JobId, int]) -> list[tuple[Watch, Any]]:
+def _read(watches: Iterable[Watch], taken_ns: Mapping[JobId, int]) -> list[tuple[Watch, Sample]]:
     """Return the samples that were not taken before; runs in a thread."""
     found = [(watch, sample_in(watch.folder)) for watch in watches]
     return [

@@ -17,13 +17,13 @@ from anyio.abc import TaskGroup
 from shunter.backends.inbox import Inbox
 from shunter.backends.node import attempts
 from shunter.backends.node.failpoints import failpoint
+from shunter.backends.node.messages.wire import Look
 from shunter.backends.supervised.watch import NEVER, Watch
 from shunter.events.values.ids import JobId
 
 __all__ = ["Watcher"]
 
 SWEEP_S = 0.05
-Look = tuple[Watch, dict[str, object]]
 
 
 class Watcher:
@@ -77,7 +77,7 @@ class Watcher:
             for line in os.read(notices, 1 << 16).decode("ascii", "replace").splitlines():
                 self.notice(JobId(line.partition("/")[0]))
 
-    def _take_in(self, watch: Watch, known: dict[str, object]) -> None:
+    def _take_in(self, watch: Watch, known: Look) -> None:
         reading = watch.reading
         notes = reading.take(known) if watch.accepts(known) else []
         self._inbox.put_all(watch.tell(known, notes, self._inbox, reading.facts or 0))
@@ -112,7 +112,7 @@ class Watcher:
 
 def _look_at(
     root: str, term: int, watches: Sequence[Watch], named: Collection[JobId]
-) -> list[Look]:
+) -> list[tuple[Watch, Look]]:
     """Read the records of those that were named or may have news; runs in a thread."""
     looks = []
     for watch in watches:
@@ -124,7 +124,7 @@ def _look_at(
     return looks
 
 
-def _look(root: str, term: int, watch: Watch) -> dict[str, object]:
+def _look(root: str, term: int, watch: Watch) -> Look:
     watch.acknowledge(term)
     order = watch.order
     if order is not None and attempts.send(watch.folder, order) and watch.order is order:

@@ -13,7 +13,7 @@ import fcntl
 import json
 import os
 import signal
-from typing import Any
+from typing import TYPE_CHECKING
 
 from shunter.backends.node.cgroups import close_group, members
 from shunter.backends.node.messages.known import PATH, a_job, number_of, started_in, status_in
@@ -22,6 +22,7 @@ from shunter.backends.node.processes.marks import Alive, alive_below
 from shunter.backends.node.processes.open_files import mount_of, open_files, real_user_of
 from shunter.backends.node.records import (
     LINE_BYTES_MAX,
+    count_in,
     fifo,
     folder_of,
     get,
@@ -32,6 +33,11 @@ from shunter.backends.node.records import (
     put,
     tell,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shunter.backends.node.messages.wire import Found, Probe, State
 
 NO_END = ("absent", "lost")
 
@@ -58,12 +64,12 @@ def is_held(path: str) -> bool:
     return held is None
 
 
-def probe(folder: str) -> dict[str, Any]:
+def probe(folder: str) -> Probe:
     """Return the state of an attempt: absent, starting, running, ended or lost."""
     held = is_held(f"{folder}/lock")  # first: what its holder wrote is read after
     started, status = started_in(folder), status_in(folder)
     if status is not None:
-        state = "ended"
+        state: State = "ended"
     elif held:
         state = "running" if started is not None else "starting"
     else:
@@ -71,9 +77,9 @@ def probe(folder: str) -> dict[str, Any]:
     return {"folder": folder, "state": state, "started": started, "status": status}
 
 
-def inventory(root: str) -> list[dict[str, Any]]:
+def inventory(root: str) -> list[Found]:
     """Return the state of every attempt there is, in order of job and attempt."""
-    found: list[dict[str, Any]] = []
+    found: list[Found] = []
     jobs = f"{root}/jobs"
     for job in sorted(os.listdir(jobs)) if os.path.isdir(jobs) else []:
         for attempt in numbers_in(f"{jobs}/{job}") if checked(job, a_job) else ():
@@ -94,13 +100,14 @@ def known_of(root: str, job: str) -> list[int]:
     return sorted({*numbers_in(f"{root}/jobs/{job}"), *alive})
 
 
-def running(root: str, wanted: list[tuple[str, int]]) -> list[dict[str, Any]]:
+def running(root: str, wanted: list[tuple[str, int]]) -> list[Found]:
     """Return the state of some attempts, and of all others that still run.
 
     However many there have been below a root, it costs no more than those and a look at the
     processes of this machine.
     """
-    alive, found = alive_below(root), []
+    alive = alive_below(root)
+    found: list[Found] = []
     for job, attempt in sorted({*wanted, *alive}):
         known = probe(folder_of(root, job, attempt))
         if known["state"] in NO_END and (job, attempt) in alive:
@@ -109,7 +116,7 @@ def running(root: str, wanted: list[tuple[str, int]]) -> list[dict[str, Any]]:
     return found
 
 
-def send(folder: str, order: dict[str, Any]) -> bool:
+def send(folder: str, order: Mapping[str, object]) -> bool:
     """Hand an order to the supervisor of an attempt; False if nobody takes it."""
     line = json.dumps(order).encode() + b"\n"
     return len(line) <= LINE_BYTES_MAX and tell(f"{folder}/orders", line)
@@ -175,7 +182,7 @@ def end_alone(root: str, job: str, attempt: int, term: int) -> bool:
     return remains(folder) == "lost"
 
 
-def remains(folder: str) -> str:
+def remains(folder: str) -> State:
     """Return whether an attempt runs or is lost; no record of it is read."""
     return "running" if is_held(f"{folder}/lock") or sweep(folder) else "lost"
 
@@ -184,7 +191,7 @@ def _raise(path: str, name: str, value: int) -> int:
     held = hold(f"{path}.lock", fcntl.LOCK_EX)
     assert held is not None, "a lock that waits was refused"
     try:
-        now = int((get(path) or {}).get(name, 0))
+        now = count_in(path, name)
         if value > now:
             put(path, {name: value})
         return max(value, now)

@@ -11,6 +11,9 @@ from pathlib import Path
 
 __all__ = ["bundle", "digest", "installer"]
 
+TYPES = ("messages/wire",)
+"""Modules that the type checker alone reads."""
+
 MODULES = (
     "failpoints",
     "records",
@@ -80,10 +83,16 @@ def _without_own_imports(source: str) -> str:
     """Return a module without what only a module of its own needs."""
     lines = source.splitlines(keepends=True)
     for node in ast.parse(source).body:
-        if isinstance(node, ast.ImportFrom) and _falls_away(node):
+        if _is_for_types(node) or (isinstance(node, ast.ImportFrom) and _falls_away(node)):
             assert node.end_lineno is not None, "the parser always tells where a statement ends"
             lines[node.lineno - 1 : node.end_lineno] = [""] * (node.end_lineno - node.lineno + 1)
     return "".join(lines)
+
+
+def _is_for_types(node: ast.stmt) -> bool:
+    """Return whether a statement is read by the type checker only."""
+    test = node.test if isinstance(node, ast.If) else None
+    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
 
 
 def _falls_away(node: ast.ImportFrom) -> bool:

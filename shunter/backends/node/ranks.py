@@ -13,10 +13,13 @@ import fcntl
 import os
 import signal
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
 
 from shunter.backends.node.cgroups import enter
 from shunter.backends.node.processes.marks import MARK, SEAL
+
+if TYPE_CHECKING:
+    from shunter.backends.node.messages.wire import Order, User
 
 EXIT_SUSPENDED = 75
 EXIT_NOT_RUN = 127
@@ -39,7 +42,7 @@ def close_all_but(*kept: int) -> None:
                 os.close(int(name))
 
 
-def make_outputs(folder: str, order: dict[str, Any]) -> None:
+def make_outputs(folder: str, order: Order) -> None:
     """Make the files that ranks print to, while nothing is begun yet.
 
     Raises:
@@ -50,7 +53,20 @@ def make_outputs(folder: str, order: dict[str, Any]) -> None:
             os.close(_opened_output(f"{folder}/{name}.{number}", order.get("user")))
 
 
-def spawn(folder: str, order: dict[str, Any], number: int, lock: int) -> int:
+def is_free(port: int) -> bool:
+    """Say whether nobody listens on a port of this machine."""
+    import socket  # only where a port is asked for: it takes milliseconds
+
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as those will who get it
+        try:
+            tried.bind(("", port))
+        except OSError:
+            return False
+    return True
+
+
+def spawn(folder: str, order: Order, number: int, lock: int) -> int:
     """Start one rank, whose failure to start is an exit like any other."""
     parent = os.getpid()
     pid = os.fork()
@@ -103,14 +119,15 @@ def gang_code(codes: list[int]) -> int:
     return failed[0] if failed else max(codes)
 
 
-def _become_rank(folder: str, order: dict[str, Any], number: int, lock: int, parent: int) -> None:
+def _become_rank(folder: str, order: Order, number: int, lock: int, parent: int) -> None:
     """Take the session, files, CPUs, user and environment of a rank."""
     rank, user = order["ranks"][number], order.get("user")
     os.setsid()
     for target, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(_opened_output(f"{folder}/{name}.{number}", user), target)
-    if order.get("cgroup"):
-        enter(order["cgroup"])
+    group = order.get("cgroup")
+    if group:
+        enter(group)
     fcntl.fcntl(lock, fcntl.F_SETFD, 0)  # kept open by exec, and by what the rank starts
     signal.set_wakeup_fd(-1)
     for caught in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
@@ -133,7 +150,7 @@ def _become_rank(folder: str, order: dict[str, Any], number: int, lock: int, par
     os.chdir(rank["directory"])
 
 
-def _opened_output(path: str, user: dict[str, Any] | None) -> int:
+def _opened_output(path: str, user: User | None) -> int:
     """Return an open file for what a rank prints, which is its user's."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     if user is not None:

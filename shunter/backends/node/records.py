@@ -14,9 +14,12 @@ import json
 import os
 import stat
 import time
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from shunter.backends.node.failpoints import failpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 LINE_BYTES_MAX = 4096
 RECORD_BYTES_MOST = 1 << 20
@@ -26,7 +29,7 @@ class NotRegularError(OSError):
     """What should be a plain file is something else."""
 
 
-def put(path: str, record: dict[str, Any]) -> None:
+def put(path: str, record: Mapping[str, object]) -> None:
     """Write a record so that it is there whole, or not at all, after any crash."""
     temporary = f"{path}.{os.getpid()}.{time.monotonic_ns()}"
     try:
@@ -54,7 +57,7 @@ def create_private(path: str) -> TextIO:
     return open(file, "w", encoding="utf-8")
 
 
-def get(path: str) -> dict[str, Any] | None:
+def get(path: str) -> dict[str, object] | None:
     """Read a record; None if there is none, or what lies there is no record."""
     try:
         with open(open_regular(path), "rb") as file:
@@ -63,6 +66,12 @@ def get(path: str) -> dict[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError, NotRegularError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def count_in(path: str, name: str) -> int:
+    """Return a whole number of a record; 0 if there is none."""
+    found = (get(path) or {}).get(name, 0)
+    return found if isinstance(found, int) else 0
 
 
 def open_regular(path: str) -> int:

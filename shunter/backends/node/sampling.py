@@ -12,11 +12,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from shunter.backends.node.output.files import printed_speed
 from shunter.backends.node.records import create_private
 from shunter.backends.node.usage import Usage
+
+if TYPE_CHECKING:
+    from shunter.backends.node.messages.wire import Message
 
 FIRST_S = 2.0
 RANKS_MOST = 1024
@@ -30,20 +33,20 @@ class Sampling:
         self._ranks = ranks
         self._every_s = every_s
         self._usage = Usage(os.getpid())
-        self._told: dict[int, dict[str, Any]] = {}
+        self._told: dict[int, tuple[int, float | None]] = {}  # the step and seconds a batch
         self._next_s = time.monotonic() + min(FIRST_S, every_s)
         self._wait_s = min(FIRST_S, every_s)
         self._usage.read(time.monotonic())  # what CPUs are counted from
 
-    def take(self, said: dict[str, Any]) -> None:
+    def take(self, said: Message) -> None:
         """Keep the newest progress of a rank."""
         rank, batch_s = said["rank"], said["batch_s"]
         before = self._told.get(rank)
         if before is None and len(self._told) == RANKS_MOST:
             return
         if batch_s is None and before is not None:
-            batch_s = before["batch_s"]
-        self._told[rank] = {"step": said["step"], "batch_s": batch_s}
+            batch_s = before[1]
+        self._told[rank] = said["step"] or 0, batch_s
 
     def look(self, now_s: float) -> None:
         """Take a sample if it is time; each waits twice as long as the last one."""
@@ -75,6 +78,6 @@ class Sampling:
                 if batch_s is not None:
                     return step, batch_s, True
             return None, None, False
-        batches = [each["batch_s"] for each in self._told.values()]
-        known = [each for each in batches if isinstance(each, (int, float))]
-        return min(each["step"] for each in self._told.values()), max(known, default=None), False
+        steps = [step for step, _ in self._told.values()]
+        batches = [batch_s for _, batch_s in self._told.values() if batch_s is not None]
+        return min(steps), max(batches, default=None), False

@@ -13,14 +13,20 @@ import select
 import signal
 import time
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
 
 from shunter.backends.node.cgroups import close_group, kills
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.heartbeat import Heartbeat
 from shunter.backends.node.messages.channel import Channel
 from shunter.backends.node.messages.journal import Journal
-from shunter.backends.node.messages.shapes import a_record, a_text, a_whole, checked, parsed
+from shunter.backends.node.messages.shapes import (
+    WrongMessageError,
+    a_record,
+    a_text,
+    a_whole,
+    parsed,
+)
 from shunter.backends.node.output.files import bound
 from shunter.backends.node.output.times import STREAMS, Times, Writes
 from shunter.backends.node.processes.reaper import bury, descendants, remaining
@@ -28,9 +34,9 @@ from shunter.backends.node.processes.traces import Traces
 from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code
 from shunter.backends.node.records import (
     catches,
+    count_in,
     create_private,
     fifo,
-    get,
     kill,
     put,
     tell,
@@ -38,16 +44,21 @@ from shunter.backends.node.records import (
 from shunter.backends.node.sampling import Sampling
 from shunter.backends.node.stopping import Stopping
 
+if TYPE_CHECKING:
+    from shunter.backends.node.messages.wire import Command, Message, Order, Shape
+
 POLL_S = 1.0
 KILL_POLL_S = 0.02
 STRONGER = ("cooperative", "signal", "restart")
-ORDER = a_record({"do": a_text(16)}, {"term": a_whole(), "mode": a_text(16), "upto": a_whole()})
+ORDER: Shape[Command] = a_record(
+    {"do": a_text(16)}, {"term": a_whole(), "mode": a_text(16), "upto": a_whole()}
+)
 
 
 class Supervision:
     """One attempt while it runs: its ranks, what it was told, and what is done next."""
 
-    def __init__(self, root: str, folder: str, order: dict[str, Any]) -> None:
+    def __init__(self, root: str, folder: str, order: Order) -> None:
         self.root, self.folder, self.order = root, folder, order
         self.living: dict[int, int] = {}
         self.codes: list[int | None] = [None] * len(order["ranks"])
@@ -57,7 +68,7 @@ class Supervision:
         limits = order.get("heartbeat")
         self.heartbeat = None
         if limits:
-            is_remote = limits.get("is_far", False)
+            is_remote = limits.get("is_remote", False)
             self.heartbeat = Heartbeat(limits["path"], limits["deadline_s"], is_remote=is_remote)
         self.wake, wake_writer = os.pipe()
         for end in (self.wake, wake_writer):
@@ -119,10 +130,15 @@ class Supervision:
         if self.why or mode == "never":
             return
         limits = self.order["suspend"]
+        limits_s = {
+            "cooperative": limits["cooperative_s"],
+            "signal": limits["signal_s"],
+            "restart": limits["restart_s"],
+        }
         # One that is only stopped would keep its GPUs: `stop` needs the next stronger mode at once.
         first = STRONGER.index(mode) if mode in STRONGER else STRONGER.index("restart")
         self.asked = mode
-        stages = [(name, float(limits[f"{name}_s"])) for name in STRONGER[first:]]
+        stages = [(name, float(limits_s[name])) for name in STRONGER[first:]]
         self._begin("suspend", [*stages, ("kill", KILL_POLL_S)])
 
     def terminate(self, why: str, grace_s: float | None) -> None:
@@ -132,7 +148,7 @@ class Supervision:
         gentle = [] if grace_s is None else [("terminate", grace_s)]
         self._begin(why, [*gentle, ("kill", KILL_POLL_S)])
 
-    def note(self, what: str, **fields: Any) -> None:
+    def note(self, what: str, **fields: object) -> None:
         """Add a note to the journal and tell the daemon, if there is one."""
         self.journal.add(what, **fields)
         failpoint(f"attempt noted {what}")
@@ -238,9 +254,8 @@ class Supervision:
                 self.failed = code  # what the others end with follows from it
                 self.terminate("rank", float(self.order["grace_s"]))
 
-    def _obey(self, order: dict[str, Any]) -> None:
-        term = get(f"{self.root}/term") or {}
-        if (order["term"] or 0) < term.get("term", 0):
+    def _obey(self, order: Command) -> None:
+        if (order["term"] or 0) < count_in(f"{self.root}/term", "term"):
             return  # from a scheduler that has been replaced
         do = order["do"]
         failpoint(f"attempt told to {do}")
@@ -270,7 +285,7 @@ class Supervision:
         if self.channel.is_to_be_told(last=last):
             self.note("refused", count=self.channel.dropped, cause=self.channel.cause)
 
-    def _note_said(self, said: dict[str, Any]) -> None:
+    def _note_said(self, said: Message) -> None:
         what, step = said["what"], said["step"]
         if what == "saved":
             self.saved, self.saved_ns = self.why == "suspend", time.monotonic_ns()
@@ -353,14 +368,17 @@ class Supervision:
             return
 
 
-def _lines(fifo: int) -> list[dict[str, Any]]:
+def _lines(fifo: int) -> list[Command]:
     """Return the orders that lie in a FIFO; what is none is dropped."""
     try:
         lines = os.read(fifo, 1 << 16).splitlines()
     except BlockingIOError:
         return []
-    found = [checked(checked(line, parsed), ORDER) for line in lines]
-    return [order for order in found if order is not None]
+    found = []
+    for line in lines:
+        with suppress(WrongMessageError, RecursionError):
+            found.append(ORDER(parsed(line)))
+    return found
 
 
 def _waited() -> tuple[int, int]:

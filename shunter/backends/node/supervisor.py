@@ -40,7 +40,7 @@ import os
 import signal
 import time
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
 
 from shunter.backends.node.cgroups import open_group
 from shunter.backends.node.failpoints import failpoint
@@ -51,6 +51,7 @@ from shunter.backends.node.ranks import adopt_orphans, make_outputs, spawn
 from shunter.backends.node.records import (
     LINE_BYTES_MAX,
     boot_id,
+    count_in,
     create_private,
     folder_of,
     get,
@@ -60,12 +61,15 @@ from shunter.backends.node.records import (
 )
 from shunter.backends.node.supervision import Supervision
 
+if TYPE_CHECKING:
+    from shunter.backends.node.messages.wire import Answer, Order, User
+
 LOCK_TRIES = 20
 RESERVE_BYTES = 4096  # and as many as an exit code needs for each rank
 EXIT_CODE_BYTES = 8
 
 
-def start(root: str, order: dict[str, Any]) -> dict[str, Any]:
+def start(root: str, order: Order) -> Answer:
     """Start the supervisor of an attempt, once; return what came of it."""
     try:
         return _begin(root, order)
@@ -73,7 +77,7 @@ def start(root: str, order: dict[str, Any]) -> dict[str, Any]:
         return {"answer": "failed", "cause": f"its supervisor cannot work: {error}"}
 
 
-def _begin(root: str, order: dict[str, Any]) -> dict[str, Any]:
+def _begin(root: str, order: Order) -> Answer:
     folder = folder_of(root, order["job"], order["attempt"])
     for each in (root, f"{root}/jobs", f"{root}/jobs/{order['job']}", folder):
         own_folder(each)
@@ -102,9 +106,7 @@ def _begin(root: str, order: dict[str, Any]) -> dict[str, Any]:
     return json.loads(answer) if answer else {"answer": "unknown"}
 
 
-def _become_supervisor(
-    root: str, folder: str, order: dict[str, Any], given: tuple[int, int]
-) -> None:
+def _become_supervisor(root: str, folder: str, order: Order, given: tuple[int, int]) -> None:
     """Leave the daemon's world, pass the fences, start the ranks, and stay with them."""
     answer, held_lock = given
     os.setsid()
@@ -145,27 +147,37 @@ def _become_supervisor(
     supervision.run()
 
 
-def _prepare(
-    root: str, folder: str, order: dict[str, Any], held_lock: int
-) -> tuple[Supervision, int]:
+def _prepare(root: str, folder: str, order: Order, held_lock: int) -> tuple[Supervision, int]:
     """Make all that the ranks need, and last the record that says they started."""
     _open_checkpoints(f"{root}/jobs/{order['job']}/checkpoints", order.get("user"))
-    if order.get("cgroup"):
-        open_group(order["cgroup"], order["memory_mb"])
+    group = order.get("cgroup")
+    if group:
+        open_group(group, order["memory_mb"])
     make_outputs(folder, order)
     _reserve(folder, RESERVE_BYTES + EXIT_CODE_BYTES * len(order["ranks"]))
     supervision = Supervision(root, folder, order)
     os.close(os.open(f"{folder}/ranks.lock", os.O_RDWR | os.O_CREAT, 0o600))
-    if order.get("user"):  # whose ranks they are, also once the folder has been removed
-        os.chown(f"{folder}/ranks.lock", order["user"]["uid"], -1)
+    user = order.get("user")
+    if user:  # whose ranks they are, also once the folder has been removed
+        os.chown(f"{folder}/ranks.lock", user["uid"], -1)
     lock = os.open(f"{folder}/ranks.lock", os.O_PATH)  # to be held open, and for nothing else
-    told = {name: order[name] for name in ("job", "attempt", "term", "placement", "ranks")}
-    # Values are secrets, and those of the command stand in it by now; the log has what may be read.
-    told["ranks"] = [{**rank, "env": {}, "argv": []} for rank in told["ranks"]]
-    told.update(port=order.get("port"), gpus=order.get("gpus", []), cgroup=order.get("cgroup"))
-    told.update(pid=os.getpid(), boot=boot_id(), started_ns=time.monotonic_ns())
-    put(f"{folder}/started", told)
-    supervision.traces = Traces(folder, held_lock, told)
+    started = {
+        "job": order["job"],
+        "attempt": order["attempt"],
+        "term": order["term"],
+        "placement": order["placement"],
+        # Values are secrets, and those of the command stand in it by now; the log has what may be
+        # read.
+        "ranks": [{**rank, "env": {}, "argv": []} for rank in order["ranks"]],
+        "port": order.get("port"),
+        "gpus": order.get("gpus", []),
+        "cgroup": group,
+        "pid": os.getpid(),
+        "boot": boot_id(),
+        "started_ns": time.monotonic_ns(),
+    }
+    put(f"{folder}/started", started)
+    supervision.traces = Traces(folder, held_lock, started)
     failpoint("attempt started")
     return supervision, lock
 
@@ -178,7 +190,7 @@ def _reserve(folder: str, count: int) -> None:
         os.fsync(file.fileno())
 
 
-def _let_none_follow(root: str, order: dict[str, Any]) -> None:
+def _let_none_follow(root: str, order: Order) -> None:
     """Fence what has begun: without its folder nothing else would tell.
 
     Both fences are held. A disk that is full now leaves the folder as the only witness.
@@ -187,30 +199,30 @@ def _let_none_follow(root: str, order: dict[str, Any]) -> None:
         put(f"{root}/jobs/{order['job']}/fence", {"attempt": order["attempt"]})
 
 
-def is_alive(root: str, order: dict[str, Any]) -> bool:
+def is_alive(root: str, order: Order) -> bool:
     """Say whether an attempt runs whose folder was removed."""
     alive = alive_below(root).get((order["job"], order["attempt"]))
     return alive is not None and bool(alive.marked or len(alive.supervisors))
 
 
-def _reply(answer: int, record: dict[str, Any]) -> None:
+def _reply(answer: int, record: Answer) -> None:
     try:
         os.write(answer, json.dumps(record).encode())
     except OSError:
         return  # who asked has died meanwhile: the attempt runs on without it
 
 
-def _open_checkpoints(path: str, user: dict[str, Any] | None) -> None:
+def _open_checkpoints(path: str, user: User | None) -> None:
     """Make the folder that all attempts of a job share, and give it to its user."""
     os.makedirs(path, 0o700, exist_ok=True)
     if user is not None:
         os.chown(path, user["uid"], user["gid"])
 
 
-def _refusal(root: str, order: dict[str, Any]) -> str:
+def _refusal(root: str, order: Order) -> str:
     """Return which fence stands before an order; both fences are held meanwhile."""
-    term = int((get(f"{root}/term") or {}).get("term", 0))
-    fence = int((get(f"{root}/jobs/{order['job']}/fence") or {}).get("attempt", 0))
+    term = count_in(f"{root}/term", "term")
+    fence = count_in(f"{root}/jobs/{order['job']}/fence", "attempt")
     if order["term"] < term:
         return f"term {order['term']} has been replaced by {term}"
     if order["attempt"] <= fence:

@@ -11,10 +11,13 @@ later, as in supervisor.py.
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from shunter.backends.node.messages.known import PIDS_MOST
 from shunter.backends.node.records import processes
+
+if TYPE_CHECKING:
+    from shunter.backends.node.messages.wire import Use
 
 TICKS_S = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -37,7 +40,7 @@ class Usage:
         self._before: dict[tuple[int, int], int] = {}
         self._read_s: float | None = None
 
-    def read(self, now_s: float) -> dict[str, Any]:
+    def read(self, now_s: float) -> Use:
         """Return pids, memory_mb, and cpus: the mean of busy ones since the last time.
 
         Whoever ended in between counts for nothing; at the first reading `cpus` is None.

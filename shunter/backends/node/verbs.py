@@ -26,7 +26,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shunter.backends.node.attempts import (
     inventory,
@@ -38,7 +38,7 @@ from shunter.backends.node.attempts import (
 )
 from shunter.backends.node.heartbeat import write_beat
 from shunter.backends.node.messages.journal import read_journal
-from shunter.backends.node.records import boot_id, folder_of, get, own_folder
+from shunter.backends.node.records import boot_id, count_in, folder_of, own_folder
 from shunter.backends.node.remote.checkpoint_transfer import digest, manifest, receive, stream
 from shunter.backends.node.remote.gpus import gpus
 from shunter.backends.node.remote.host_inventory import host_inventory
@@ -49,7 +49,9 @@ from shunter.backends.node.supervisor import start
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Verb = Callable[..., dict[str, Any]]
+    from shunter.backends.node.messages.wire import Answer, Probe
+
+    Verb = Callable[..., Answer]
 
 
 def command(verb: str, root: str, *arguments: str, python: str = sys.executable) -> list[str]:
@@ -68,7 +70,7 @@ def main() -> None:
     sys.stdout.write(json.dumps(answer(verb, root, *arguments)) + "\n")
 
 
-def answer(verb: str, root: str, *arguments: str) -> dict[str, Any]:
+def answer(verb: str, root: str, *arguments: str) -> Answer:
     """Do what a verb says below a root folder.
 
     Raises:
@@ -77,45 +79,45 @@ def answer(verb: str, root: str, *arguments: str) -> dict[str, Any]:
     return _VERBS[verb](root, *arguments)
 
 
-def _start(root: str) -> dict[str, Any]:
+def _start(root: str) -> Answer:
     own_folder(f"{root}/jobs")
     return start(root, json.load(sys.stdin))
 
 
-def _send(root: str, job: str, attempt: str) -> dict[str, Any]:
+def _send(root: str, job: str, attempt: str) -> Answer:
     return {"taken": send(folder_of(root, job, int(attempt)), json.load(sys.stdin))}
 
 
-def _term(root: str, term: str) -> dict[str, Any]:
+def _term(root: str, term: str) -> Answer:
     return {"term": raise_term(root, int(term))}
 
 
-def _fence(root: str, job: str, attempt: str) -> dict[str, Any]:
+def _fence(root: str, job: str, attempt: str) -> Answer:
     return {"attempt": raise_fence(root, job, int(attempt))}
 
 
-def _probe(root: str, job: str, attempt: str) -> dict[str, Any]:
+def _probe(root: str, job: str, attempt: str) -> Answer:
     return _told(probe(folder_of(root, job, int(attempt))))
 
 
-def _inventory(root: str) -> dict[str, Any]:
+def _inventory(root: str) -> Answer:
     now_ns = time.monotonic_ns()  # before the look: what is absent was absent after this
-    term = int((get(f"{root}/term") or {}).get("term", 0))
+    term = count_in(f"{root}/term", "term")
     found = [_told(known) for known in inventory(root)]
     return {"attempts": found, "term": term, "boot": boot_id(), "now_ns": now_ns}
 
 
-def _sweep(root: str, job: str, attempt: str) -> dict[str, Any]:
+def _sweep(root: str, job: str, attempt: str) -> Answer:
     return {"left": sweep(folder_of(root, job, int(attempt)))}
 
 
-def _beat(root: str) -> dict[str, Any]:
+def _beat(root: str) -> Answer:
     write_beat(f"{root}/heartbeat")
     return {"beaten": True}
 
 
-def _told(known: dict[str, Any]) -> dict[str, Any]:
-    return {**known, "notes": read_journal(known["folder"]).notes}
+def _told(known: Probe) -> Answer:
+    return {**known, "notes": read_journal(known["folder"])["notes"]}
 
 
 _VERBS: dict[str, Verb] = {

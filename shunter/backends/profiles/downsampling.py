@@ -4,9 +4,9 @@ A sample is kept where something changed by more than a tolerance, or the last o
 What is kept waits for the batch, so that the log gets one append for many jobs.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from shunter.backends.node.messages.wire import Sample
 from shunter.backends.profiles.gpus import GpuUse
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId
@@ -18,7 +18,7 @@ def profile_of(
     at_us: int,
     job_id: JobId,
     attempt: int,
-    sample: Mapping[str, Any],
+    sample: Sample,
     gpus: Sequence[GpuUse],
     *,
     is_exclusive: bool,

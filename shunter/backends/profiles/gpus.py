@@ -12,6 +12,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from shunter.backends.node.messages.wire import GpuReading
 from shunter.errors import extra_hint
 
 __all__ = [
@@ -195,7 +196,7 @@ def fault_of_code(code: int) -> GpuFault:
     return _FAULTS.get(code, GpuFault.unknown)
 
 
-def use_told(reading: Mapping[str, Any]) -> GpuUse:
+def use_told(reading: GpuReading) -> GpuUse:
     """Return the reading of a GPU, as `backends.node.far.gpus` tells it."""
     shares = reading.get("memory_by_pid")
     return GpuUse(

@@ -5,10 +5,12 @@ runs somewhere though nobody watches it must be found to be ended.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import TypeVar
 
 import anyio
 
+from shunter.backends.node.messages.shapes import COUNT_MOST, a_list, a_record, a_text, a_whole
+from shunter.backends.node.messages.wire import Ages, Found, Known, Removed, Shape, State
 from shunter.backends.ssh.connecting import UnreachedError
 from shunter.backends.ssh.host_connection import HostConnection
 from shunter.backends.ssh.rpc import run_verb
@@ -18,7 +20,10 @@ from shunter.events.values.ids import JobId, NodeName
 
 __all__ = ["AttemptLocations"]
 
-Record = dict[str, Any]
+T = TypeVar("T")
+_NAMES = a_list(a_text(256), COUNT_MOST)
+_AGES: Shape[Ages] = a_record({"old": _NAMES, "young": _NAMES})
+_REMOVED: Shape[Removed] = a_record({"removed": a_whole(), "error": a_text(COUNT_MOST)})
 IsWatched = Callable[[JobId, int, NodeName], bool]
 ALIVE = ("starting", "running", "lost")  # what is lost may have left processes behind
 STRAYS_S = 0.1
@@ -106,7 +111,7 @@ class AttemptLocations:
             BackendError: a host does not answer any more, or cannot say what it has.
         """
         old, young = set[str](), set[str]()
-        for found in await self._run_verb("ages", {"keep_s": keep_s}):
+        for found in await self._run_verb("ages", {"keep_s": keep_s}, _AGES):
             old.update(found["old"])
             young.update(found["young"])
         return [JobId(job) for job in sorted(old - young)]
@@ -117,12 +122,12 @@ class AttemptLocations:
         Raises:
             BackendError: a host does not answer any more, or cannot remove something.
         """
-        errors = [found["error"] for found in await self._run_verb("prune", {"jobs": jobs})]
-        told = [error for error in errors if error]
+        answers = await self._run_verb("prune", {"jobs": jobs}, _REMOVED)
+        told = [answer["error"] for answer in answers if answer["error"]]
         if told:
             raise BackendError(told[0], retryable=True)
 
-    async def _run_verb(self, verb: str, told: Record) -> list[Record]:
+    async def _run_verb(self, verb: str, told: Mapping[str, object], shape: Shape[T]) -> list[T]:
         """Ask all hosts in processes of their own; nobody while one of them is silent."""
         if not all(connection.is_up for connection in self._connections.values()):
             return []
@@ -130,10 +135,14 @@ class AttemptLocations:
         for connection in self._connections.values():
             async with connection.channel() as ssh:
                 words = [connection.path, verb, connection.root]
-                found.append(await run_verb(ssh, connection.host, words, limit_s=AGES_S, told=told))
+                found.append(
+                    await run_verb(
+                        ssh, connection.host, words, limit_s=AGES_S, shape=shape, told=told
+                    )
+                )
         return found
 
-    async def strays(self, connection: HostConnection, is_watched: IsWatched) -> list[Record]:
+    async def strays(self, connection: HostConnection, is_watched: IsWatched) -> list[Known]:
         """Return what runs on a host and belongs to no attempt that is watched there.
 
         Raises:
@@ -157,14 +166,15 @@ class AttemptLocations:
         """
         while strays := await self.strays(connection, is_watched):
             for each in strays:
-                stray = {"job": each["job"], "attempt": each["attempt"]}
-                await connection.ask("set_aside", **stray, is_stray=True)
+                await connection.ask(
+                    "set_aside", job=each["job"], attempt=each["attempt"], is_stray=True
+                )
             await anyio.sleep(STRAYS_S)
 
-    async def inventory(self, wanted: Collection[tuple[JobId, int]] | None) -> list[Record]:
+    async def inventory(self, wanted: Collection[tuple[JobId, int]] | None) -> list[Found]:
         """Return what all hosts that answer know, one record an attempt."""
-        found: dict[tuple[str, int], dict[NodeName, Record]] = {}
-        keys = None if wanted is None else [list(key) for key in wanted]
+        found: dict[tuple[str, int], dict[NodeName, Known]] = {}
+        keys = None if wanted is None else list(wanted)
         for node, told in (await self._told(wanted=keys)).items():
             if isinstance(told, UnreachedError):
                 continue  # what the log says of it is all there is
@@ -173,9 +183,16 @@ class AttemptLocations:
             for record in records:
                 found.setdefault((record["job"], record["attempt"]), {})[node] = record
         return [
-            {"job": job, "attempt": attempt, "state": self._state(JobId(job), attempt, parts)}
-            | _records(parts)
+            {
+                "job": job,
+                "attempt": attempt,
+                "state": self._state(JobId(job), attempt, parts),
+                "folder": first["folder"],
+                "started": first["started"],
+                "status": first["status"],
+            }
             for (job, attempt), parts in sorted(found.items())
+            for first in [next(iter(parts.values()))]
         ]
 
     async def _ask_about(self, job_id: JobId) -> None:
@@ -185,18 +202,20 @@ class AttemptLocations:
                 raise told
             self._note_all(node, told)
 
-    async def _told(self, **asked: Any) -> dict[NodeName, list[Record] | UnreachedError]:
+    async def _told(
+        self, job: JobId | None = None, wanted: list[tuple[JobId, int]] | None = None
+    ) -> dict[NodeName, list[Known] | UnreachedError]:
         """Ask all hosts that answer, at once; return what each tells, if it does.
 
         Raises:
             BackendError: a host cannot say what it has.
         """
-        told: dict[NodeName, list[Record] | UnreachedError] = {}
+        told: dict[NodeName, list[Known] | UnreachedError] = {}
         failed: list[BackendError] = []
 
         async def ask(node: NodeName, connection: HostConnection) -> None:
             try:
-                told[node] = (await connection.ask("inventory", **asked))["attempts"]
+                told[node] = (await connection.ask("inventory", job=job, wanted=wanted))["attempts"]
             except UnreachedError as error:
                 told[node] = error
             except BackendError as error:
@@ -210,7 +229,7 @@ class AttemptLocations:
             raise failed[0]
         return {node: told[node] for node in self._connections if node in told}
 
-    def _state(self, job_id: JobId, attempt: int, parts: Mapping[NodeName, Record]) -> str:
+    def _state(self, job_id: JobId, attempt: int, parts: Mapping[NodeName, Known]) -> State:
         nodes = self.of(job_id, attempt) or tuple(parts)
         if any(not self._connections[node].is_up for node in nodes if node in self._connections):
             return "running"
@@ -218,16 +237,12 @@ class AttemptLocations:
         order = ("running", "starting", "absent", "lost", "ended")
         return min(states, key=order.index)
 
-    def _note_all(self, node: NodeName, records: list[Record]) -> None:
+    def _note_all(self, node: NodeName, records: list[Known]) -> None:
         for record in records:
             started = record["started"]
             named = [NodeName(name) for name, _ in started["placement"]] if started else []
             # One that names hosts which are none of ours ran here at least.
             nodes = named if named and all(name in self._connections for name in named) else [node]
-            if started or not self.of(record["job"], record["attempt"]):
-                self.note(record["job"], record["attempt"], tuple(nodes))
-
-
-def _records(parts: Mapping[NodeName, Record]) -> Record:
-    first = next(iter(parts.values()))
-    return {name: first[name] for name in ("folder", "started", "status")}
+            job_id = JobId(record["job"])
+            if started or not self.of(job_id, record["attempt"]):
+                self.note(job_id, record["attempt"], tuple(nodes))

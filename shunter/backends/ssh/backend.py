@@ -8,23 +8,24 @@ supervisor on it can be alive any more. Nothing is started again before that.
 
 from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from shunter.backends.inbox import Inbox, Stamped
+from shunter.backends.node.messages.wire import Found, GpuReading, Known, SampleOf
 from shunter.backends.ssh.attempt_locations import STRAYS_S, AttemptLocations
 from shunter.backends.ssh.checkpoint_transfer import CheckpointTransfer
-from shunter.backends.ssh.gangs import Gang, Part, deliver, end_unbelieved, told_of
+from shunter.backends.ssh.gangs import LOST, Gang, Part, deliver, end_unbelieved, told_of
 from shunter.backends.ssh.host_connection import HostConnection
 from shunter.backends.ssh.launching import Launches
 from shunter.backends.ssh.samples import Samples
 from shunter.backends.ssh.settings import SshSettings
 from shunter.backends.supervised import environment as environments
 from shunter.backends.supervised.orders import Orders
-from shunter.backends.supervised.watch import UNBELIEVED, Watch
+from shunter.backends.supervised.watch import Watch
 from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, SetAside, Terminate
 from shunter.core.intake.inputs import Input
 from shunter.errors import BackendError
@@ -35,7 +36,6 @@ from shunter.events.values.ids import JobId, NodeName
 
 __all__ = ["SshBackend"]
 
-Record = dict[str, Any]
 GONE = Part(is_gone=True)
 
 
@@ -120,7 +120,7 @@ class SshBackend:
         """Wait for inputs; a live world gathers nothing, it hands over what it sees."""
         return await self._inbox.observe(until_us)
 
-    async def inventory(self, wanted: Collection[tuple[JobId, int]] | None = None) -> list[Record]:
+    async def inventory(self, wanted: Collection[tuple[JobId, int]] | None = None) -> list[Found]:
         """Return the records of every attempt on the hosts that answer, gangs as one.
 
         With some that are wanted, only of those and of all that still run. An attempt of which a
@@ -238,10 +238,10 @@ class SshBackend:
         """Handle a newer scheduler: this one must not go on."""
         self._tasks.start_soon(_give_up, cause)
 
-    def changed(self, connection: HostConnection, known: list[Record]) -> None:
+    def changed(self, connection: HostConnection, known: list[Known]) -> None:
         """Receive what has become of attempts on a host."""
         for record in known:
-            gang = self._gangs.get(record["job"])
+            gang = self._gangs.get(JobId(record["job"]))
             if gang is None or gang.watch.attempt != record["attempt"]:
                 continue
             part = gang.parts.get(connection.host.name)
@@ -252,7 +252,7 @@ class SshBackend:
                     connection.look()
 
     def looked(
-        self, connection: HostConnection, samples: list[Record], gpus: list[Record] | None
+        self, connection: HostConnection, samples: list[SampleOf], gpus: list[GpuReading] | None
     ) -> None:
         """Receive samples of a host; orders that nobody took are given again."""
         self._samples.take(connection.host.name, samples, gpus)
@@ -300,7 +300,7 @@ class SshBackend:
             return
         self._locations.note(job_id, attempt, nodes)
         watch = Watch(job_id, attempt, "", self._moved_from.pop(job_id, ()))
-        port = orders[nodes[0]]["port"]
+        port = orders[nodes[0]].get("port") or 0
         gang = Gang(watch, {node: Part(is_starting=True) for node in nodes}, port=port)
         self._gangs[job_id] = gang
         self._launches.settle(job_id)
@@ -332,7 +332,7 @@ class SshBackend:
 
     async def _end_unbelieved(self, gang: Gang) -> None:
         await end_unbelieved(gang, self._hosts, STRAYS_S)
-        self._inbox.put_all(gang.watch.tell({**UNBELIEVED, "state": "lost"}, [], self._inbox))
+        self._inbox.put_all(gang.watch.tell(LOST, [], self._inbox))
         self._forget(gang)
 
     def _send(self, effect: Effect) -> None:

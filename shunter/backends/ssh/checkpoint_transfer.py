@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from shunter.backends.node.failpoints import failpoint
+from shunter.backends.node.messages.wire import Entry, Manifest
 from shunter.backends.ssh.connecting import UnreachedError, hinted
-from shunter.backends.ssh.gang_checkpoints import Entry, Joined, joined
+from shunter.backends.ssh.gang_checkpoints import Joined, joined
 from shunter.backends.ssh.host_connection import HostConnection
 from shunter.backends.ssh.orders import checkpoints_of
 from shunter.backends.ssh.settings import SshSettings
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckpointTransfer"]
 
-Record = dict[str, Any]
 READ_BYTES = 1 << 18
 NOISE_BYTES_MAX = 1 << 20
 ANSWER_BYTES_MAX = 1 << 28
@@ -82,8 +82,9 @@ class CheckpointTransfer:
                     await self._bring(job_id, attempt, user, entries, target)
                 return
 
-    async def _manifest(self, job_id: JobId, user: UserName, node: NodeName) -> Record:
-        return await self._ask("manifest", job_id, user, node)
+    async def _manifest(self, job_id: JobId, user: UserName, node: NodeName) -> Manifest:
+        found: Manifest = await self._ask("manifest", job_id, user, node)
+        return found
 
     async def _digests(
         self, job_id: JobId, user: UserName, node: NodeName, paths: list[str]
@@ -94,8 +95,13 @@ class CheckpointTransfer:
         return digests
 
     async def _ask(
-        self, verb: str, job_id: JobId, user: UserName, node: NodeName, told: Record | None = None
-    ) -> Record:
+        self,
+        verb: str,
+        job_id: JobId,
+        user: UserName,
+        node: NodeName,
+        told: Mapping[str, object] | None = None,
+    ) -> Any:
         async with (
             self._connections[node].channel() as ssh,
             self._begun(ssh, verb, job_id, user, node) as process,
@@ -156,7 +162,7 @@ class CheckpointTransfer:
         self,
         job_id: JobId,
         user: UserName,
-        transfer: Record,
+        transfer: Mapping[str, object],
         streams: Mapping[NodeName, list[str]],
         target: NodeName,
     ) -> None:
@@ -269,7 +275,7 @@ class _Verb:
         with suppress(OSError):
             self._process.stdin.write_eof()
 
-    async def answer(self) -> Record:
+    async def answer(self) -> Any:
         """Return its next answer.
 
         Raises:
@@ -290,8 +296,7 @@ class _Verb:
             raise _failed(f"host {self._name} said what is no answer") from error
         if "error" in found:
             raise _failed(f"host {self._name}: {found['error']}")
-        record: Record = found
-        return record
+        return found
 
     async def pour(self, receiving: "_Verb") -> None:
         """Hand all of its output to another.
@@ -353,8 +358,11 @@ class _NotTakenError(UnreachedError):
 
 
 def _looks_same(there: Entry | None, entry: Entry) -> bool:
-    told = ("kind", "size", "mtime_ns", "mode")
-    return there is not None and all(there[name] == entry[name] for name in told)
+    return there is not None and _told_of(there) == _told_of(entry)
+
+
+def _told_of(entry: Entry) -> tuple[object, ...]:
+    return entry["kind"], entry["size"], entry["mtime_ns"], entry["mode"]
 
 
 def _failed(cause: str) -> BackendError:

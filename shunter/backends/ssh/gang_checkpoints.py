@@ -4,17 +4,16 @@ Every host has a whole folder, in which only the files of its rank are new.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from shunter.backends.node.messages.wire import Entry, Manifest
 from shunter.events.values.ids import NodeName
 
-__all__ = ["Entry", "Joined", "joined"]
+__all__ = ["Joined", "joined"]
 
-Entry = dict[str, Any]
 Joined = Mapping[str, tuple[NodeName, Entry]]
 
 
-def joined(told: Sequence[tuple[NodeName, Entry]]) -> Joined:
+def joined(told: Sequence[tuple[NodeName, Manifest]]) -> Joined:
     """Return one tree of files from those of a gang's hosts.
 
     A file comes from where it was changed since the last transfer, since there ran the rank that

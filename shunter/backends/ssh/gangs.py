@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import anyio
 
 from shunter.backends.inbox import Inbox, Stamped
+from shunter.backends.node.messages.wire import Look, Note, Reply, Standing, Started, Status
 from shunter.backends.ssh.host_connection import HostConnection
 from shunter.backends.supervised.reading import Reading
 from shunter.backends.supervised.watch import NOT_BEGUN, Watch
@@ -22,6 +22,7 @@ from shunter.events.facts.execution import AttemptLost, LaunchFailed
 from shunter.events.values.ids import NodeName
 
 __all__ = [
+    "LOST",
     "NEVER",
     "STRENGTH",
     "Gang",
@@ -33,10 +34,9 @@ __all__ = [
     "told_of",
 ]
 
-Record = dict[str, Any]
 STRENGTH = ("", "suspend", "terminate", "fence")
 _ORDERS: dict[type[Effect], str] = {Terminate: "terminate", Fence: "fence"}
-NEVER: Record = {
+NEVER: Look = {
     "state": "absent",
     "started": None,
     "status": None,
@@ -46,6 +46,7 @@ NEVER: Record = {
     "is_all": True,
 }
 """What is known of an attempt that never was on a host."""
+LOST: Standing = {"state": "lost", "started": None, "status": None, "is_all": True}
 
 
 @dataclass(slots=True)
@@ -58,16 +59,16 @@ class Part:
     last of `stop` and `continue`. `unread` are notes of its journal that were not told yet.
     """
 
-    record: Record | None = None
+    record: Look | None = None
     reading: Reading = field(default_factory=Reading)
-    unread: list[Record] = field(default_factory=list)
+    unread: list[Note] = field(default_factory=list)
     is_starting: bool = False
     is_refused: bool = False
     is_gone: bool = False
     ordered: str = ""
     stance: str = ""
 
-    def learn(self, record: Record) -> None:
+    def learn(self, record: Look) -> None:
         """Note what its host tells of it."""
         self.unread += self.reading.take(record)
         self.record = record
@@ -94,7 +95,12 @@ class Part:
         return self.state in ("ended", "lost", "gone")
 
     @property
-    def status(self) -> Record | None:
+    def started(self) -> Started | None:
+        """What its ranks were given, once they have started."""
+        return None if self.record is None else self.record["started"]
+
+    @property
+    def status(self) -> Status | None:
         """How it ended, where its supervisor said so."""
         return None if self.record is None else self.record["status"]
 
@@ -125,7 +131,7 @@ class Gang:
     @property
     def has_begun(self) -> bool:
         """Whether any part of it has ever run, or may have."""
-        return any(part.is_gone or _started(part) is not None for part in self.parts.values())
+        return any(part.is_gone or part.started is not None for part in self.parts.values())
 
     def ask(self, effect: Effect) -> None:
         """Note what all parts are to be told; to leave, the strongest order counts."""
@@ -163,7 +169,7 @@ class Gang:
                 yield _follows_from(status)
 
 
-def _follows_from(status: Record) -> str:
+def _follows_from(status: Status) -> str:
     if status["why"] in ("fence", "heartbeat"):
         return "fence"
     if status["suspended"]:
@@ -190,7 +196,7 @@ def told_of(gang: Gang, inbox: Inbox) -> Iterator[Stamped]:
             inbox.once_durable(partial(part.reading.note_durable, part.reading.read))
 
 
-def news_of(gang: Gang) -> tuple[list[Record], int]:
+def news_of(gang: Gang) -> tuple[list[Note], int]:
     """Return the notes of all parts that were not told, and the facts before.
 
     What an earlier term has told can be counted once all parts are known, and not before.
@@ -205,13 +211,13 @@ def news_of(gang: Gang) -> tuple[list[Record], int]:
     return notes, sum(part.reading.facts or 0 for part in parts)
 
 
-def merged(gang: Gang) -> Record:
+def merged(gang: Gang) -> Standing:
     """Return what is known of a gang, as if one supervisor told it."""
     parts = list(gang.parts.values())
     records = [part.record for part in parts if part.record is not None]
     is_all = all(record["is_all"] for record in records)
     begun = [record["started"] for record in records if record["started"] is not None]
-    started: Record | None = None
+    started: Started | None = None
     if begun and len(begun) == len(parts):
         ranks = [rank for one in begun for rank in one["ranks"]]
         since_ns = max(int(one["started_ns"]) for one in begun)
@@ -224,17 +230,13 @@ def merged(gang: Gang) -> Record:
     return {"state": "ended", "started": started, "status": _ended(statuses), "is_all": is_all}
 
 
-def _started(part: Part) -> Record | None:
-    return None if part.record is None else part.record["started"]
-
-
-def _ended(statuses: list[Record]) -> Record:
+def _ended(statuses: list[Status]) -> Status:
     """Return how a gang ended: by its first failure, else as all of its parts did."""
     saved_ns = max((status["saved_ns"] or 0 for status in statuses), default=0)
     return {**_decisive(statuses), "saved_ns": saved_ns or None}
 
 
-def _decisive(statuses: list[Record]) -> Record:
+def _decisive(statuses: list[Status]) -> Status:
     in_order = sorted(statuses, key=lambda status: int(status["ended_ns"]))
     last_ns = in_order[-1]["ended_ns"]
     by_itself = [status for status in in_order if status["why"] in ("", "rank")]
@@ -293,9 +295,9 @@ async def end_unbelieved(
 async def _fence(gang: Gang, part: Part, connection: HostConnection) -> None:
     watch = gang.watch
 
-    def on_reply(answer: Record) -> None:
-        mine = [record for record in answer["known"] if record["attempt"] == watch.attempt]
-        part.learn(connection.localised(mine or [NEVER])[0])
+    def on_reply(answer: Reply) -> None:
+        mine = [record for record in answer["fenced"] if record["attempt"] == watch.attempt]
+        part.learn(connection.localised(mine[0]) if mine else NEVER)
 
     await connection.ask("fence", on_reply=on_reply, job=watch.job_id, attempt=watch.attempt)
     part.ordered = "fence"

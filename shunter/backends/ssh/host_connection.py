@@ -11,10 +11,11 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
+from shunter.backends.node.messages.wire import GpuReading, Known, Order, Reply, SampleOf
 from shunter.backends.node.records import boot_id
 from shunter.backends.ssh.agent_install import installed
 from shunter.backends.ssh.connecting import UnreachedError, connected, told_as_lost
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["HostConnection", "HostObserver", "TakenError"]
 
-Record = dict[str, Any]
 GRACE_S = 1.0  # for a connection that was cut off and can be opened again at once
 CHANNELS = 4  # beside the RPC channel; sshd allows ten a connection
 RETRY_S, RETRY_S_MAX, PROBE_S = 0.25, 10.0, 3.0
@@ -50,11 +50,11 @@ class HostObserver(Protocol):
     def was_lost(self, connection: "HostConnection") -> None:
         """Handle a host on which nothing can run any more."""
 
-    def changed(self, connection: "HostConnection", known: list[Record]) -> None:
+    def changed(self, connection: "HostConnection", known: list[Known]) -> None:
         """Receive what has become of attempts."""
 
     def looked(
-        self, connection: "HostConnection", samples: list[Record], gpus: list[Record] | None
+        self, connection: "HostConnection", samples: list[SampleOf], gpus: list[GpuReading] | None
     ) -> None:
         """Receive samples, once all watched attempts were looked at."""
 
@@ -128,8 +128,12 @@ class HostConnection:
                 await self._probe()
 
     async def ask(
-        self, do: str, limit_s: float | None = None, on_reply: OnReply | None = None, **fields: Any
-    ) -> Record:
+        self,
+        do: str,
+        limit_s: float | None = None,
+        on_reply: OnReply | None = None,
+        **fields: object,
+    ) -> Reply:
         """Ask the host; return its answer, which `on_reply` got before later news.
 
         Raises:
@@ -147,7 +151,7 @@ class HostConnection:
                 self._scope.cancel()
             raise
 
-    async def start(self, order: Record, on_reply: OnReply) -> Record:
+    async def start(self, order: Order, on_reply: OnReply) -> Reply:
         """Have an attempt started; one that comes late is not started at all."""
         rpc = self._rpc
         if rpc is None:
@@ -175,28 +179,28 @@ class HostConnection:
         """Look at all attempts soon."""
         self._look_now.set()
 
-    def localised(self, known: list[Record]) -> list[Record]:
-        """Return records with the instants they name on our monotonic clock.
+    def localised(self, record: Known) -> Known:
+        """Return a record with the instants it names on our monotonic clock.
 
-        Those of an earlier boot of the host name none that we could know: their boot is no one's.
+        One of an earlier boot of the host names none that we could know: its boot is no one's.
         """
-        return [self._localised(record) for record in known]
-
-    def _localised(self, record: Record) -> Record:
         rpc, started, status = self._rpc, record["started"], record["status"]
         if rpc is None or started is None:
             return record
         is_known = started["boot"] == self.boot
-        found = {**record}
+        found: Known = {**record}
         found["started"] = {
             **started,
             "boot": boot_id() if is_known else "",
             "started_ns": rpc.local_ns(started["started_ns"]),
         }
         if status is not None:
-            found["status"] = {**status, "ended_ns": rpc.local_ns(status["ended_ns"])}
-            if status["saved_ns"] is not None:
-                found["status"]["saved_ns"] = rpc.local_ns(status["saved_ns"])
+            saved_ns = status["saved_ns"]
+            found["status"] = {
+                **status,
+                "ended_ns": rpc.local_ns(status["ended_ns"]),
+                "saved_ns": None if saved_ns is None else rpc.local_ns(saved_ns),
+            }
         found["notes"] = [
             {**note, "at_ns": rpc.local_ns(note["at_ns"])} for note in record["notes"]
         ]
@@ -245,22 +249,25 @@ class HostConnection:
         errors.append(UnreachedError(cause))
         self._scope.cancel()
 
-    def _receive(self, known: list[Record]) -> None:
+    def _receive(self, known: list[Known]) -> None:
         if self._rpc is not None:  # else the first look tells it anew, once we know its clocks
-            self._observer.changed(self, self.localised(known))
+            self._observer.changed(self, [self.localised(record) for record in known])
 
     async def _claim(self, rpc: RpcChannel) -> None:
         settings, before_s = self._settings, self._alive_s
-        mine: Record = {
-            "cluster": settings.cluster_id,
-            "term": settings.term,
-            "holder": settings.holder,
-        }
-        mine.update(node=self.name, cgroup=self.host.cgroup)
         self._count_from(time.monotonic())
         asked_ns = rpc.remote_uptime_ns()
         try:
-            answer = await rpc.ask("claim", settings.call_s, asked_ns=asked_ns, **mine)
+            answer = await rpc.ask(
+                "claim",
+                settings.call_s,
+                asked_ns=asked_ns,
+                cluster=settings.cluster_id,
+                term=settings.term,
+                holder=settings.holder,
+                node=self.name,
+                cgroup=self.host.cgroup,
+            )
         except UnreachedError:
             raise
         except BackendError:
@@ -295,15 +302,16 @@ class HostConnection:
                 [job, attempt, reading.read, reading.durable]
                 for (job, attempt), reading in sorted(self._watched.items(), key=itemgetter(0))
             ]
-            asked: Record = {"watched": watched, "anew": sorted(self._anew)}
+            anew = sorted(self._anew)
             answer = await rpc.ask(
                 "look",
                 self._settings.call_s,
                 lambda answer: self._receive(answer["changed"]),
                 asked_ns=asked_ns,
-                **asked,
+                watched=watched,
+                anew=anew,
             )
-            self._anew.difference_update(asked["anew"])
+            self._anew.difference_update(anew)
             self._observer.looked(self, answer["samples"], answer["gpus"])
             with anyio.move_on_after(self._settings.patrol_s):
                 await self._look_now.wait()

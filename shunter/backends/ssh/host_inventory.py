@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 
+from shunter.backends.node.messages.shapes import an_object
 from shunter.backends.profiles import EXPLANATIONS, fault_of_code
 from shunter.backends.ssh.agent_install import installed
 from shunter.backends.ssh.connecting import UnreachedError, connected
@@ -66,8 +67,9 @@ async def _take_inventory(
         async with connected(host, settings, limit) as ssh:
             path = await installed(ssh, host, settings.connect_s)
             asked_s = time.time()
-            answer = await run_verb(
-                ssh, host, [path, "survey", host.base, host.cgroup], limit_s=INVENTORY_S
+            words = [path, "survey", host.base, host.cgroup]
+            answer: dict[str, Any] = await run_verb(
+                ssh, host, words, limit_s=INVENTORY_S, shape=an_object
             )
             # Its clock was read within the question: half of that is what nobody can know.
             middle_s = (asked_s + time.time()) / 2

@@ -6,10 +6,10 @@ begin is the cause for which the whole gang is fenced.
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 import anyio
 
+from shunter.backends.node.messages.wire import Order, Reply
 from shunter.backends.ssh.connecting import UnreachedError
 from shunter.backends.ssh.gangs import NEVER, Gang
 from shunter.backends.ssh.host_connection import HostConnection
@@ -22,7 +22,6 @@ from shunter.events.values.ids import JobId, NodeName
 
 __all__ = ["Launches"]
 
-Record = dict[str, Any]
 PORTS_ASKED = 64
 REFUSALS = ("refused", "failed", "late")
 
@@ -42,7 +41,7 @@ class Launches:
         self._turn = 0
         self._promised: dict[JobId, tuple[NodeName, int]] = {}
 
-    async def orders_of(self, effect: Launch | Resume) -> dict[NodeName, Record]:
+    async def orders_of(self, effect: Launch | Resume) -> dict[NodeName, Order]:
         """Return the orders of an attempt, in order of rank.
 
         Raises:
@@ -64,13 +63,13 @@ class Launches:
         """Release the port promised to a launch, which has a gang by now or failed."""
         self._promised.pop(job_id, None)
 
-    async def start(self, gang: Gang, orders: Mapping[NodeName, Record]) -> None:
+    async def start(self, gang: Gang, orders: Mapping[NodeName, Order]) -> None:
         """Start all parts of a gang."""
         async with anyio.create_task_group() as starts:
             for node, order in orders.items():
                 starts.start_soon(self._start, gang, node, order)
 
-    async def _start(self, gang: Gang, node: NodeName, order: Record) -> None:
+    async def _start(self, gang: Gang, node: NodeName, order: Order) -> None:
         part, connection = gang.parts[node], self._connections[node]
         if not connection.is_up:  # nothing was sent, so nothing is unknown
             gang.cause = gang.cause or connection.cause
@@ -78,12 +77,12 @@ class Launches:
             part.is_refused, part.is_starting = True, False
             return
 
-        def on_reply(answer: Record) -> None:
-            part.learn(connection.localised([answer.get("known", NEVER)])[0])
+        def on_reply(answer: Reply) -> None:
+            part.learn(connection.localised(answer["known"]) if "known" in answer else NEVER)
 
         try:
             answer = await connection.start(order, on_reply)
-            if answer.get("known", NEVER)["started"] is None:
+            if "known" not in answer or answer["known"]["started"] is None:
                 gang.cause = gang.cause or answer.get("cause", "its supervisor did not start")
                 part.is_refused = answer["answer"] in REFUSALS
         except UnreachedError as error:
@@ -125,8 +124,7 @@ class Launches:
         tenants: dict[NodeName, Counter[int]] = {node: Counter() for node in self._connections}
         for gang in self._gangs.values():
             for node, part in gang.parts.items():
-                started = (part.record or {}).get("started") or {"ranks": ()}
-                for rank in started["ranks"]:
+                for rank in part.started["ranks"] if part.started is not None else ():
                     if rank["pinned"]:
                         tenants[node].update(rank["cpus"])
         return tenants

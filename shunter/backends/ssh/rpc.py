@@ -11,10 +11,10 @@ import json
 import secrets
 import shlex
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
@@ -24,9 +24,9 @@ from shunter.backends.node.messages.shapes import (
     WrongMessageError,
     a_record,
     a_whole,
-    an_object,
     parsed,
 )
+from shunter.backends.node.messages.wire import Known, Question, Reply, Shape
 from shunter.backends.ssh.connecting import UnreachedError, hinted, ran_on
 from shunter.backends.ssh.settings import SshHost
 from shunter.backends.supervised.answers import GREETING, answered, news_in
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ClockOffset", "OnReply", "RpcChannel", "open_rpc", "run_verb"]
 
-Record = dict[str, Any]
-OnReply = Callable[[Record], None]
+T = TypeVar("T")
+OnReply = Callable[[Reply], None]
 READ_BYTES = 1 << 16
 NOISE_BYTES_MAX = 1 << 20
 LINE_BYTES_MOST = 1 << 24
-_NUMBERED = a_record({}, {"id": a_whole()})
+_NUMBERED: Shape[Question] = a_record({}, {"id": a_whole()})
 
 
 class ClockOffset:
@@ -89,14 +89,14 @@ class _Request:
     asked: tuple[int, int]
     on_reply: OnReply | None
     came: anyio.Event = field(default_factory=anyio.Event)
-    answer: Record | None = None
+    answer: Reply | None = None
 
 
 class RpcChannel:
     """Questions and answers over one channel, in any order."""
 
     def __init__(self, host: SshHost, process: "SSHClientProcess[bytes]") -> None:
-        self.greeting: Record = {}
+        self.greeting: Reply = {}
         self.clock = ClockOffset()
         self.uptime = ClockOffset()
         self.went_silent = False
@@ -132,8 +132,8 @@ class RpcChannel:
         self._set_clocks(self.greeting, asked)
 
     async def ask(
-        self, do: str, limit_s: float, on_reply: OnReply | None = None, **fields: Any
-    ) -> Record:
+        self, do: str, limit_s: float, on_reply: OnReply | None = None, **fields: object
+    ) -> Reply:
         """Ask; return the answer.
 
         Args:
@@ -173,7 +173,7 @@ class RpcChannel:
             raise BackendError(f"host {self._host.name}: {answer['error']}", retryable=True)
         return answer
 
-    async def receive_all(self, on_news: Callable[[list[Record]], None]) -> str:
+    async def receive_all(self, on_news: Callable[[list[Known]], None]) -> str:
         """Hand answers out and news over until the channel closes; return why it did."""
         import asyncssh
 
@@ -211,7 +211,7 @@ class RpcChannel:
         for request in self._asked.values():
             request.came.set()
 
-    def _take(self, line: bytes, on_news: Callable[[list[Record]], None]) -> None:
+    def _take(self, line: bytes, on_news: Callable[[list[Known]], None]) -> None:
         said = parsed(line)
         number = _NUMBERED(said)["id"]
         if number is None:
@@ -227,7 +227,7 @@ class RpcChannel:
             request.on_reply(answer)
         request.came.set()
 
-    def _set_clocks(self, told: Record, asked: tuple[int, int]) -> None:
+    def _set_clocks(self, told: Reply, asked: tuple[int, int]) -> None:
         """Note what an answer tells of the host's clocks."""
         came = _clocks()
         self.clock.note(asked[0], told["now_ns"], came[0])
@@ -254,8 +254,9 @@ async def run_verb(
     words: list[str],
     *,
     limit_s: float,
-    told: Record | None = None,
-) -> Record:
+    shape: Shape[T],
+    told: Mapping[str, object] | None = None,
+) -> T:
     """Run a verb of the agent in a process of its own; return its answer.
 
     Raises:
@@ -279,10 +280,9 @@ async def run_verb(
         words_said = hinted(err.decode("utf-8", "replace"))
         raise BackendError(f"host {host.name}: {words[1]} failed: {words_said}", retryable=True)
     try:
-        found: Record = an_object(parsed(answer))
+        return shape(parsed(answer))
     except WrongMessageError as error:
         raise BackendError(f"host {host.name}: no answer to {words[1]!r}: {error}") from None
-    return found
 
 
 @asynccontextmanager

@@ -5,9 +5,9 @@ its first rank, and what it uses is the sum over its hosts. Downsampled and in b
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from shunter.backends.inbox import Inbox
+from shunter.backends.node.messages.wire import GpuReading, SampleOf
 from shunter.backends.profiles import Downsampler, GpuUse, profile_of, use_told
 from shunter.backends.ssh.gangs import Gang
 from shunter.backends.supervised.profile_forwarding import forward_profiles
@@ -15,8 +15,6 @@ from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId, NodeName
 
 __all__ = ["Samples"]
-
-Record = dict[str, Any]
 
 
 class Samples:
@@ -27,16 +25,16 @@ class Samples:
         self._gangs = gangs
         self._downsampler = Downsampler()
         self._gpus: dict[NodeName, list[GpuUse]] = {}
-        self._latest: dict[tuple[JobId, int], dict[NodeName, Record]] = {}
+        self._latest: dict[tuple[JobId, int], dict[NodeName, SampleOf]] = {}
 
     def take(
-        self, node: NodeName, samples: Sequence[Record], gpus: Sequence[Record] | None
+        self, node: NodeName, samples: Sequence[SampleOf], gpus: Sequence[GpuReading] | None
     ) -> None:
         """Take in what a host has told, and hand on what is due."""
         if gpus is not None:
             self._gpus[node] = [use_told(reading) for reading in gpus]
         for sample in samples:
-            gang = self._gangs.get(sample["job"])
+            gang = self._gangs.get(JobId(sample["job"]))
             if gang is None or gang.watch.attempt != sample["attempt"] or node not in gang.parts:
                 continue
             latest = self._latest.setdefault((gang.watch.job_id, gang.watch.attempt), {})
@@ -51,11 +49,17 @@ class Samples:
         forward_profiles(self._downsampler, self._inbox, running)
 
     def _profile(
-        self, gang: Gang, latest: Mapping[NodeName, Record], first: Record
+        self, gang: Gang, latest: Mapping[NodeName, SampleOf], first: SampleOf
     ) -> ProfileSampled:
         known = [sample for node, sample in latest.items() if node in gang.parts]
-        whole = {**first, "cpus": _sum(known, "cpus"), "memory_mb": _sum(known, "memory_mb")}
-        whole["pids"] = [pid for sample in known for pid in sample["pids"]]
+        cpus = [sample["cpus"] for sample in known if sample["cpus"] is not None]
+        memory_mb = [sample["memory_mb"] for sample in known if sample["memory_mb"] is not None]
+        whole: SampleOf = {
+            **first,
+            "cpus": sum(cpus) if cpus else None,
+            "memory_mb": sum(memory_mb) if memory_mb else None,
+            "pids": [pid for sample in known for pid in sample["pids"]],
+        }
         own = [use for node in gang.parts for use in self._own(gang, node)]
         return profile_of(
             self._inbox.now_us(),
@@ -81,10 +85,5 @@ class Samples:
 
 def _gpus_of(gang: Gang, node: NodeName) -> set[str | None]:
     """Return the GPUs of a gang on a host, as CUDA names them."""
-    started = (gang.parts[node].record or {}).get("started") or {}
-    return set(started.get("gpus", ()))
-
-
-def _sum(samples: Sequence[Record], name: str) -> Any:
-    known = [sample[name] for sample in samples if sample[name] is not None]
-    return sum(known) if known else None
+    started = gang.parts[node].started
+    return set(started["gpus"]) if started is not None else set()

@@ -4,9 +4,6 @@ A host may be anybody's by now, or run an agent that was tampered with. What it 
 before anything of it is used. See `shunter.backends.node.messages.shapes`.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from shunter.backends.node.messages.known import KNOWN, NANOSECONDS, PATH, PORT, a_told_sample
 from shunter.backends.node.messages.shapes import (
     COUNT_MOST,
@@ -19,25 +16,26 @@ from shunter.backends.node.messages.shapes import (
     a_table,
     a_text,
     a_whole,
+    an_object,
     cleaned,
     or_none,
 )
+from shunter.backends.node.messages.wire import Known, Reply, Shape
 from shunter.backends.node.remote.session import READ_BYTES_MAX
 
 __all__ = ["ERROR_CHARACTERS", "GREETING", "answered", "news_in"]
 
-Record = dict[str, object]
 ERROR_CHARACTERS = 1000
 MANY = 100_000
 
 _CLOCKS = {"now_ns": NANOSECONDS, "up_ns": NANOSECONDS}
-_ENVELOPE = a_record(_CLOCKS)
-_NEWS = a_record({"changed": a_list(KNOWN, MANY)})
+_ENVELOPE: Shape[Reply] = a_record(_CLOCKS)
+_NEWS: Shape[Reply] = a_record({"changed": a_list(KNOWN, MANY)})
 
 
-def _by_pid(value: Any) -> dict[str, int]:
+def _by_pid(value: object) -> dict[str, int]:
     """Hold a value to be a table by the ids of processes."""
-    found: dict[str, int] = a_table(a_whole(), MANY)(value)
+    found = a_table(a_whole(), MANY)(value)
     if not all(name.isascii() and name.isdigit() for name in found):
         raise WrongMessageError("has names that are no ids of processes")
     return found
@@ -55,7 +53,7 @@ _READING = a_record(
 )
 _CAUSE = a_text(COUNT_MOST)
 
-GREETING = a_record(
+GREETING: Shape[Reply] = a_record(
     {
         **_CLOCKS,
         "base": PATH,
@@ -67,7 +65,7 @@ GREETING = a_record(
 )
 """The first line of a session."""
 
-_SHAPES = {
+_SHAPES: dict[str, Shape[Reply]] = {
     "claim": a_record(
         {},
         {
@@ -76,6 +74,7 @@ _SHAPES = {
             "refused": a_choice("replaced", "taken", "shared"),
             "cause": _CAUSE,
         },
+        leaves_out=True,
     ),
     "look": a_record(
         {
@@ -87,8 +86,9 @@ _SHAPES = {
     "start": a_record(
         {"answer": a_choice("started", "known", "refused", "failed", "late", "unknown")},
         {"cause": _CAUSE, "known": KNOWN},
+        leaves_out=True,
     ),
-    "fence": a_record({"known": a_list(KNOWN, MANY)}),
+    "fence": a_record({"fenced": a_list(KNOWN, MANY)}),
     "set_aside": a_record({"is_over": a_flag}),
     "send": a_record({"taken": a_flag}),
     "inventory": a_record({"attempts": a_list(KNOWN, MANY)}),
@@ -97,17 +97,16 @@ _SHAPES = {
 }
 
 
-def answered(do: str, line: Mapping[str, object]) -> Record:
+def answered(do: str, line: object) -> Reply:
     """Return the answer to a question.
 
     Raises:
         WrongMessageError: it is none.
     """
-    clocks = _ENVELOPE(line)
-    if "error" in line:
-        return {**clocks, "error": cleaned(line["error"], ERROR_CHARACTERS)}
+    clocks, told = _ENVELOPE(line), an_object(line)
+    if "error" in told:
+        return {**clocks, "error": cleaned(told["error"], ERROR_CHARACTERS)}
     found = _SHAPES[do](line)
-    found = {name: value for name, value in found.items() if value is not None or name in line}
     if do == "read" and not found["data"].isascii() and max(found["data"]) > "\xff":
         raise WrongMessageError("is no text of bytes", "data")
     if "cause" in found:
@@ -115,11 +114,10 @@ def answered(do: str, line: Mapping[str, object]) -> Record:
     return {**clocks, **found}
 
 
-def news_in(line: Mapping[str, object]) -> list[Record]:
+def news_in(line: object) -> list[Known]:
     """Return the attempts of which a line without a question tells.
 
     Raises:
         WrongMessageError: it tells of none.
     """
-    found: list[Record] = _NEWS(line)["changed"]
-    return found
+    return _NEWS(line)["changed"]

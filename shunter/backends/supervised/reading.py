@@ -1,12 +1,10 @@
 """How far the journal of an attempt on one machine was read, and how far that is durable."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from shunter.backends.node.messages.wire import Note, Notes
 
 __all__ = ["Reading"]
-
-Record = dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -21,7 +19,7 @@ class Reading:
     durable: int = 0
     facts: int | None = None
 
-    def take(self, known: Mapping[str, Any]) -> list[Record]:
+    def take(self, known: Notes) -> list[Note]:
         """Return the notes of a record that were not read before, and note that they are.
 
         One that was read from further on than we are (for somebody before us, say) tells none.

@@ -1,13 +1,13 @@
 """One attempt as the daemon sees it: what its records say, and what of that was told already."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from shunter.backends.inbox import Inbox, Stamped
 from shunter.backends.node import attempts
 from shunter.backends.node.messages.journal import FACTS, read_journal
+from shunter.backends.node.messages.wire import Look, Note, Notes, Standing, Started, Status
 from shunter.backends.node.records import boot_id
 from shunter.backends.supervised.reading import Reading
 from shunter.core.intake.inputs import AttemptExited
@@ -28,13 +28,10 @@ from shunter.events.facts.execution import (
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import SuspendMode
 
-Record = dict[str, Any]
 Stamp = tuple[int, int, int]
 NEVER: Stamp = (-1, -1, -1)
 SET_ASIDE = "set aside"
-UNBELIEVED: Record = {
-    "started": None,
-    "status": None,
+UNREAD: Notes = {
     "after": 0,
     "facts": 0,
     "notes": [],
@@ -61,8 +58,8 @@ class Watch:
     is_over: bool = False
     is_awaited: bool = False
     is_set_aside: bool = False
-    started: Record | None = None
-    order: Record | None = None
+    started: Started | None = None
+    order: Mapping[str, object] | None = None
     reading: Reading = field(default_factory=Reading)
     acknowledged: int = 0
     saved_ns: int | None = None
@@ -85,20 +82,26 @@ class Watch:
         if self.owes and attempts.send(self.folder, order):
             self.acknowledged = durable
 
-    def look(self) -> Record:
+    def look(self) -> Look:
         """Read its records; one that lost its supervisor is swept until nothing is left."""
         self.seen = _stamp(self.folder)  # first: what changes from here on is news
         if self.is_set_aside:
             self.seen = NEVER
-            return {**UNBELIEVED, "state": attempts.remains(self.folder)}
+            state = attempts.remains(self.folder)
+            return {"state": state, "started": None, "status": None, **UNREAD}
         known = attempts.probe(self.folder)
         if known["state"] in attempts.NO_END and attempts.sweep(self.folder):
             known["state"] = "running"
             self.seen = NEVER
         journal = read_journal(self.folder, self.reading.read)
-        if not journal.is_all:
+        if not journal["is_all"]:
             self.seen = NEVER
-        return {**known, **journal._asdict()}
+        return {
+            "state": known["state"],
+            "started": known["started"],
+            "status": known["status"],
+            **journal,
+        }
 
     def open_end(self) -> int | None:
         """Return what gets readable when the supervisor ends; None if it is unknown."""
@@ -114,7 +117,7 @@ class Watch:
             return None
         return end
 
-    def accepts(self, known: Record) -> bool:
+    def accepts(self, known: Standing) -> bool:
         """Say whether its notes count by now: whatever it says is told after its start.
 
         A record may be read before `started` is written, and the journal just after; and one part
@@ -123,7 +126,7 @@ class Watch:
         return self.told_start or self.started is not None or known["started"] is not None
 
     def tell(
-        self, known: Record, notes: list[Record], inbox: Inbox, before: int = 0
+        self, known: Standing, notes: list[Note], inbox: Inbox, before: int = 0
     ) -> Iterator[Stamped]:
         """Return what has not been told yet, in order, and note that it has been.
 
@@ -148,9 +151,9 @@ class Watch:
         yield from self._note(notes, before)
         if self.is_over or not known["is_all"]:
             return  # its end comes last
-        if known["state"] == "ended" and self.started is not None:
+        if known["status"] is not None and self.started is not None:
             self.is_over = True
-            yield from self._end(known, inbox)
+            yield from self._end(known["started"] or self.started, known["status"], inbox)
         elif known["state"] == "absent" and not self.told_start:
             self.is_over = True
             yield lambda at_us: LaunchFailed(at_us, job_id, attempt, NOT_BEGUN)
@@ -159,7 +162,7 @@ class Watch:
             cause = "supervisor lost" if known["state"] == "lost" else GONE
             yield lambda at_us: AttemptLost(at_us, job_id, attempt, cause)
 
-    def _note(self, notes: list[Record], before: int) -> Iterator[Stamped]:
+    def _note(self, notes: list[Note], before: int) -> Iterator[Stamped]:
         """Return the facts of notes, without those that the log has."""
         for note in notes:
             if note["what"] == "saved":
@@ -171,11 +174,11 @@ class Watch:
             else:
                 yield _NOTES[note["what"]](self, note)
 
-    def _end(self, known: Record, inbox: Inbox) -> Iterator[Stamped]:
-        job_id, attempt, status = self.job_id, self.attempt, known["status"]
+    def _end(self, started: Started, status: Status, inbox: Inbox) -> Iterator[Stamped]:
+        job_id, attempt = self.job_id, self.attempt
         if status["suspended"]:
             # Supervisors of earlier versions do not say when it saved last.
-            saved_ns = status["saved_ns"] or self.saved_ns or known["started"]["started_ns"]
+            saved_ns = status["saved_ns"] or self.saved_ns or started["started_ns"]
             lost_ns = 0 if status["saved"] else status["ended_ns"] - saved_ns
             lost_us = max(0, lost_ns // 1000)
             yield lambda at_us: JobSuspended(at_us, job_id, attempt, None, lost_us)
@@ -184,7 +187,7 @@ class Watch:
             yield lambda at_us: AttemptLost(at_us, job_id, attempt, status["why"])
         else:
             # Its clock began anew if the machine was booted since: then the seeing counts.
-            is_ours = known["started"]["boot"] == boot_id()
+            is_ours = started["boot"] == boot_id()
             ended_us = max(0, inbox.instant_us(status["ended_ns"])) if is_ours else None
             yield lambda at_us: AttemptExited(
                 at_us,
@@ -209,40 +212,40 @@ def _stamp(folder: str) -> Stamp:
     return appeared, journal.st_size, journal.st_mtime_ns
 
 
-def _acknowledged(watch: Watch, note: Record) -> Stamped:
+def _acknowledged(watch: Watch, note: Note) -> Stamped:
     return lambda at_us: SuspendAcknowledged(at_us, watch.job_id, watch.attempt)
 
 
-def _escalated(watch: Watch, note: Record) -> Stamped:
+def _escalated(watch: Watch, note: Note) -> Stamped:
     mode = SuspendMode(note["mode"])
     return lambda at_us: SuspendEscalated(at_us, watch.job_id, watch.attempt, mode)
 
 
-def _saved(watch: Watch, note: Record) -> Stamped:
+def _saved(watch: Watch, note: Note) -> Stamped:
     return lambda at_us: CheckpointSaved(
         at_us, watch.job_id, watch.attempt, note["checkpoint"] or "", note["step"], note["bytes"]
     )
 
 
-def _refused(watch: Watch, note: Record) -> Stamped:
+def _refused(watch: Watch, note: Note) -> Stamped:
     return lambda at_us: MessagesDropped(
         at_us, watch.job_id, watch.attempt, note["count"], note["cause"]
     )
 
 
-def _training(watch: Watch, note: Record) -> Stamped:
+def _training(watch: Watch, note: Note) -> Stamped:
     return lambda at_us: TrainingStarted(at_us, watch.job_id, watch.attempt)
 
 
-def _stopped(watch: Watch, note: Record) -> Stamped:
+def _stopped(watch: Watch, note: Note) -> Stamped:
     return lambda at_us: JobStopped(at_us, watch.job_id, watch.attempt)
 
 
-def _continued(watch: Watch, note: Record) -> Stamped:
+def _continued(watch: Watch, note: Note) -> Stamped:
     return lambda at_us: JobContinued(at_us, watch.job_id, watch.attempt)
 
 
-_NOTES: dict[str, Callable[[Watch, Record], Stamped]] = {
+_NOTES: dict[str, Callable[[Watch, Note], Stamped]] = {
     "acknowledged": _acknowledged,
     "escalated": _escalated,
     "saved": _saved,

@@ -92,7 +92,7 @@ def test_attempt_whose_folder_was_removed_still_saves_and_leaves(machine: Machin
     wait_for(lambda: attempts.send(str(machine.folder()), leave), "its return")
     status = machine.status()
     assert (status["suspended"], status["saved"]) == (True, True)
-    noted = [note["what"] for note in read_journal(str(machine.folder())).notes]
+    noted = [note["what"] for note in read_journal(str(machine.folder()))["notes"]]
     assert noted == ["requested", "acknowledged", "saved"]
 
 

@@ -233,7 +233,7 @@ async def test_job_runs_anew_when_its_supervisor_is_killed(tmp_path: Path) -> No
         job_id = await site.submit(witness(tmp_path, WORKS, "0.4"), NOBODY)
         await marked(tmp_path, "j1.1 began")
         started = get(str(tmp_path / "attempts/jobs/j1/1/started")) or {}
-        os.kill(started["pid"], signal.SIGKILL)
+        os.kill(int(str(started["pid"])), signal.SIGKILL)
         assert await outcome(site, job_id) == "finished"
         lost = of(await events_until(site, lambda seen: bool(of(seen, AttemptLost))), AttemptLost)
         assert [one.attempt for one in lost] == [1]
@@ -352,7 +352,7 @@ def test_job_is_settled_after_a_reboot(tmp_path: Path, has_ended: bool) -> None:
         status = get(str(folder / "status")) or {}
         put(str(folder / "status"), {**status, "ended_ns": 1 << 60})
     else:
-        os.kill(started["pid"], signal.SIGKILL)
+        os.kill(int(str(started["pid"])), signal.SIGKILL)
         wait_for(lambda: not attempts.sweep(str(folder)))
     put(str(folder / "started"), {**started, "boot": "another", "started_ns": 1 << 60})
 

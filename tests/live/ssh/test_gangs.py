@@ -21,7 +21,7 @@ from shunter.events.facts.execution import (
 )
 from shunter.events.values.job_spec import JobSpec
 from tests.factories import job_id
-from tests.faults.supervised import wait_for
+from tests.faults.supervised import pid_of, wait_for
 from tests.live.ssh.bench import Bench, is_of, kinds, order, rest, seen_until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
@@ -108,7 +108,7 @@ async def test_launch_repeated_after_its_supervisors_died_is_known_to_be_over(
         await seen_until(backend, AttemptStarted)
         wait_for(lambda: len(bench.runs()) == 3, "all ranks")
     (found,) = attempts.inventory(roots["n2"])
-    os.kill(found["started"]["pid"], signal.SIGKILL)
+    os.kill(pid_of(found), signal.SIGKILL)
     for name in ("n0", "n1"):
         attempts.raise_fence(roots[name], "j0", 1)
         attempts.send(folder_of(roots[name], "j0", 1), {"do": "fence", "term": 1})
@@ -175,7 +175,7 @@ async def test_killed_supervisor_of_one_rank_loses_the_gang(bench: Bench) -> Non
         await order(backend, bench.launching("n0", "n1"))
         await seen_until(backend, AttemptStarted)
         (found,) = attempts.inventory(str(bench.farm["n1"].root / "clusters/lab"))
-        os.kill(found["started"]["pid"], signal.SIGKILL)
+        os.kill(pid_of(found), signal.SIGKILL)
         told = await seen_until(backend, AttemptLost)
         assert kinds(told) == [AttemptLost]
         await order(backend, bench.launching("n0", "n1", attempt=2, work_s=0.2))

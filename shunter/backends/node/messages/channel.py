@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from shunter.backends.node.messages.shapes import (
     WrongMessageError,
@@ -24,6 +24,9 @@ from shunter.backends.node.messages.shapes import (
 )
 from shunter.backends.node.records import LINE_BYTES_MAX
 
+if TYPE_CHECKING:
+    from shunter.backends.node.messages.wire import Message, Shape
+
 CAUSE_CHARACTERS = 200
 NOTES_AT_ONCE = 100
 NOTES_A_SECOND = 1.0
@@ -32,7 +35,7 @@ RANK_MOST = 10**6
 
 STEP = a_whole()
 CHECKPOINT = a_text(LINE_BYTES_MAX)
-KINDS = {
+KINDS: dict[str, Shape[Message]] = {
     "progress": a_record(
         {"rank": a_whole(0, RANK_MOST), "step": STEP},
         {"batch_s": a_number(0, BATCH_S_MOST), "batches": a_whole(), "state": a_text(40)},
@@ -41,7 +44,7 @@ KINDS = {
     "saved": a_record({}, {"checkpoint": CHECKPOINT, "step": STEP, "bytes": a_whole()}),
     "failed": a_record({}, {"error": a_text(LINE_BYTES_MAX), "step": STEP}),
 }
-KIND = a_record({"what": a_choice(*KINDS)})
+KIND: Shape[Message] = a_record({"what": a_choice(*KINDS)})
 
 
 class Channel:
@@ -57,14 +60,14 @@ class Channel:
         self._credit = float(NOTES_AT_ONCE)
         self._credit_s = time.monotonic()
 
-    def read(self) -> list[dict[str, Any]]:
+    def read(self) -> list[Message]:
         """Return the messages that lie there, without those that are wrong."""
         try:
             lines = (self._left + os.read(self.fifo, 1 << 16)).split(b"\n")
         except BlockingIOError:
             return []
         self._left = lines.pop()
-        found = []
+        found: list[Message] = []
         for line in lines:
             if self._is_skipping:  # the rest of one that was too long
                 self._is_skipping = False
@@ -100,7 +103,7 @@ class Channel:
             self._tell_at = 10 ** len(str(self.dropped))
         return is_due
 
-    def _message(self, line: bytes) -> list[dict[str, Any]]:
+    def _message(self, line: bytes) -> list[Message]:
         what = "message"
         try:
             value = parsed(_short(line))

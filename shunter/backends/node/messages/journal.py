@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from shunter.backends.node.messages.channel import CHECKPOINT, STEP
 from shunter.backends.node.messages.shapes import (
@@ -30,6 +30,9 @@ from shunter.backends.node.messages.shapes import (
 )
 from shunter.backends.node.records import open_regular
 
+if TYPE_CHECKING:
+    from shunter.backends.node.messages.wire import Note, Notes, Shape
+
 KEPT_MOST = 256
 READ_MOST = 100
 READ_BYTES = 1 << 16
@@ -40,7 +43,7 @@ OTHER = "other"
 AT_NS = a_whole(0, CLOCK_MOST)
 MODE = a_text(16)
 CAUSE = a_text(1000)
-KINDS_NOTED = {
+KINDS_NOTED: dict[str, Shape[Note]] = {
     "requested": a_record({"at_ns": AT_NS, "mode": MODE}),
     "escalated": a_record({"at_ns": AT_NS, "mode": a_choice("signal", "restart")}),
     "acknowledged": a_record({"at_ns": AT_NS}),
@@ -54,21 +57,9 @@ KINDS_NOTED = {
     "refused": a_record({"at_ns": AT_NS, "count": a_whole(1), "cause": CAUSE}),
     OTHER: a_record({"at_ns": AT_NS}),  # a kind of another version
 }
-KIND_NOTED = a_record({"what": a_text(40)})
-NUMBER_NOTED = a_record({"n": a_whole(1)})
-HEAD = a_record({"trimmed": a_whole(1), "facts": a_whole()})
-
-
-class Read(NamedTuple):
-    """A piece of a journal: notes with their numbers `n`.
-
-    It was read from the note after the number `after` on, before which there were so many facts.
-    """
-
-    after: int
-    facts: int
-    notes: list[dict[str, Any]]
-    is_all: bool
+KIND_NOTED: Shape[Note] = a_record({"what": a_text(40)})
+NUMBER_NOTED: Shape[Note] = a_record({"n": a_whole(1)})
+HEAD: Shape[dict[str, int]] = a_record({"trimmed": a_whole(1), "facts": a_whole()})
 
 
 class Journal:
@@ -85,7 +76,7 @@ class Journal:
         """Whether so much is unread that nothing more of a job's may be noted."""
         return len(self._lines) >= KEPT_MOST
 
-    def add(self, what: str, **fields: Any) -> None:
+    def add(self, what: str, **fields: object) -> None:
         """Add a note; on a full disk it is kept, and written by a later `mend`."""
         line = json.dumps({"what": what, "at_ns": time.monotonic_ns(), **fields}).encode() + b"\n"
         self._lines.append((what, line))
@@ -129,10 +120,10 @@ class Journal:
             return False
 
 
-def read_journal(folder: str, after: int = 0) -> Read:
+def read_journal(folder: str, after: int = 0) -> Notes:
     """Return a piece of a journal, from the note after one on."""
     number = facts = size = 0
-    notes: list[dict[str, Any]] = []
+    notes: list[Note] = []
     before = 0
     for line in _lines_of(f"{folder}/journal"):
         head = None if number else _trim_of(line)
@@ -145,28 +136,28 @@ def read_journal(folder: str, after: int = 0) -> Read:
             facts += note["what"] in FACTS
             continue
         if len(notes) == READ_MOST or (notes and size + len(line) > READ_BYTES):
-            return Read(after, facts, notes, is_all=False)
+            return {"after": after, "facts": facts, "notes": notes, "is_all": False}
         size += len(line)
         note["at_ns"] = before = note["at_ns"] or before
         notes.append(note)
-    return Read(after, facts, notes, is_all=True)
+    return {"after": after, "facts": facts, "notes": notes, "is_all": True}
 
 
-def a_note(value: Any) -> dict[str, Any]:
+def a_note(value: object) -> Note:
     """Hold a value to be a note as it is told, with its number."""
     number, what = NUMBER_NOTED(value)["n"], KIND_NOTED(value)["what"]
     what = what if what in KINDS_NOTED else OTHER
     return {"n": number, "what": what, **KINDS_NOTED[what](value)}
 
 
-def _trim_of(line: bytes) -> Any:
+def _trim_of(line: bytes) -> dict[str, int] | None:
     try:
         return HEAD(parsed(line))
     except WrongMessageError:
         return None
 
 
-def _noted(line: bytes, number: int) -> dict[str, Any]:
+def _noted(line: bytes, number: int) -> Note:
     """Return a note; for a line that is none, one that says so."""
     try:
         return a_note({**an_object(parsed(line)), "n": number})

@@ -7,7 +7,7 @@ library of Python 3.8 or later, as in supervisor.py.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from shunter.backends.node.messages.channel import BATCH_S_MOST, STEP
 from shunter.backends.node.messages.journal import READ_MOST, a_note
@@ -28,6 +28,9 @@ from shunter.backends.node.messages.shapes import (
 )
 from shunter.backends.node.records import get
 
+if TYPE_CHECKING:
+    from shunter.backends.node.messages.wire import Known, Sample, SampleOf, Shape, Started, Status
+
 JOB_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 ATTEMPT_DIGITS_MOST = 9
 NUMBER = a_whole(1, 10**9)
@@ -40,9 +43,9 @@ PORT = a_whole(0, 65535)
 PIDS_MOST = 4096
 
 
-def a_job(value: Any) -> str:
+def a_job(value: object) -> str:
     """Hold a value to be the name of a job, which names a folder too."""
-    name: str = a_text(128)(value)
+    name = a_text(128)(value)
     if not name or name.startswith(".") or not JOB_CHARACTERS.issuperset(name):
         raise WrongMessageError(f"is {shown(name)}, expected letters, digits, . _ -")
     return name
@@ -54,7 +57,7 @@ def number_of(name: str) -> int | None:
     return int(name) if is_number and name != "0" else None
 
 
-STARTED = a_record(
+STARTED: Shape[Started] = a_record(
     {
         "boot": a_text(64),
         "started_ns": NANOSECONDS,
@@ -73,7 +76,7 @@ STARTED = a_record(
         "since": a_whole(),
     },
 )
-STATUS = a_record(
+STATUS: Shape[Status] = a_record(
     {
         "code": CODE,
         "suspended": a_flag,
@@ -89,7 +92,7 @@ STATUS = a_record(
         "saved_ns": NANOSECONDS,
     },
 )
-SAMPLE = a_record(
+SAMPLE: Shape[Sample] = a_record(
     {"at_ns": NANOSECONDS, "pids": a_list(a_whole(0, 2**31 - 1), PIDS_MOST)},
     {
         "step": STEP,
@@ -99,7 +102,7 @@ SAMPLE = a_record(
         "memory_mb": a_whole(),
     },
 )
-KNOWN = a_record(
+KNOWN: Shape[Known] = a_record(
     {
         "job": a_job,
         "attempt": NUMBER,
@@ -113,27 +116,24 @@ KNOWN = a_record(
         "is_all": a_flag,
     }
 )
-SAMPLED = a_record({"job": a_job, "attempt": NUMBER})
+SAMPLED: Shape[SampleOf] = a_record({"job": a_job, "attempt": NUMBER})
 
 
-def a_told_sample(value: Any) -> dict[str, Any]:
+def a_told_sample(value: object) -> SampleOf:
     """Hold a value to be a sample as it is told, with whose it is."""
     return {**SAMPLED(value), **SAMPLE(value)}
 
 
-def started_in(folder: str) -> dict[str, Any] | None:
+def started_in(folder: str) -> Started | None:
     """Return the record that says that an attempt started; None if there is none."""
-    found: dict[str, Any] | None = checked(get(f"{folder}/started"), STARTED)
-    return found
+    return checked(get(f"{folder}/started"), STARTED)
 
 
-def status_in(folder: str) -> dict[str, Any] | None:
+def status_in(folder: str) -> Status | None:
     """Return the record that says how an attempt ended; None if there is none."""
-    found: dict[str, Any] | None = checked(get(f"{folder}/status"), STATUS)
-    return found
+    return checked(get(f"{folder}/status"), STATUS)
 
 
-def sample_in(folder: str) -> dict[str, Any] | None:
+def sample_in(folder: str) -> Sample | None:
     """Return the newest sample of an attempt; None if there is none."""
-    found: dict[str, Any] | None = checked(get(f"{folder}/sample"), SAMPLE)
-    return found
+    return checked(get(f"{folder}/sample"), SAMPLE)

@@ -8,12 +8,14 @@ where a text should be. Only the standard library of Python 3.8 or later, as in 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
-    Shape = Callable[[Any], Any]
+    from shunter.backends.node.messages.wire import Shape
+
+    T = TypeVar("T")
 
 COUNT_MOST = 2**53 - 1  # what every reader of JSON can tell from its neighbours
 CLOCK_MOST = 2**63 - 1
@@ -29,7 +31,7 @@ class WrongMessageError(ValueError):
         self.what, self.path = what, path
 
 
-def checked(value: Any, shape: Shape) -> Any:
+def checked(value: object, shape: Shape[T]) -> T | None:
     """Return a value as a shape has it; None if it is wrong."""
     try:
         return shape(value)
@@ -37,23 +39,24 @@ def checked(value: Any, shape: Shape) -> Any:
         return None
 
 
-def parsed(line: bytes) -> Any:
+def parsed(line: bytes) -> object:
     """Return what a line of JSON says.
 
     Raises:
         WrongMessageError: it is no JSON, or nested beyond all measure.
     """
     try:
-        return json.loads(line)
+        said: object = json.loads(line)
     except (ValueError, RecursionError):
-        said = shown(line.decode("utf-8", "replace"))
-        raise WrongMessageError(f"is {said}, expected JSON") from None
+        words = shown(line.decode("utf-8", "replace"))
+        raise WrongMessageError(f"is {words}, expected JSON") from None
+    return said
 
 
-def a_whole(least: int = 0, most: int = COUNT_MOST) -> Shape:
+def a_whole(least: int = 0, most: int = COUNT_MOST) -> Shape[int]:
     """Return the shape of an integer from one number to another."""
 
-    def held(value: Any) -> int:
+    def held(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             raise _wrong(value, f"a whole number from {least} to {most}")
         return value
@@ -61,22 +64,25 @@ def a_whole(least: int = 0, most: int = COUNT_MOST) -> Shape:
     return held
 
 
-def a_number(least: float, most: float) -> Shape:
+def a_number(least: float, most: float) -> Shape[float]:
     """Return the shape of a finite number from one to another."""
 
-    def held(value: Any) -> float:
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not is_number or not least <= value <= most:  # which NaN never is
+    def held(value: object) -> float:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, (int, float))
+            or not least <= value <= most  # which NaN never is
+        ):
             raise _wrong(value, f"a number from {least:g} to {most:g}")
         return float(value)
 
     return held
 
 
-def a_text(most: int) -> Shape:
+def a_text(most: int) -> Shape[str]:
     """Return the shape of a text of so many characters at most, valid in UTF-8."""
 
-    def held(value: Any) -> str:
+    def held(value: object) -> str:
         if not isinstance(value, str) or len(value) > most or not _is_encodable(value):
             raise _wrong(value, f"a text of {most} characters at most")
         return value
@@ -84,17 +90,17 @@ def a_text(most: int) -> Shape:
     return held
 
 
-def a_flag(value: Any) -> bool:
+def a_flag(value: object) -> bool:
     """Hold a value to be true or false."""
     if not isinstance(value, bool):
         raise _wrong(value, "true or false")
     return value
 
 
-def a_choice(*choices: str) -> Shape:
+def a_choice(*choices: str) -> Shape[str]:
     """Return the shape of one of some texts."""
 
-    def held(value: Any) -> str:
+    def held(value: object) -> str:
         if not isinstance(value, str) or value not in choices:
             raise _wrong(value, f"one of {', '.join(choices)}")
         return value
@@ -102,15 +108,15 @@ def a_choice(*choices: str) -> Shape:
     return held
 
 
-def or_none(shape: Shape) -> Shape:
+def or_none(shape: Shape[T]) -> Shape[T | None]:
     """Return the shape of a value that may be absent."""
     return lambda value: None if value is None else shape(value)
 
 
-def a_list(shape: Shape, most: int) -> Shape:
+def a_list(shape: Shape[T], most: int) -> Shape[list[T]]:
     """Return the shape of a list of so many values at most."""
 
-    def held(value: Any) -> list[Any]:
+    def held(value: object) -> list[T]:
         if not isinstance(value, list) or len(value) > most:
             raise _wrong(value, f"a list of {most} at most")
         return [_within(f"[{number}]", shape, each) for number, each in enumerate(value)]
@@ -118,10 +124,10 @@ def a_list(shape: Shape, most: int) -> Shape:
     return held
 
 
-def a_row(*shapes: Shape) -> Shape:
+def a_row(*shapes: Shape[object]) -> Shape[list[object]]:
     """Return the shape of a list with one value for each of the shapes."""
 
-    def held(value: Any) -> list[Any]:
+    def held(value: object) -> list[object]:
         if not isinstance(value, list) or len(value) != len(shapes):
             raise _wrong(value, f"a list of {len(shapes)}")
         pairs = enumerate(zip(shapes, value))  # noqa: B905 Python 3.8 has no strict
@@ -130,10 +136,10 @@ def a_row(*shapes: Shape) -> Shape:
     return held
 
 
-def a_table(shape: Shape, most: int) -> Shape:
+def a_table(shape: Shape[T], most: int) -> Shape[dict[str, T]]:
     """Return the shape of an object with values of one shape, and so many at most."""
 
-    def held(value: Any) -> dict[str, Any]:
+    def held(value: object) -> dict[str, T]:
         if not isinstance(value, dict) or len(value) > most:
             raise _wrong(value, f"an object with {most} names at most")
         return {NAME(name): _within(name, shape, each) for name, each in value.items()}
@@ -141,13 +147,19 @@ def a_table(shape: Shape, most: int) -> Shape:
     return held
 
 
-def a_record(needed: dict[str, Shape], others: dict[str, Shape] | None = None) -> Shape:
+def a_record(
+    needed: Mapping[str, Shape[object]],
+    others: Mapping[str, Shape[object]] | None = None,
+    *,
+    leaves_out: bool = False,
+) -> Shape[Any]:
     """Return the shape of an object: what it needs, and what it may have.
 
-    What it may have and has not is None; anything more is left out.
+    What it may have and has not is None, or left out too; anything more is left out. Who names the
+    shape says what type such an object has (`wire`).
     """
 
-    def held(value: Any) -> dict[str, Any]:
+    def held(value: object) -> dict[str, object]:
         if not isinstance(value, dict):
             raise _wrong(value, "an object")
         for name in needed:
@@ -156,26 +168,27 @@ def a_record(needed: dict[str, Shape], others: dict[str, Shape] | None = None) -
         found = {name: _within(name, shape, value[name]) for name, shape in needed.items()}
         for name, shape in (others or {}).items():
             given = value.get(name)
-            found[name] = None if given is None else _within(name, shape, given)
+            if given is not None or not leaves_out:
+                found[name] = None if given is None else _within(name, shape, given)
         return found
 
     return held
 
 
-def an_object(value: Any) -> dict[str, Any]:
+def an_object(value: object) -> dict[str, object]:
     """Hold a value to be an object, whatever is in it."""
     if not isinstance(value, dict):
         raise _wrong(value, "an object")
     return value
 
 
-def cleaned(value: Any, most: int) -> str:
+def cleaned(value: object, most: int) -> str:
     """Return somebody's words as a text that can be encoded and is not too long."""
     said = value if isinstance(value, str) else shown(value)
     return said[:most].encode("utf-8", "backslashreplace").decode("utf-8")[:most]
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return how a wrong value is told of: its beginning, in plain letters."""
     if isinstance(value, int) and not -CLOCK_MOST <= value <= CLOCK_MOST:
         return "a whole number of more than 64 bits"
@@ -188,7 +201,7 @@ def shown(value: Any) -> str:
 NAME = a_text(256)
 
 
-def _within(name: str, shape: Shape, value: Any) -> Any:
+def _within(name: str, shape: Shape[T], value: object) -> T:
     try:
         return shape(value)
     except WrongMessageError as error:
@@ -204,5 +217,5 @@ def _is_encodable(text: str) -> bool:
     return True
 
 
-def _wrong(value: Any, expected: str) -> WrongMessageError:
+def _wrong(value: object, expected: str) -> WrongMessageError:
     return WrongMessageError(f"is {shown(value)}, expected {expected}")

@@ -131,7 +131,7 @@ def _attempt_in(root: str, folder: str) -> tuple[str, int] | None:
         return None
     job, _, attempt = folder[len(root) + 6 :].partition("/")
     number = number_of(attempt)
-    return (job, number) if number is not None and checked(job, a_job) else None
+    return (job, number) if number is not None and checked(job, a_job) is not None else None
 
 
 def _counts(pid: int, carried: tuple[str, str], key: bytes, boot: str) -> bool:

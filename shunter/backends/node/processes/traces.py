@@ -12,8 +12,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+from typing import TYPE_CHECKING
 
 from shunter.backends.node.records import get, hold, make_folder, put
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 CHANNELS = ("orders", "channel")
 
@@ -21,7 +25,7 @@ CHANNELS = ("orders", "channel")
 class Traces:
     """The lock and the record by which an attempt is known to run."""
 
-    def __init__(self, folder: str, lock: int, started: dict[str, object]) -> None:
+    def __init__(self, folder: str, lock: int, started: Mapping[str, object]) -> None:
         self._folder, self._lock, self._started = folder, lock, started
         self._replaced: list[int] = []
 

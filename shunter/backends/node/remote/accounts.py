@@ -14,17 +14,19 @@ import pwd
 import select
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from shunter.backends.node.messages.wire import Answer, Order, Rank, User
 
 AS_USER_S = 5.0
 REAP_S = 2.0
 STDOUT = 1
 
 
-def account(name: str) -> dict[str, Any] | None:
+def account(name: str) -> User | None:
     """Return the ids and home of a job's user; None if that is who we are.
 
     Raises:
@@ -40,7 +42,7 @@ def account(name: str) -> dict[str, Any] | None:
     return {"uid": who.pw_uid, "gid": who.pw_gid, "groups": groups, "home": who.pw_dir}
 
 
-def at_home(order: dict[str, Any]) -> dict[str, Any]:
+def at_home(order: Order) -> Order:
     """Return an order as this node understands it: its users, homes, search path."""
     name = order.get("user_name", "")
     user = account(name)
@@ -48,11 +50,11 @@ def at_home(order: dict[str, Any]) -> dict[str, Any]:
     home = user["home"] if user else os.environ.get("HOME", who.pw_dir)
     named = name if user else who.pw_name
     given = {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, "USER": named}
-    ranks = [{**rank, "env": {**given, **rank["env"]}} for rank in order["ranks"]]
+    ranks: list[Rank] = [{**rank, "env": {**given, **rank["env"]}} for rank in order["ranks"]]
     return {**order, "user": user, "ranks": ranks}
 
 
-def become(user: dict[str, Any] | None) -> None:
+def become(user: User | None) -> None:
     """Have no rights but those of a user from here on; None changes nothing.
 
     The real and the saved id stay root's: by these the kernel decides who may send signals, and a
@@ -66,10 +68,10 @@ def become(user: dict[str, Any] | None) -> None:
 
 
 def as_user(
-    user: dict[str, Any] | None,
-    work: Callable[[], dict[str, Any]],
+    user: User | None,
+    work: Callable[[], Answer],
     within_s: float | None = AS_USER_S,
-) -> dict[str, Any]:
+) -> Answer:
     """Do work in a process with the rights of a user; return its answer.
 
     It is {"error": why} if the work failed, or took longer than `within_s`, in seconds: then the

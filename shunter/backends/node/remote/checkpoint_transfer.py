@@ -34,7 +34,7 @@ import json
 import os
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.records import hold, make_folder, own_folder, put
@@ -49,22 +49,27 @@ from shunter.backends.node.remote.file_trees import (
 )
 from shunter.backends.node.remote.tree_building import build, read_exactly
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shunter.backends.node.messages.wire import Answer, Entry, Manifest, Transferred, User
+
 COMMIT = b"commit\n"
 RECORD_BYTES_MAX = 1 << 30
 WAIT_S = 2.0
 REMOVE_S = 60.0
 
 
-def manifest(folder: str, name: str, nonce: str) -> dict[str, Any]:
+def manifest(folder: str, name: str, nonce: str) -> Answer:
     """Return the entries of a folder, and which are new since the last transfer."""
     return _answered(nonce, lambda: _listed(folder, name))
 
 
-def digest(folder: str, name: str, nonce: str) -> dict[str, Any]:
+def digest(folder: str, name: str, nonce: str) -> Answer:
     """Return the digests of the files that stdin names, if they can be read."""
     paths = json.load(sys.stdin)["paths"]
 
-    def work() -> dict[str, Any]:
+    def work() -> Answer:
         top, found = _opened_as(folder, name), {}
         for path in paths:
             try:
@@ -76,7 +81,7 @@ def digest(folder: str, name: str, nonce: str) -> dict[str, Any]:
     return _answered(nonce, work)
 
 
-def stream(folder: str, name: str, nonce: str) -> dict[str, Any]:
+def stream(folder: str, name: str, nonce: str) -> Answer:
     """Stream the files that stdin names, and end without another word."""
     paths = json.load(sys.stdin)["paths"]
     try:
@@ -91,12 +96,12 @@ def stream(folder: str, name: str, nonce: str) -> dict[str, Any]:
     sys.exit(0)
 
 
-def receive(folder: str, name: str, nonce: str) -> dict[str, Any]:
+def receive(folder: str, name: str, nonce: str) -> Answer:
     """Make a folder hold what stdin tells, or change nothing and say why."""
     return _answered(nonce, lambda: _received(folder, account(name), nonce))
 
 
-def open_checkpoints(folder: str, user: dict[str, Any] | None) -> None:
+def open_checkpoints(folder: str, user: User | None) -> None:
     """Make the folder of a job's checkpoints for an attempt that begins.
 
     Raises:
@@ -121,7 +126,7 @@ def open_checkpoints(folder: str, user: dict[str, Any] | None) -> None:
         os.close(held)
 
 
-def open_shared_checkpoints(folder: str, user: dict[str, Any] | None) -> None:
+def open_shared_checkpoints(folder: str, user: User | None) -> None:
     """Make the folder of a job's checkpoints in one that nodes share.
 
     Others may write to the shared folder, so what is there must be what we would have made.
@@ -142,7 +147,7 @@ def open_shared_checkpoints(folder: str, user: dict[str, Any] | None) -> None:
         os.close(top)
 
 
-def _open_inner(top: int, name: str, mode: int, user: dict[str, Any] | None) -> int:
+def _open_inner(top: int, name: str, mode: int, user: User | None) -> int:
     """Open a user's folder in an open one, and make it if there is none."""
     is_new = True
     try:
@@ -164,9 +169,9 @@ def _open_inner(top: int, name: str, mode: int, user: dict[str, Any] | None) -> 
     return folder
 
 
-def _signature(entry: dict[str, Any]) -> list[Any]:
+def _signature(entry: Entry) -> list[object]:
     """Return by what it is told that an entry is another one than before."""
-    told = {
+    told: dict[str, list[object]] = {
         "file": [entry["size"], entry["mtime_ns"]],
         "link": [entry["to"]],
         "folder": [entry["mode"]],
@@ -174,8 +179,8 @@ def _signature(entry: dict[str, Any]) -> list[Any]:
     return [entry["kind"], *told[entry["kind"]]]
 
 
-def _listed(folder: str, name: str) -> dict[str, Any]:
-    nothing: dict[str, Any] = {"entries": [], "gone": [], "generation": 0, "is_whole": False}
+def _listed(folder: str, name: str) -> Manifest:
+    nothing: Manifest = {"entries": [], "gone": [], "generation": 0, "is_whole": False}
     if not os.path.isdir(os.path.dirname(folder)):
         return nothing
     held = _hold_alone(folder)
@@ -184,8 +189,8 @@ def _listed(folder: str, name: str) -> dict[str, Any]:
     if not os.path.lexists(folder):
         return nothing
     whole = _read_record(folder, "whole")
-    before = whole or _read_record(folder, "received") or nothing
-    entries, known = entries_of(_opened_as(folder, name)), dict(before["entries"])
+    before = whole or _read_record(folder, "received") or {"generation": 0, "entries": {}}
+    entries, known = entries_of(_opened_as(folder, name)), before["entries"]
     for entry in entries:
         entry["changed"] = known.get(entry["path"]) != _signature(entry)
     gone = sorted(known.keys() - {entry["path"] for entry in entries})
@@ -193,7 +198,7 @@ def _listed(folder: str, name: str) -> dict[str, Any]:
     return {"entries": entries, "gone": gone, "generation": generation, "is_whole": bool(whole)}
 
 
-def _received(folder: str, user: dict[str, Any] | None, nonce: str) -> dict[str, Any]:
+def _received(folder: str, user: User | None, nonce: str) -> Answer:
     own_folder(os.path.dirname(folder))
     held = _hold_alone(folder)
     _finish_swap(folder)
@@ -215,13 +220,13 @@ def _received(folder: str, user: dict[str, Any] | None, nonce: str) -> dict[str,
         failpoint("checkpoints committed")
         _swap(folder, incoming)
         failpoint("checkpoints swapped")
-        return {"files": len(built["entries"])}
+        return {}
     finally:
         _drop_leftovers(folder, user)
         os.close(held)
 
 
-def _built(new: int, old: int | None) -> dict[str, Any]:
+def _built(new: int, old: int | None) -> Answer:
     length = int.from_bytes(read_exactly(8), "big")
     if length > RECORD_BYTES_MAX:
         raise ValueError("it is no transfer")
@@ -238,7 +243,7 @@ def _opened_as(folder: str, name: str) -> int:
     return top
 
 
-def _make_private(folder: str, user: dict[str, Any] | None) -> None:
+def _make_private(folder: str, user: User | None) -> None:
     """Make a folder that is its user's alone, in one where only we make any."""
     os.mkdir(folder, 0o700)
     if user is not None:
@@ -273,17 +278,17 @@ def _record_of(folder: str, kind: str) -> str:
     return f"{folder}.{kind}.{os.lstat(folder).st_ino}"
 
 
-def _read_record(folder: str, kind: str) -> dict[str, Any] | None:
+def _read_record(folder: str, kind: str) -> Transferred | None:
     """Return a record about a folder, of any size; None if there is none."""
     try:
         with open(_record_of(folder, kind), encoding="utf-8") as file:
-            found: dict[str, Any] = json.load(file)
+            found: Transferred = json.load(file)
     except (FileNotFoundError, ValueError):
         return None
     return found
 
 
-def _drop_leftovers(folder: str, user: dict[str, Any] | None) -> None:
+def _drop_leftovers(folder: str, user: User | None) -> None:
     """Remove what transfers have left, and records of folders that are gone."""
     where, _, name = folder.rpartition("/")
     kinds = ("received", "whole")
@@ -296,7 +301,7 @@ def _drop_leftovers(folder: str, user: dict[str, Any] | None) -> None:
             _remove_folder(path, user, f"{folder}.left.{time.monotonic_ns()}")
 
 
-def _remove_folder(path: str, user: dict[str, Any] | None, aside: str) -> None:
+def _remove_folder(path: str, user: User | None, aside: str) -> None:
     """Remove a folder: what is in it as its user, then its name, which is ours."""
     top = opened(path)
     try:
@@ -308,20 +313,20 @@ def _remove_folder(path: str, user: dict[str, Any] | None, aside: str) -> None:
         os.close(top)
 
 
-def _emptied(top: int) -> dict[str, Any]:
+def _emptied(top: int) -> Answer:
     empty(top)
     return {}
 
 
-def _answered(nonce: str, work: Any) -> dict[str, Any]:
+def _answered(nonce: str, work: Callable[[], Answer]) -> Answer:
     try:
-        found: dict[str, Any] = work()
+        found = work()
     except (OSError, ValueError, EOFError) as error:
         found = {"error": str(error)}
     sys.stdout.write(f"\n{nonce} ")
     return found
 
 
-def _say_aside(nonce: str, record: dict[str, Any]) -> None:
+def _say_aside(nonce: str, record: Answer) -> None:
     sys.stdout.write(f"\n{nonce} {json.dumps(record)}\n")
     sys.stdout.flush()

@@ -32,9 +32,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from shunter.backends.node.messages.wire import Entry, Kind
+
 PIECE = struct.Struct(">QI")
 PIECE_BYTES = 1 << 20
 ENTRIES_MAX, DEPTH_MAX = 500_000, 200
+_KINDS: dict[int, Kind] = {stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
 MODE_BITS = 0o777
 ALIVE_S = 1.0
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -55,7 +58,7 @@ def opened(path: str) -> int:
     return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
-def entries_of(top: int) -> list[dict[str, object]]:
+def entries_of(top: int) -> list[Entry]:
     """Return the entries of an open folder.
 
     Raises:
@@ -191,7 +194,7 @@ def _empty_entry(top: int, name: bytes) -> None:
         os.close(folder)
 
 
-def _below(folder: int, path: str, depth: int) -> Iterator[dict[str, object]]:
+def _below(folder: int, path: str, depth: int) -> Iterator[Entry]:
     if depth > DEPTH_MAX:
         raise ValueError(f"its folders are more than {DEPTH_MAX} deep")
     for name in sorted(os.fsencode(each) for each in os.listdir(folder)):
@@ -213,9 +216,8 @@ def _below(folder: int, path: str, depth: int) -> Iterator[dict[str, object]]:
             yield _entry(inner, found)
 
 
-def _entry(path: str, found: os.stat_result) -> dict[str, object]:
-    kinds = {stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
-    kind = kinds.get(stat.S_IFMT(found.st_mode), "file")
+def _entry(path: str, found: os.stat_result) -> Entry:
+    kind = _KINDS.get(stat.S_IFMT(found.st_mode), "file")
     several = kind == "file" and found.st_nlink > 1
     return {
         "path": path,

@@ -14,9 +14,12 @@ import os
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from shunter.backends.node.remote.nvml import nvml_gpus
+
+if TYPE_CHECKING:
+    from shunter.backends.node.messages.wire import GpuReading, GpuReadings
 
 ASK_S = 20.0
 EVERY_S, SELDOM_S, HUNG_S = 15.0, 600.0, 60.0
@@ -24,7 +27,7 @@ NOT_SUPPORTED = 3
 QUERY = "index,uuid,name,pci.bus_id,utilization.gpu,memory.used,memory.total"
 
 
-def gpus(base: str, nonce: str) -> dict[str, Any]:
+def gpus(base: str, nonce: str) -> GpuReadings:
     """Return a reading of each GPU, by whom, and why not by others."""
     found, code = nvml_gpus()
     by, said = "NVML", ""
@@ -41,10 +44,10 @@ def gpus_command() -> list[str]:
     return [sys.executable, "-I", "-S", this, "gpus", "", "GPUS"]
 
 
-def gpus_told(said: str) -> dict[str, Any]:
+def gpus_told(said: str) -> GpuReadings:
     """Return the answer to the command."""
     answer = said.rpartition("\nGPUS ")[2]
-    found: dict[str, Any] = json.loads(answer) if answer else {"gpus": [], "by": "", "code": 0}
+    found: GpuReadings = json.loads(answer) if answer else {"gpus": [], "by": "", "code": 0}
     return found
 
 
@@ -79,7 +82,7 @@ class Readings:
         self._asked_s = self._next_s = 0.0
         self._is_hung = False
 
-    def poll(self) -> list[dict[str, Any]] | None:
+    def poll(self) -> list[GpuReading] | None:
         """Return a reading of each GPU, once for each time that one was taken; else None.
 
         A driver that does not answer any more leaves nothing known, and is not asked again.
@@ -97,7 +100,7 @@ class Readings:
             return []
         said, self._asked = self._asked.communicate()[0], None
         try:
-            found: list[dict[str, Any]] = gpus_told(said)["gpus"]
+            found: list[GpuReading] = gpus_told(said)["gpus"]
         except ValueError:
             found = []
         if not found:  # a host without any
@@ -114,13 +117,13 @@ class Readings:
             return None
 
 
-def _by_program() -> tuple[list[dict[str, Any]], str]:
+def _by_program() -> tuple[list[GpuReading], str]:
     said, fault = said_by(["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"])
     lines = [[part.strip() for part in line.split(",")] for line in said.splitlines()]
     return [_reading(parts) for parts in lines if len(parts) == 7 and parts[0].isdigit()], fault
 
 
-def _reading(parts: list[str]) -> dict[str, Any]:
+def _reading(parts: list[str]) -> GpuReading:
     index, uuid, name, bus, busy, used, total = parts
     faults = {
         what: NOT_SUPPORTED

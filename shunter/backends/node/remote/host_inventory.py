@@ -17,15 +17,18 @@ import pwd
 import shutil
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from shunter.backends.node.remote.gpus import gpus_command, gpus_told, said_by
 from shunter.backends.node.remote.ownership import NETWORKED, is_networked
 from shunter.backends.node.remote.session import memory_group
 from shunter.backends.node.remote.wiring import links, numa_node, sockets
 
+if TYPE_CHECKING:
+    from shunter.backends.node.messages.wire import Answer
 
-def host_inventory(base: str, group: str, nonce: str) -> dict[str, Any]:
+
+def host_inventory(base: str, group: str, nonce: str) -> Answer:
     """Return all that an operator wants to know of a host."""
     base = os.path.expanduser(base)
     limited, unlimited = memory_group(group, prepare=False)
@@ -48,7 +51,7 @@ def host_inventory(base: str, group: str, nonce: str) -> dict[str, Any]:
         "gpus_by": seen["by"],
         "gpu_code": seen["code"],
         "gpu_said": silence or seen.get("said", ""),
-        "links": links([gpu["bus"] for gpu in gpus]),
+        "links": links([gpu["bus"] for gpu in seen["gpus"] if gpu.get("uuid")]),
         "cpus": sorted(os.sched_getaffinity(0)),
         "sockets": sockets(),
         "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1_000_000,

@@ -9,7 +9,14 @@ of nvml.h. Only the standard library of Python 3.8 or later.
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from ctypes import c_void_p
+    from typing import Any
+
+    from shunter.backends.node.messages.wire import GpuReading
 
 NVML = "libnvidia-ml.so.1"
 INSUFFICIENT_SIZE, LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND = 7, 12, 13
@@ -26,7 +33,7 @@ RUNNING_CALLS = (
 MORE = 8
 
 
-def nvml_gpus(path: str = NVML) -> tuple[list[dict[str, Any]], int]:
+def nvml_gpus(path: str = NVML) -> tuple[list[GpuReading], int]:
     """Return a reading of each GPU; without any, why: 0 where none is."""
     try:
         library = Library(path)
@@ -52,7 +59,7 @@ class Library:
         self._c = ctypes
         self._functions = ctypes.CDLL(path)
 
-    def call(self, name: str, *arguments: Any) -> int:
+    def call(self, name: str, *arguments: object) -> int:
         """Call a function; return its code."""
         try:
             function = getattr(self._functions, name)
@@ -60,15 +67,15 @@ class Library:
             return FUNCTION_NOT_FOUND
         return int(function(*arguments))
 
-    def gpus(self) -> tuple[list[dict[str, Any]], int]:
+    def gpus(self) -> tuple[list[GpuReading], int]:
         """Return a reading of each GPU, or the code of why they cannot be counted."""
         count = self._c.c_uint(0)
         code = self.call("nvmlDeviceGetCount_v2", self._c.byref(count))
         return ([], code) if code else ([self._gpu(index) for index in range(count.value)], 0)
 
-    def _gpu(self, index: int) -> dict[str, Any]:
+    def _gpu(self, index: int) -> GpuReading:
         faults: dict[str, int] = {}
-        found: dict[str, Any] = {"index": index, "faults": faults}
+        found: GpuReading = {"index": index, "faults": faults}
         handle = self._c.c_void_p()
         code = self.call("nvmlDeviceGetHandleByIndex_v2", index, self._c.byref(handle))
         if code:
@@ -86,7 +93,7 @@ class Library:
         found["memory_by_pid"] = self._running(faults, handle)
         return found
 
-    def _text(self, faults: dict[str, int], what: str, name: str, handle: Any) -> str | None:
+    def _text(self, faults: dict[str, int], what: str, name: str, handle: c_void_p) -> str | None:
         buffer = self._c.create_string_buffer(TEXT_BYTES)
         code = self.call(name, handle, buffer, TEXT_BYTES)
         if code:
@@ -95,8 +102,8 @@ class Library:
         return buffer.value.decode("utf-8", "replace")
 
     def _record(
-        self, faults: dict[str, int], what: str, name: str, handle: Any, layout: str
-    ) -> tuple[Any, ...]:
+        self, faults: dict[str, int], what: str, name: str, handle: c_void_p, layout: str
+    ) -> Sequence[Any]:
         buffer = self._c.create_string_buffer(struct.calcsize(layout))
         code = self.call(name, handle, buffer)
         if code:
@@ -104,10 +111,10 @@ class Library:
             return ()
         return struct.unpack(layout, buffer.raw)
 
-    def _running(self, faults: dict[str, int], handle: Any) -> dict[int, int] | None:
+    def _running(self, faults: dict[str, int], handle: c_void_p) -> dict[int, int] | None:
         """Return the memory of each process in MB; one whose share is hidden is left out."""
         code = FUNCTION_NOT_FOUND
-        found: list[tuple[Any, ...]] = []
+        found: list[tuple[int, ...]] = []
         for name in RUNNING_CALLS:
             code, found = self._processes(name, handle)
             if code != FUNCTION_NOT_FOUND:
@@ -121,7 +128,7 @@ class Library:
                 shares[pid] = shares.get(pid, 0) + (used >> 20)
         return shares
 
-    def _processes(self, name: str, handle: Any) -> tuple[int, list[tuple[Any, ...]]]:
+    def _processes(self, name: str, handle: c_void_p) -> tuple[int, list[tuple[int, ...]]]:
         count = self._c.c_uint(0)
         code = self.call(name, handle, self._c.byref(count), None)
         if code != INSUFFICIENT_SIZE:

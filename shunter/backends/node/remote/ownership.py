@@ -13,11 +13,16 @@ import fcntl
 import os
 import platform
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from shunter.backends.node.attempts import inventory, is_held
 from shunter.backends.node.heartbeat import silence_s
 from shunter.backends.node.records import get, hold, make_folder, own_folder, put
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shunter.backends.node.messages.wire import Answer, Question
 
 NETWORKED = ("nfs", "nfs4", "lustre", "ceph", "beegfs", "gpfs", "glusterfs", "cifs", "fuse.sshfs")
 OWNED_S = 60.0
@@ -47,7 +52,7 @@ def is_networked(path: str, mounts: str = "/proc/mounts") -> bool:
     return kind in NETWORKED
 
 
-def taken(base: str, claim: dict[str, Any]) -> tuple[dict[str, Any] | None, int]:
+def taken(base: str, claim: Question) -> tuple[Answer | None, int]:
     """Take a node for a scheduler, unless it is another's.
 
     Returns:
@@ -62,7 +67,12 @@ def taken(base: str, claim: dict[str, Any]) -> tuple[dict[str, Any] | None, int]
         refusal = _refused(base, owner, claim)
         if refusal:
             return refusal, -1
-        mine = {name: claim[name] for name in ("cluster", "term", "holder", "node")}
+        mine = {
+            "cluster": claim["cluster"],
+            "term": claim["term"],
+            "holder": claim["holder"],
+            "node": claim["node"],
+        }
         if owner != mine:
             put(f"{base}/owner", mine)
         root = f"{base}/clusters/{claim['cluster']}"
@@ -75,16 +85,19 @@ def taken(base: str, claim: dict[str, Any]) -> tuple[dict[str, Any] | None, int]
         os.close(held)
 
 
-def _refused(base: str, owner: dict[str, Any], claim: dict[str, Any]) -> dict[str, Any] | None:
+def _refused(base: str, owner: Mapping[str, object], claim: Question) -> Answer | None:
     """Return why a node cannot be claimed; None if it can."""
     if not owner:
         return None
     if owner.get("cluster") == claim["cluster"]:
-        if owner["term"] > claim["term"]:
-            return {"refused": "replaced", "cause": f"term {owner['term']} rules here"}
-        if owner["term"] == claim["term"] and owner["holder"] != claim["holder"]:
+        term = owner["term"]
+        if not isinstance(term, int):
+            raise ValueError(f"{base}/owner names no term")
+        if term > claim["term"]:
+            return {"refused": "replaced", "cause": f"term {term} rules here"}
+        if term == claim["term"] and owner["holder"] != claim["holder"]:
             return {"refused": "taken", "cause": "a scheduler with a copy of this log rules here"}
-        if owner["term"] == claim["term"] and owner["node"] != claim["node"]:
+        if term == claim["term"] and owner["node"] != claim["node"]:
             cause = f"{base} is the folder of {owner['node']} too: name another, base = PATH"
             return {"refused": "shared", "cause": cause}
         return None

@@ -25,11 +25,14 @@ import stat
 import sys
 import time
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
 
 from shunter.backends.node.attempts import holders, probe, running
 from shunter.backends.node.records import folder_of
 from shunter.backends.node.remote.accounts import as_user
+
+if TYPE_CHECKING:
+    from shunter.backends.node.messages.wire import Answer, Removed, User
 
 GONE = ".gone"
 ATTEMPT_S = 20.0
@@ -50,14 +53,14 @@ class _TooSlowError(OSError):
         self.uid = uid
 
 
-def ages(root: str, nonce: str = "") -> dict[str, Any]:
+def ages(root: str, nonce: str = "") -> Answer:
     """Answer the question which jobs are old."""
     found = by_age(root, time.time() - float(json.load(sys.stdin)["keep_s"]))
     sys.stdout.write(f"\n{nonce} ")
     return found
 
 
-def prune(root: str, nonce: str = "") -> dict[str, Any]:
+def prune(root: str, nonce: str = "") -> Answer:
     """Remove the attempts of jobs, as asked for on standard input."""
     found = remove_attempts(root, json.load(sys.stdin)["jobs"])
     sys.stdout.write(f"\n{nonce} ")
@@ -77,7 +80,7 @@ def by_age(root: str, before_s: float) -> dict[str, list[str]]:
     return found
 
 
-def remove_attempts(root: str, jobs: list[str]) -> dict[str, Any]:
+def remove_attempts(root: str, jobs: list[str]) -> Removed:
     """Remove the attempts of ended jobs; return how many, and what failed."""
     alive = {(each["job"], each["attempt"]) for each in running(root, [])}
     removed, error = 0, ""
@@ -145,7 +148,7 @@ def _remove_attempt(name: str, within: int, slow: set[int]) -> None:
     os.rmdir(name, dir_fd=within)
 
 
-def _user_of_attempt(folder: int, job: int) -> dict[str, Any] | None:
+def _user_of_attempt(folder: int, job: int) -> User | None:
     """Return the user of an attempt, whose channel it was; None: it is ours."""
     if os.geteuid() != 0:
         return None
@@ -159,7 +162,7 @@ def _user_of_attempt(folder: int, job: int) -> dict[str, Any] | None:
     return None
 
 
-def _account_of(uid: int) -> dict[str, Any]:
+def _account_of(uid: int) -> User:
     try:
         gid = pwd.getpwuid(uid).pw_gid
     except KeyError:  # whoever it was has gone since
@@ -167,7 +170,7 @@ def _account_of(uid: int) -> dict[str, Any]:
     return {"uid": uid, "gid": gid, "groups": []}
 
 
-def _empty_attempt_as(user: dict[str, Any], folder: int) -> None:
+def _empty_attempt_as(user: User, folder: int) -> None:
     """Empty a folder in a process with the rights of a user.
 
     Raises:
@@ -176,12 +179,12 @@ def _empty_attempt_as(user: dict[str, Any], folder: int) -> None:
     began_s = time.monotonic()
     error = as_user(user, lambda: _emptied_attempt(folder), ATTEMPT_S).get("error")
     if error and time.monotonic() - began_s >= ATTEMPT_S:
-        raise _TooSlowError(user["uid"], error)
+        raise _TooSlowError(user["uid"], str(error))
     if error:
         raise OSError(f"user {user['uid']} cannot remove what is in it: {error}")
 
 
-def _emptied_attempt(folder: int) -> dict[str, Any]:
+def _emptied_attempt(folder: int) -> Answer:
     _empty_attempt(folder)
     return {}
 

@@ -22,7 +22,7 @@ import re
 import select
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shunter.backends.node.attempts import (
     NO_END,
@@ -44,6 +44,7 @@ from shunter.backends.node.heartbeat import uptime_ns, write_beat
 from shunter.backends.node.messages.journal import read_journal
 from shunter.backends.node.messages.known import a_job, number_of, sample_in
 from shunter.backends.node.messages.shapes import checked
+from shunter.backends.node.ranks import is_free
 from shunter.backends.node.records import (
     NotRegularError,
     boot_id,
@@ -65,14 +66,24 @@ from shunter.backends.node.supervisor import start
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from shunter.backends.node.messages.wire import (
+        Answer,
+        Found,
+        Known,
+        Notes,
+        Order,
+        Question,
+        SampleOf,
+    )
+
 IDLE_S = 10.0
 READ_BYTES_MAX = 1 << 18
 NEWS_BYTES = 1 << 20
-UNREAD: dict[str, Any] = {"after": 0, "facts": None, "notes": [], "is_all": False}
+UNREAD: Notes = {"after": 0, "facts": None, "notes": [], "is_all": False}
 OUTPUT = re.compile(r"(stdout|stderr)(-times)?\.[0-9]+")
 
 
-def serve(base: str, nonce: str) -> dict[str, Any]:
+def serve(base: str, nonce: str) -> Answer:
     """Converse until stdin ends; return nothing more to say."""
     base = os.path.abspath(os.path.expanduser(base))
     session = Session(base_of(base), nonce)
@@ -90,7 +101,7 @@ class Session:
         self.term = 0
         self.group = ""
         self.notices = self.session = -1
-        self.told: dict[tuple[str, int], tuple[Any, ...]] = {}
+        self.told: dict[tuple[str, int], tuple[str, bool]] = {}
         self.sampled: dict[tuple[str, int], int] = {}
         self.read_upto: dict[tuple[str, int], int] = {}
         self.acknowledged: dict[tuple[str, int], int] = {}
@@ -131,7 +142,7 @@ class Session:
                 for line in lines:
                     self._answer(json.loads(line))
 
-    def _answer(self, question: dict[str, Any]) -> None:
+    def _answer(self, question: Question) -> None:
         try:
             found = _ANSWERS[question["do"]](self, question)
         except (OSError, KeyError, ValueError) as error:
@@ -139,12 +150,12 @@ class Session:
         clocks = {"now_ns": time.monotonic_ns(), "up_ns": uptime_ns()}
         self._say({"id": question.get("id"), **clocks, **found})
 
-    def _say(self, line: dict[str, Any]) -> None:
+    def _say(self, line: Answer) -> None:
         left = json.dumps(line).encode() + b"\n"
         while left:
             left = left[os.write(1, left) :]
 
-    def claim(self, question: dict[str, Any]) -> dict[str, Any]:
+    def claim(self, question: Question) -> Answer:
         """Take the node for one term of one scheduler, unless it is another's."""
         refusal, self.session = taken(self.base, question)
         if refusal is not None:
@@ -157,7 +168,7 @@ class Session:
         self._beat(question)  # last: who is told of an error knows that there was no sign
         return {"root": self.root, "term": self.term}
 
-    def look(self, question: dict[str, Any]) -> dict[str, Any]:
+    def look(self, question: Question) -> Answer:
         """Beat; return what has changed of attempts since it was told, or is asked anew.
 
         Of each that is watched the question says up to which note its journal was read, and up to
@@ -177,7 +188,7 @@ class Session:
             "gpus": self.readings.poll() if watched else None,
         }
 
-    def start(self, question: dict[str, Any]) -> dict[str, Any]:
+    def start(self, question: Question) -> Answer:
         """Start an attempt, unless the question has been under way for too long."""
         order = question["order"]
         if uptime_ns() > question["before_ns"]:
@@ -188,7 +199,7 @@ class Session:
         found = start(self.root, order)
         return {**found, "known": self._known(order["job"], order["attempt"])}
 
-    def fence(self, question: dict[str, Any]) -> dict[str, Any]:
+    def fence(self, question: Question) -> Answer:
         """Let no attempt up to this one start any more, and end those that have."""
         job, last = question["job"], question["attempt"]
         raise_fence(self.root, job, last)
@@ -198,25 +209,25 @@ class Session:
             if is_held(f"{folder}/lock"):
                 send(folder, {"do": "fence", "term": self.term})
             known.append(self._known(job, attempt))
-        return {"known": known}
+        return {"fenced": known}
 
-    def set_aside(self, question: dict[str, Any]) -> dict[str, Any]:
+    def set_aside(self, question: Question) -> Answer:
         """End an attempt, unread; say whether it is over. A stray raises no fence."""
         job, attempt = question["job"], question["attempt"]
         if not question.get("is_stray"):
             raise_fence(self.root, job, attempt)
         return {"is_over": end_alone(self.root, job, attempt, self.term)}
 
-    def send(self, question: dict[str, Any]) -> dict[str, Any]:
+    def send(self, question: Question) -> Answer:
         """Hand an order to a supervisor."""
         folder = folder_of(self.root, question["job"], question["attempt"])
         return {"taken": send(folder, {**question["order"], "term": self.term})}
 
-    def inventory(self, question: dict[str, Any]) -> dict[str, Any]:
+    def inventory(self, question: Question) -> Answer:
         """Return every attempt of one job, or some and all that run, or all there are."""
         job, wanted = question.get("job"), question.get("wanted")
         if job is not None:
-            found = [
+            found: list[Found] = [
                 {"job": job, "attempt": number, **probe(folder_of(self.root, job, number))}
                 for number in numbers_in(f"{self.root}/jobs/{job}")
             ]
@@ -226,7 +237,7 @@ class Session:
             found = inventory(self.root)
         return {"attempts": [{**each, **UNREAD} for each in found]}
 
-    def read(self, question: dict[str, Any]) -> dict[str, Any]:
+    def read(self, question: Question) -> Answer:
         """Return a piece of what a rank printed, and how much there is."""
         if not OUTPUT.fullmatch(question["name"]):
             raise ValueError(f"no output is named {question['name']!r}")
@@ -240,7 +251,7 @@ class Session:
             return {"data": "", "size": None}
         return {"data": data.decode("latin-1"), "size": size}
 
-    def port(self, question: dict[str, Any]) -> dict[str, Any]:
+    def port(self, question: Question) -> Answer:
         """Return the first port of some that is free here; None if none is.
 
         That nobody listens on it yet means little: ranks import for a while before they do. So
@@ -249,9 +260,9 @@ class Session:
         begun = [known["started"] for known in running(self.root, [])]
         taken = {started["port"] for started in begun if started is not None}
         ports = (port for port in question["ports"] if port not in taken)
-        return {"port": next((port for port in ports if _is_free(port)), None)}
+        return {"port": next((port for port in ports if is_free(port)), None)}
 
-    def _open_checkpoints(self, order: dict[str, Any]) -> None:
+    def _open_checkpoints(self, order: Order) -> None:
         """Make the folder of a job's checkpoints, unless it is there."""
         folder, user = order["checkpoints"], order["user"]
         if not folder.startswith(f"{self.root}/"):
@@ -260,7 +271,7 @@ class Session:
         own_folder(os.path.dirname(folder))
         open_checkpoints(folder, user)
 
-    def _check_way(self, order: dict[str, Any]) -> None:
+    def _check_way(self, order: Order) -> None:
         """Refuse an order whose user cannot get to what lies here."""
         place, user = f"{self.root}/jobs", order["user"]
         found = (
@@ -273,14 +284,14 @@ class Session:
             "set [backend.ssh] base to a folder that all may enter, such as /var/lib/shunter"
         )
 
-    def _group_of(self, order: dict[str, Any]) -> str | None:
+    def _group_of(self, order: Order) -> str | None:
         """Return the control group of an attempt; None if nothing holds it."""
         if not self.group or not order["memory_mb"]:
             return None
         cluster = self.root.rpartition("/")[2]
         return f"{self.group}/shunter-{cluster}-{order['job']}.{order['attempt']}"
 
-    def _changed(self, attempts: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
+    def _changed(self, attempts: Iterable[tuple[str, int]]) -> list[Known]:
         found, size = [], 0
         for job, attempt in attempts:
             before = self.told.get((job, attempt))
@@ -290,9 +301,9 @@ class Session:
                 size += len(json.dumps(known["notes"]))
         return found
 
-    def _samples(self, attempts: list[tuple[str, int]]) -> list[dict[str, Any]]:
+    def _samples(self, attempts: list[tuple[str, int]]) -> list[SampleOf]:
         """Return the samples of attempts that have not been told yet."""
-        found = []
+        found: list[SampleOf] = []
         for job, attempt in attempts:
             sample = sample_in(folder_of(self.root, job, attempt))
             if sample is not None and sample["at_ns"] > self.sampled.get((job, attempt), 0):
@@ -300,7 +311,7 @@ class Session:
                 found.append({"job": job, "attempt": attempt, **sample})
         return found
 
-    def _known(self, job: str, attempt: int, *, with_notes: bool = True) -> dict[str, Any]:
+    def _known(self, job: str, attempt: int, *, with_notes: bool = True) -> Known:
         """Return all that is known of an attempt, and note that it is told.
 
         Of its journal that is what was not read; more than a piece is told a piece at a time.
@@ -310,12 +321,10 @@ class Session:
         if known["state"] in NO_END and sweep(folder):
             known["state"] = "running"
         self.told[key] = (known["state"], known["started"] is None)
-        found = {"job": job, "attempt": attempt, **known, **UNREAD}
-        if with_notes:
-            found.update(read_journal(folder, self.read_upto.get(key, 0))._asdict())
-        if found["notes"]:
-            self.read_upto[key] = found["notes"][-1]["n"]
-        return found
+        read = read_journal(folder, self.read_upto.get(key, 0)) if with_notes else UNREAD
+        if read["notes"]:
+            self.read_upto[key] = read["notes"][-1]["n"]
+        return {"job": job, "attempt": attempt, **known, **read}
 
     def _acknowledge(self, job: str, attempt: int, durable: int) -> None:
         """Let a supervisor drop the notes that are in the log, once it takes the order."""
@@ -325,11 +334,9 @@ class Session:
                 self.acknowledged[(job, attempt)] = durable
 
     def _forget_all_but(self, watched: list[tuple[str, int]]) -> None:
-        known: list[dict[Any, Any]]
-        known = [self.told, self.sampled, self.read_upto, self.acknowledged]
-        for told in known:
+        for told in (self.told, self.sampled, self.read_upto, self.acknowledged):
             for gone in sorted(told.keys() - set(watched)):
-                del told[gone]
+                told.pop(gone)
 
     def _tell_news(self) -> None:
         named = os.read(self.notices, 1 << 16).decode("ascii", "replace").split()
@@ -337,13 +344,13 @@ class Session:
         for each in dict.fromkeys(named):
             job, _, attempt = each.partition("/")
             number = number_of(attempt)
-            if number is not None and checked(job, a_job):
+            if number is not None and checked(job, a_job) is not None:
                 attempts.append((job, number))
         changed = self._changed(attempts)
         if changed:
             self._say({"changed": changed, "now_ns": time.monotonic_ns()})
 
-    def _beat(self, question: dict[str, Any]) -> None:
+    def _beat(self, question: Question) -> None:
         """Show a sign of the instant at which it was asked for, however late it comes."""
         write_beat(f"{self.root}/heartbeat", question["asked_ns"])
 
@@ -362,18 +369,6 @@ def memory_group(group: str, *, prepare: bool) -> tuple[str, str]:
     """
     mend = "name one that was handed over: [backend.ssh.hosts.NAME] cgroup"
     return divisible(prepare=prepare, mend=mend, group=group, may_move=is_of_session)
-
-
-def _is_free(port: int) -> bool:
-    import socket
-
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind(("", port))
-        except OSError:
-            return False
-        return True
 
 
 def _reap_supervisors() -> None:

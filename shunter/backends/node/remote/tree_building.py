@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shunter.backends.node.remote.file_trees import (
     MODE_BITS,
@@ -25,12 +25,14 @@ from shunter.backends.node.remote.file_trees import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from shunter.backends.node.messages.wire import Entry
+
 SYNC_BYTES = 64 << 20
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_LINKS = (errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP)
 
 
-def build(new: int, old: int | None, entries: list[dict[str, Any]], received: list[str]) -> None:
+def build(new: int, old: int | None, entries: list[Entry], received: list[str]) -> None:
     """Build what entries tell in an open folder.
 
     Args:
@@ -60,8 +62,9 @@ def build(new: int, old: int | None, entries: list[dict[str, Any]], received: li
                 raise ValueError(f"{entry['path']}: it is not here any more")
             _take(new, old, entry)
     for entry in entries:
-        if entry.get("same") and not _named_again(new, entry["same"], new, entry["path"]):
-            _copied(new, entry["same"], new, entry)
+        same = entry.get("same")
+        if same and not _named_again(new, same, new, entry["path"]):
+            _copied(new, same, new, entry)
     for entry in reversed(folders):  # the innermost first: what is in them changes their times
         _finish_folder(new, entry)
 
@@ -81,7 +84,7 @@ def read_exactly(count: int) -> bytes:
     return bytes(found)
 
 
-def _receive(new: int, entry: dict[str, Any]) -> None:
+def _receive(new: int, entry: Entry) -> None:
     """Write one file as stdin brings it."""
     file = _created(new, entry["path"])
     digest, unsynced = hashlib.sha256(), 0
@@ -108,7 +111,7 @@ def _receive(new: int, entry: dict[str, Any]) -> None:
         os.close(file)
 
 
-def _take(new: int, old: int, entry: dict[str, Any]) -> None:
+def _take(new: int, old: int, entry: Entry) -> None:
     """Take a file that lies here already; copy it where it can have no second name."""
     if not _named_again(old, entry["path"], new, entry["path"]):
         _copied(old, entry["path"], new, entry)
@@ -131,7 +134,7 @@ def _named_again(source: int, path: str, new: int, to: str) -> bool:
     return True
 
 
-def _copied(source: int, path: str, new: int, entry: dict[str, Any]) -> None:
+def _copied(source: int, path: str, new: int, entry: Entry) -> None:
     reader, file = open_file(source, path), _created(new, entry["path"])
     try:
         offset = 0
@@ -152,7 +155,7 @@ def _write_all(file: int, piece: bytes, offset: int) -> None:
         piece, offset = piece[written:], offset + written
 
 
-def _make_link(new: int, entry: dict[str, Any]) -> None:
+def _make_link(new: int, entry: Entry) -> None:
     to = entry["to"].encode("utf-8", "surrogateescape")
 
     def make(at: int, name: bytes) -> None:
@@ -163,14 +166,14 @@ def _make_link(new: int, entry: dict[str, Any]) -> None:
     _in_parent(new, entry["path"], make)
 
 
-def _finish_file(file: int, entry: dict[str, Any]) -> None:
+def _finish_file(file: int, entry: Entry) -> None:
     os.ftruncate(file, entry["size"])
     os.fchmod(file, entry["mode"] & MODE_BITS)
     os.utime(file, ns=(entry["mtime_ns"], entry["mtime_ns"]))
     os.fsync(file)
 
 
-def _finish_folder(new: int, entry: dict[str, Any]) -> None:
+def _finish_folder(new: int, entry: Entry) -> None:
     at, name = open_parent(new, entry["path"]) if entry["path"] else (os.dup(new), b".")
     try:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

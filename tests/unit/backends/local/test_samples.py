@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,8 @@ def watch(root: Path, number: int, gpus: list[str], pids: list[int]) -> Watch:
     folder.mkdir(exist_ok=True)
     sample = {"step": number, "batch_s": 0.1, "pids": pids, "cpus": 1.0, "memory_mb": 5}
     (folder / "sample").write_text(json.dumps({**sample, "at_ns": time.monotonic_ns()}))
-    return Watch(JobId(f"j{number}"), 1, str(folder), started={"gpus": gpus})
+    started: Any = {"gpus": gpus}  # the rest of its record is not read here
+    return Watch(JobId(f"j{number}"), 1, str(folder), started=started)
 
 
 async def gathered(samples: Samples, inbox: Inbox, watches: list[Watch]) -> list[Input]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.node.bundle import MODULES, bundle, digest
+from shunter.backends.node.bundle import MODULES, TYPES, bundle, digest
 from tests.faults.supervised import wait_for
 
 PATIENCE_S = 20.0
@@ -73,7 +73,7 @@ def test_no_module_of_the_folder_is_forgotten() -> None:
     folder = Path(str(sys.modules[bundle.__module__].__file__)).parent
     paths = [path.relative_to(folder).with_suffix("") for path in sorted(folder.rglob("*.py"))]
     names = {path.as_posix() for path in paths if path.name not in ("__init__", "bundle")}
-    assert names == set(MODULES)
+    assert names == {*MODULES, *TYPES}
 
 
 def test_no_two_modules_of_the_bundle_define_one_name() -> None:

@@ -5,15 +5,15 @@ The stub proves how our side counts, maps errors and finds processes; it proves 
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from shunter.backends.node.messages.wire import GpuReading
 from shunter.backends.node.remote.nvml import nvml_gpus
 from shunter.backends.profiles import GpuFault, GpuReader, NoGpus, use_told
 from tests.unit.backends.profiles.test_gpus import compiled
 
-Machine = Callable[..., tuple[list[dict[str, Any]], int]]
+Machine = Callable[..., tuple[list[GpuReading], int]]
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def machine(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    def described(*statements: str, of: Path = library) -> tuple[list[dict[str, Any]], int]:
+    def described(*statements: str, of: Path = library) -> tuple[list[GpuReading], int]:
         (tmp_path / "stub").write_text("\n".join(statements) + "\n")
         monkeypatch.setenv("SHUNTER_NVML_STUB", str(tmp_path / "stub"))
         return nvml_gpus(str(of))

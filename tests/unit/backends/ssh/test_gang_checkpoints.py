@@ -3,19 +3,20 @@
 from collections.abc import Iterable
 from typing import Any
 
+from shunter.backends.node.messages.wire import Entry, Manifest
 from shunter.backends.ssh.gang_checkpoints import joined
 from shunter.events.values.ids import NodeName
 
 N0, N1 = NodeName("n0"), NodeName("n1")
 
 
-def entry(path: str, kind: str = "file", *, new: bool = True, at: int = 1) -> dict[str, Any]:
+def entry(path: str, kind: str = "file", *, new: bool = True, at: int = 1) -> Any:
     return {"path": path, "kind": kind, "changed": new, "mtime_ns": at, "inode": ""}
 
 
 def told(
-    *entries: dict[str, Any], gone: Iterable[str] = (), generation: int = 0, whole: bool = False
-) -> dict[str, Any]:
+    *entries: Entry, gone: Iterable[str] = (), generation: int = 0, whole: bool = False
+) -> Any:
     top = entry("", "folder", new=False)
     return {
         "entries": [top, *entries],
@@ -25,7 +26,7 @@ def told(
     }
 
 
-def origins(*parts: dict[str, Any]) -> dict[str, str]:
+def origins(*parts: Manifest) -> dict[str, str]:
     """Return the host of each path, but for that of the folder itself."""
     names = (N0, N1)
     return {

@@ -5,17 +5,16 @@ from typing import Any
 import pytest
 
 from shunter.backends.inbox import Inbox
+from shunter.backends.node.messages.wire import Look, Status
 from shunter.backends.ssh.gangs import Gang, Part, merged, told_of
 from shunter.backends.supervised.watch import Watch
 from shunter.events.facts.execution import AttemptStarted, CheckpointSaved, TrainingStarted
 from shunter.events.values.ids import NodeName
 from tests.factories import job_id
 
-Record = dict[str, Any]
 
-
-def record(state: str = "running", **status: object) -> Record:
-    """Return what a host tells of its part."""
+def record(state: str = "running", **status: object) -> Any:
+    """Return what a host tells of its part, as far as it is read here."""
     begun = {"ranks": [{"cpus": []}], "started_ns": 5, "boot": "", "placement": []}
     whole = {"code": 0, "suspended": False, "why": "", "saved": False, "ended_ns": 10}
     whole |= {"saved_ns": None, **status}
@@ -30,15 +29,23 @@ def record(state: str = "running", **status: object) -> Record:
     }
 
 
-def gang(*records: Record | None) -> Gang:
+def gang(*records: Look | None) -> Gang:
     parts = {NodeName(f"n{number}"): Part(known) for number, known in enumerate(records)}
     return Gang(Watch(job_id(0), 1, ""), parts)
+
+
+def status_of(*records: Look) -> Status:
+    """Return how a gang of such parts ended."""
+    status = merged(gang(*records))["status"]
+    assert status is not None
+    return status
 
 
 def test_gang_has_started_once_all_its_parts_have() -> None:
     assert merged(gang(record(), record("starting")))["started"] is None
     assert merged(gang(record(), None))["started"] is None
     started = merged(gang(record(), record()))["started"]
+    assert started is not None
     assert len(started["ranks"]) == 2
 
 
@@ -59,7 +66,9 @@ def test_gang_is_over_once_all_its_parts_are() -> None:
         ({"code": 143, "why": "terminate"}, "terminate"),
     ],
 )
-def test_end_of_one_part_is_passed_on_to_the_others(status: Record, order: str | None) -> None:
+def test_end_of_one_part_is_passed_on_to_the_others(
+    status: dict[str, object], order: str | None
+) -> None:
     due = gang(record("ended", **status), record()).due()
     assert due == ({} if order is None else {"n1": order})
 
@@ -108,7 +117,7 @@ def test_parts_stop_and_continue_as_last_asked_unless_they_must_leave() -> None:
 def test_first_failure_is_the_code_of_the_gang() -> None:
     first = record("ended", code=3, ended_ns=20)
     ended = record("ended", code=143, why="terminate", ended_ns=30)
-    status = merged(gang(ended, first))["status"]
+    status = status_of(ended, first)
     assert (status["code"], status["suspended"], status["ended_ns"]) == (3, False, 30)
 
 
@@ -116,14 +125,14 @@ def test_gang_is_suspended_if_no_part_failed_and_saved_if_all_have() -> None:
     saved = record("ended", code=75, suspended=True, saved=True, why="suspend")
     stopped = record("ended", code=143, suspended=True, saved=False, why="suspend")
     done = record("ended", code=0)
-    assert merged(gang(saved, done))["status"]["saved"] is True
-    assert merged(gang(saved, stopped))["status"]["saved"] is False
-    assert merged(gang(saved, stopped))["status"]["suspended"] is True
+    assert status_of(saved, done)["saved"] is True
+    assert status_of(saved, stopped)["saved"] is False
+    assert status_of(saved, stopped)["suspended"] is True
 
 
 def test_gang_of_which_a_part_was_fenced_has_not_ended_by_itself() -> None:
     fenced = record("ended", code=137, why="heartbeat")
-    assert merged(gang(record("ended", code=0), fenced))["status"]["why"] == "heartbeat"
+    assert status_of(record("ended", code=0), fenced)["why"] == "heartbeat"
 
 
 def test_absent_part_is_over_once_it_is_fenced_or_refused() -> None:
@@ -143,7 +152,7 @@ def test_what_one_part_says_is_told_after_all_have_started() -> None:
     ]
     both, inbox = gang(None, None), Inbox()
     first, second = both.parts.values()
-    first.learn({**record(), "notes": notes})
+    first.learn(record() | {"notes": notes})
     second.learn(record("starting"))
     assert list(told_of(both, inbox)) == []
     assert first.reading.durable == 0

@@ -109,7 +109,7 @@ async def answer(rpc: RpcChannel, liar: Liar, do: str, said: Any) -> Any:
             "inventory",
             {"id": 1, **CLOCKS, "attempts": [{**KNOWN, "started": {**STARTED, "gpus": "0"}}]},
         ),
-        ("fence", {"id": 1, **CLOCKS, "known": [{**KNOWN, "notes": [{"n": 1, "what": "saved"}]}]}),
+        ("fence", {"id": 1, **CLOCKS, "fenced": [{**KNOWN, "notes": [{"n": 1, "what": "saved"}]}]}),
         ("send", {"changed": [{**KNOWN, "status": {"code": "x"}}]}),
         ("send", {"changed": None}),
         ("send", {"other": 1}),

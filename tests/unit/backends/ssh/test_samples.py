@@ -3,6 +3,7 @@
 from typing import Any
 
 from shunter.backends.inbox import Inbox
+from shunter.backends.node.messages.wire import SampleOf
 from shunter.backends.ssh.gangs import Gang, Part
 from shunter.backends.ssh.samples import Samples
 from shunter.backends.supervised.watch import Watch
@@ -26,7 +27,7 @@ READINGS = [
 ]
 
 
-def sample(step: int | None, memory_mb: int, attempt: int = 1) -> dict[str, Any]:
+def sample(step: int | None, memory_mb: int, attempt: int = 1) -> SampleOf:
     return {
         "job": J0,
         "attempt": attempt,
@@ -36,12 +37,13 @@ def sample(step: int | None, memory_mb: int, attempt: int = 1) -> dict[str, Any]
         "cpus": 1.0,
         "memory_mb": memory_mb,
         "pids": [1],
+        "printed": False,
     }
 
 
-def gathered(*told: tuple[NodeName, list[dict[str, Any]], Any]) -> list[ProfileSampled]:
+def gathered(*told: tuple[NodeName, list[SampleOf], Any]) -> list[ProfileSampled]:
     """Return what goes to the log of a gang of two hosts with GPUs 1 and 2 of each."""
-    begun = {"started": {"gpus": ["1", "GPU-2"], "ranks": []}}
+    begun: Any = {"started": {"gpus": ["1", "GPU-2"], "ranks": []}}
     gang = Gang(Watch(J0, 1, ""), {N0: Part(begun), N1: Part(begun)})
     samples = Samples(Inbox(), {J0: gang})
     for node, found, gpus in told:

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from shunter.backends.node.messages.journal import KEPT_MOST, READ_MOST, Journal, read_journal
+from shunter.backends.node.messages.wire import Note, Notes
 from shunter.backends.supervised.reading import Reading
 
 
 def kinds(folder: Path, after: int = 0) -> list[tuple[int, str]]:
-    return [(note["n"], note["what"]) for note in read_journal(str(folder), after).notes]
+    return [(note["n"], note["what"]) for note in read_journal(str(folder), after)["notes"]]
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def test_reading_goes_on_after_the_last_note(journal: Journal, tmp_path: Path) -
     assert kinds(tmp_path) == [(1, "requested"), (2, "acknowledged"), (3, "saved")]
     assert kinds(tmp_path, 2) == [(3, "saved")]
     assert kinds(tmp_path, 3) == []
-    assert read_journal(str(tmp_path), 3).facts == 2
+    assert read_journal(str(tmp_path), 3)["facts"] == 2
 
 
 def test_acknowledged_notes_are_gone_and_the_others_keep_their_numbers(
@@ -35,13 +36,13 @@ def test_acknowledged_notes_are_gone_and_the_others_keep_their_numbers(
 ) -> None:
     journal.acknowledge(2)
     assert kinds(tmp_path) == [(3, "saved")]
-    assert read_journal(str(tmp_path)).facts == 1
+    assert read_journal(str(tmp_path))["facts"] == 1
     journal.add("stopped")
     journal.acknowledge(1)
     assert kinds(tmp_path, 3) == [(4, "stopped")]
     journal.acknowledge(99)
     assert kinds(tmp_path) == []
-    assert read_journal(str(tmp_path)).facts == 3
+    assert read_journal(str(tmp_path))["facts"] == 3
     journal.add("continued")
     assert kinds(tmp_path) == [(5, "continued")]
 
@@ -56,9 +57,9 @@ def test_long_journal_is_read_in_pieces(tmp_path: Path) -> None:
     reading, steps, pieces = Reading(), [], 0
     while True:
         read = read_journal(str(tmp_path), reading.read)
-        steps += [note["step"] for note in reading.take(read._asdict())]
+        steps += [note["step"] for note in reading.take(read)]
         pieces += 1
-        if read.is_all:
+        if read["is_all"]:
             break
     assert steps == list(range(KEPT_MOST))
     assert pieces == -(-KEPT_MOST // READ_MOST)
@@ -88,22 +89,22 @@ def test_line_that_is_no_note_is_told_as_one_that_was_refused(tmp_path: Path, li
 def test_note_of_another_version_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "journal").write_text('{"what": "sang", "song": [1], "at_ns": 3}\n')
     assert kinds(tmp_path) == [(1, "other")]
-    assert read_journal(str(tmp_path), 1).facts == 0
+    assert read_journal(str(tmp_path), 1)["facts"] == 0
 
 
 def test_fifo_or_a_link_in_place_of_a_journal_is_none(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "journal")
-    assert read_journal(str(tmp_path)).notes == []
+    assert read_journal(str(tmp_path))["notes"] == []
     (tmp_path / "journal").unlink()
     (tmp_path / "other").write_text('{"what": "acknowledged", "at_ns": 1}\n')
     (tmp_path / "journal").symlink_to(tmp_path / "other")
-    assert read_journal(str(tmp_path)).notes == []
+    assert read_journal(str(tmp_path))["notes"] == []
 
 
 def test_piece_from_further_on_than_was_read_is_not_taken() -> None:
     reading = Reading()
-    note = {"n": 8, "what": "saved", "at_ns": 1}
-    ahead = {"after": 7, "facts": 7, "notes": [note], "is_all": True}
+    note: Note = {"n": 8, "what": "saved", "at_ns": 1}
+    ahead: Notes = {"after": 7, "facts": 7, "notes": [note], "is_all": True}
     taken = [reading.take(ahead), reading.take({**ahead, "after": 0, "facts": 5})]
     assert taken == [[], [note]]
     assert (reading.read, reading.facts) == (8, 5)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from shunter.backends.node import ranks
+from shunter.backends.node.messages.wire import User
 from shunter.backends.node.remote import pruning
 from shunter.backends.node.remote.accounts import as_user
 from tests.faults.supervised import is_alive, wait_for
@@ -23,7 +24,7 @@ from tests.faults.supervised import is_alive, wait_for
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to act as other users")
 
 STRANGER, OTHER = 65_533, 65_532  # user ids that nobody has
-STRANGERS = {"uid": STRANGER, "gid": STRANGER, "groups": []}
+STRANGERS: User = {"uid": STRANGER, "gid": STRANGER, "groups": []}
 # Stops all below a process that it may stop, and lets them go on a while later.
 STOPS = """
 import os, signal, sys, time
@@ -83,7 +84,7 @@ def test_user_has_no_rights_of_root_and_groups(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.touch(0o600)
     found = as_user(STRANGERS, lambda: {"read": secret.read_text()})
-    assert "Permission denied" in found["error"]
+    assert "Permission denied" in str(found["error"])
     found = as_user(STRANGERS, lambda: {"groups": os.getgroups(), "group": os.getegid()})
     assert found == {"groups": [], "group": STRANGER}
 
@@ -155,7 +156,7 @@ def test_removal_that_stands_still_costs_its_user_only(
     began_s = time.monotonic()
     found = pruning.remove_attempts(str(root), ["j1", "j2", "j3"])
     assert time.monotonic() - began_s < 5.0
-    assert found["error"].startswith(f"j1: what user {STRANGER} left there cannot be removed")
+    assert str(found["error"]).startswith(f"j1: what user {STRANGER} left there cannot be removed")
     assert sorted(job.name for job in (root / "jobs").iterdir()) == ["j1", "j3"]
     monkeypatch.undo()
     assert pruning.remove_attempts(str(root), ["j1", "j2", "j3"])["error"] == ""
@@ -171,7 +172,7 @@ def test_rank_holds_no_fence_while_its_user_may_stop_it(
     (tmp_path / "ranks.lock").touch()
     lock = os.open(tmp_path / "ranks.lock", os.O_PATH)
     rank = {"argv": ["true"], "env": {}, "cpus": [], "directory": "/"}
-    order = {"ranks": [rank], "user": STRANGERS, "seal": "", "cgroup": None}
+    order: Any = {"ranks": [rank], "user": STRANGERS, "seal": "", "cgroup": None}
     importlib.import_module("ctypes")  # as in a supervisor: the user may be unable to read it
     monkeypatch.setattr(os, "execvpe", lambda *_: time.sleep(60))
     pid = ranks.spawn(str(tmp_path), order, 0, lock)

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ def said(folder: Path, *argv: str) -> str:
     (folder / "ranks.lock").touch()
     lock = os.open(folder / "ranks.lock", os.O_PATH)
     rank = {"argv": list(argv), "env": {"PATH": "/usr/bin:/bin"}, "directory": str(folder)}
-    order = {"ranks": [rank], "seal": ""}
+    order: Any = {"ranks": [rank], "seal": ""}  # all that is read of it here
     try:
         pid = ranks.spawn(str(folder), order, 0, lock)
         _, status = os.waitpid(pid, 0)
@@ -50,8 +51,9 @@ def test_rank_whose_folder_is_gone_names_the_folder(tmp_path: Path) -> None:
     lock = os.open(tmp_path / "ranks.lock", os.O_PATH)
     gone = str(tmp_path / "gone")
     rank = {"argv": ["true"], "env": {}, "directory": gone}
+    order: Any = {"ranks": [rank], "seal": ""}  # all that is read of it here
     try:
-        os.waitpid(ranks.spawn(str(tmp_path), {"ranks": [rank], "seal": ""}, 0, lock), 0)
+        os.waitpid(ranks.spawn(str(tmp_path), order, 0, lock), 0)
     finally:
         os.close(lock)
     assert f"No such file or directory: '{gone}'" in (tmp_path / "stderr.0").read_text()
