@@ -115,16 +115,30 @@ class FileAgreement:
         return bool(sorted(self._folder.glob("ended.*.json")))
 
 
+class Work(Protocol):
+    """A reduction under way, as torch.distributed has it."""
+
+    def wait(self) -> object:
+        """Wait until it is done."""
+
+
+class Count(Protocol):
+    """A tensor of one whole number."""
+
+    def item(self) -> int:
+        """Return the number."""
+
+
 class TorchAgreement:
     """Agreement by torch.distributed, over any number of machines."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self._group = torch.distributed.new_group(backend="gloo")
-        self._begun: tuple[Any, Any] | None = None
+        self._begun: tuple[Work, Count] | None = None
         import ctypes  # only where ranks need it: it takes milliseconds
 
-        self._reductions: deque[Any] = deque(maxlen=2)
+        self._reductions: deque[object] = deque(maxlen=2)
         # The last ones are never dropped, not even by an interpreter that ends: a thread of gloo
         # may drop them too, and if it needs the interpreter then, it aborts the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._reductions))
@@ -145,7 +159,7 @@ class TorchAgreement:
     def ends(self) -> None:
         self._begun = None
 
-    def _reduce(self, value: int, *, blocking: bool) -> tuple[Any, Any]:
+    def _reduce(self, value: int, *, blocking: bool) -> tuple[Work, Count]:
         number = self._torch.tensor([value], dtype=self._torch.int64)
         distributed = self._torch.distributed
         work = distributed.all_reduce(

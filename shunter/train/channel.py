@@ -32,7 +32,7 @@ import json
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +56,7 @@ class Channel:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def tell(self, what: str, **said: Any) -> None:
+    def tell(self, what: str, **said: object) -> None:
         """Write one line; where nobody reads, or the FIFO is full, it is lost."""
         line = json.dumps({"what": what, **said}).encode() + b"\n"
         if len(line) > LINE_BYTES_MAX:

@@ -37,7 +37,7 @@ class Checkpoints:
         self._world = world
 
     def write(
-        self, step: int, state: Mapping[str, Any], more: Callable[[Path], object] | None = None
+        self, step: int, state: Mapping[str, object], more: Callable[[Path], object] | None = None
     ) -> tuple[Path, int]:
         """Save this rank's state of a step durably; return its folder and bytes.
 
@@ -103,7 +103,7 @@ def _is_whole(folder: Path, rank: int) -> bool:
     return manifest is not None and manifest.get("bytes") == size
 
 
-def _write_synced(path: Path, state: Mapping[str, Any], *, plain: bool = False) -> int:
+def _write_synced(path: Path, state: Mapping[str, object], *, plain: bool = False) -> int:
     """Write a file whole and durable; with torch's own format where torch is loaded."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -21,7 +21,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from shunter.train import channel, state, votes
 from shunter.train.agreement import Agreement, Alone, agreement
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from shunter.train.state import Whole
+
+    T = TypeVar("T")
 
 # What saving raises on a full disk, without memory, or for a part that cannot be written.
 SAVE_ERRORS = (
@@ -57,7 +59,7 @@ def start(
     save_every: int = 0,
     checkpoints: str | os.PathLike[str] | None = None,
     leave: Callable[[], NoReturn] | None = None,
-    **parts: Any,
+    **parts: object,
 ) -> Run:
     """Begin or resume a run, and return it.
 
@@ -133,10 +135,10 @@ class Run:
         self._agreement: Agreement | None = None
         self._agreed = 0
         self._tick = 0
-        self._batches: dict[str, Batches] = {}
-        self._pending: dict[str, Any] = {}
-        self._chance: dict[str, Any] = {}
-        self._evaluation_chance: dict[str, Any] | None = None
+        self._batches: dict[str, Batches[Any]] = {}
+        self._pending: state.State = {}
+        self._chance: state.State = {}
+        self._evaluation_chance: state.State | None = None
         self._step_rate = StepRate()
 
     def step(self) -> None:
@@ -169,7 +171,7 @@ class Run:
             for batches in self._batches.values():
                 batches.next_pass()
 
-    def batches(self, source: Iterable[Any], name: str = "batches") -> Batches:
+    def batches(self, source: Iterable[T], name: str = "batches") -> Batches[T]:
         """Return a loader whose position is saved; resumed, it goes on where it was."""
         known = self._batches.get(name)
         if known is None:
@@ -180,7 +182,7 @@ class Run:
         known.source = source
         return known
 
-    def evaluate(self, source: Iterable[Any], *, alone: bool = False) -> Iterator[Any]:
+    def evaluate(self, source: Iterable[T], *, alone: bool = False) -> Iterator[T]:
         """Yield the batches of an evaluation that may be interrupted and done again.
 
         Args:
@@ -338,7 +340,7 @@ class Run:
         self._tell("training")
         self._step_rate.rest(time.monotonic())
 
-    def _answer(self, what: str, **said: Any) -> None:
+    def _answer(self, what: str, **said: object) -> None:
         """Tell the supervisor something for all ranks."""
         if self._line is not None and not self._rank:
             self._line.tell(what, step=self.steps_done, **said)
@@ -382,10 +384,10 @@ class StepRate:
         """Leave out what was no mini-batch: an evaluation, a checkpoint."""
         self._last = now
 
-    def taken(self) -> dict[str, Any]:
+    def taken(self) -> dict[str, float | None]:
         """Return the mean and the number of batches since the last time."""
         mean = round(self._spent_s / self._count, 9) if self._count else None
-        said = {"batch_s": mean, "batches": self._count}
+        said: dict[str, float | None] = {"batch_s": mean, "batches": self._count}
         self._spent_s, self._count = 0.0, 0
         self._due = time.monotonic() + channel.PROGRESS_EVERY_S
         return said

@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import random
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     Whole = Callable[[Path], object]
+    State = dict[str, Any]
+    """What is written to a checkpoint and read again: each value is of the part that gave it."""
+
+    class Generator(Protocol):
+        """A generator of random numbers, as torch has them."""
+
+        def get_state(self) -> object: ...
+        def set_state(self, state: object) -> object: ...
+
 
 _PAIRS = (
     ("state_dict", "load_state_dict"),
@@ -25,28 +34,26 @@ _INNER = "base_dataloader"
 _HOLDERS = ("sampler", "batch_sampler", _INNER)
 
 
-def captured(part: Any) -> Any:
+def captured(part: object) -> object:
     """Return the state of a part."""
     return _method(part, 0)()
 
 
-def restore(part: Any, state: Any) -> None:
+def restore(part: object, state: object) -> None:
     """Put a part back into a state."""
-    if isinstance(part, random.Random):
-        state = _as_random_state(state)
-    _method(part, 1)(state)
+    _method(part, 1)(_as_random_state(state) if isinstance(part, random.Random) else state)
 
 
-def check_parts(parts: Mapping[str, Any]) -> None:
+def check_parts(parts: Mapping[str, object]) -> None:
     """Refuse a part whose state cannot be had, before hours of training depend on it."""
     for name, part in parts.items():
         if _pair_of(part) is None:
             raise TypeError(f"part {name!r}: {_lacking(part)}")
 
 
-def chance() -> dict[str, Any]:
+def chance() -> State:
     """Return the state of every source of chance that this process has loaded."""
-    state: dict[str, Any] = {"random": random.getstate()}
+    state: State = {"random": random.getstate()}
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         name, keys, *rest = numpy.random.get_state()
@@ -59,7 +66,7 @@ def chance() -> dict[str, Any]:
     return state
 
 
-def set_chance(state: Mapping[str, Any]) -> None:
+def set_chance(state: State) -> None:
     """Put every source of chance back; one that is not loaded here is left out."""
     random.setstate(_as_random_state(state["random"]))
     numpy = sys.modules.get("numpy")
@@ -72,9 +79,9 @@ def set_chance(state: Mapping[str, Any]) -> None:
             torch.cuda.set_rng_state_all(state["cuda"])
 
 
-def generators(source: Any) -> list[Any]:
+def generators(source: object) -> list[Generator]:
     """Return the generators a data loader shuffles with, besides the global ones."""
-    found: list[Any] = []
+    found: list[Generator] = []
     for holder in _within(source):
         generator = getattr(holder, "generator", None)
         is_known = any(generator is each for each in found)
@@ -83,15 +90,15 @@ def generators(source: Any) -> list[Any]:
     return found
 
 
-def keeps_position(source: Any) -> bool:
+def keeps_position(source: object) -> bool:
     """Say whether a loader saves and loads by itself how far it is."""
     # Accelerate's loaders have both methods, which work where the loader within has them.
     return all(_pair_of(each) == _PAIRS[0] for each in (source, getattr(source, _INNER, source)))
 
 
-def _within(source: Any) -> list[Any]:
+def _within(source: object) -> list[object]:
     """Return a loader and what it is made of: loaders and samplers, in layers."""
-    found: list[Any] = []
+    found: list[object] = []
     waiting = [source]
     while waiting:
         holder = waiting.pop(0)
@@ -107,14 +114,15 @@ def _torch() -> Any:
     return torch if hasattr(torch, "get_rng_state") else None
 
 
-def _method(part: Any, which: int) -> Callable[..., Any]:
+def _method(part: object, which: int) -> Callable[..., object]:
     pair = _pair_of(part)
     if pair is None:
         raise TypeError(_lacking(part))
-    return getattr(part, pair[which])  # type: ignore[no-any-return]  # found callable
+    method: Callable[..., object] = getattr(part, pair[which])
+    return method
 
 
-def _pair_of(part: Any) -> tuple[str, str] | None:
+def _pair_of(part: object) -> tuple[str, str] | None:
     """Return the names of a part's methods for its state; None: it has none."""
     for pair in _PAIRS:
         if all(callable(getattr(part, name, None)) for name in pair):
@@ -122,14 +130,14 @@ def _pair_of(part: Any) -> tuple[str, str] | None:
     return None
 
 
-def _lacking(part: Any) -> str:
+def _lacking(part: object) -> str:
     return (
         f"a {type(part).__name__} has neither state_dict/load_state_dict, nor get_state/set_state, "
         "nor getstate/setstate"
     )
 
 
-def _as_random_state(state: Any) -> tuple[Any, ...]:
+def _as_random_state(state: Any) -> tuple[Any, ...]:  # of the version of Python, as it says
     """Return the tuples that JSON has made lists of."""
     version, keys, gauss = state
     return (version, tuple(keys), gauss)
@@ -140,7 +148,7 @@ class Parts:
 
     def __init__(
         self,
-        named: dict[str, Any],
+        named: Mapping[str, object],
         replicated: Collection[str] = (),
         save: Whole | None = None,
         load: Whole | None = None,
@@ -151,12 +159,12 @@ class Parts:
         self._named = named
         self._replicated = replicated
 
-    def captured(self, rank: int) -> dict[str, Any]:
+    def captured(self, rank: int) -> State:
         """Return the states of the parts that this rank saves."""
         own = [name for name in self._named if self._is_own(name, rank)]
         return {name: captured(self._named[name]) for name in own}
 
-    def restore(self, rank: int, saved: dict[str, Any], first: dict[str, Any]) -> None:
+    def restore(self, rank: int, saved: State, first: State) -> None:
         """Put the parts back: this rank's own, and those that only the first one saved."""
         for name, part in self._named.items():
             restore(part, (saved if self._is_own(name, rank) else first)[name])

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    Document = Mapping[str, Any]
+    Document = Mapping[str, object]
 
 
 def folder_of(checkpoints: Path, attempt: int) -> Path:

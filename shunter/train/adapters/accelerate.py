@@ -7,17 +7,26 @@ accumulates gradients stops after a mini-batch that used them up: they are in no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from shunter.train.run import Run, start
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    class Accelerator(Protocol):
+        """What of Accelerate's Accelerator is used here."""
+
+        sync_gradients: bool
+
+        def save_state(self, output_dir: str) -> object: ...
+        def load_state(self, input_dir: str) -> object: ...
+
+
 FOLDER = "accelerate"
 
 
-def started(accelerator: Any, **options: Any) -> Run:
+def started(accelerator: Accelerator, **options: Any) -> Run:
     """Begin or resume a run whose state an Accelerator keeps; options as of `start`."""
 
     def save(folder: Path) -> None:

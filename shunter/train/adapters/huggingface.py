@@ -9,9 +9,27 @@ that is due, since neither a resumed run nor the chance of what follows would ma
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from shunter.train.run import Run, start
+
+if TYPE_CHECKING:
+
+    class Arguments(Protocol):
+        """What of the Trainer's arguments is read here."""
+
+        output_dir: str
+
+    class State(Protocol):
+        """What of the Trainer's state is read here."""
+
+        global_step: int
+        epoch: float | None
+
+    class Control(Protocol):
+        """What the Trainer is to do next."""
+
+        should_save: bool
 
 
 def last(folder: str) -> str | None:
@@ -34,26 +52,26 @@ def suspension(run: Run | None = None) -> Any:
             self.run = run or start()
             self.is_asked = False
 
-        def on_train_begin(self, _: Any, state: Any, control: Any, **__: Any) -> None:
+        def on_train_begin(self, _: object, state: State, control: Control, **__: object) -> None:
             """Count on from the checkpoint that the Trainer has loaded."""
             del control
             self.run.steps_done = state.global_step
 
-        def on_step_end(self, _: Any, state: Any, control: Any, **__: Any) -> Any:
+        def on_step_end(self, _: object, state: State, control: Control, **__: object) -> Control:
             """Tell the step; have the Trainer save, unless the epoch ends here."""
             self.is_asked = self.run.boundary() or self.is_asked
             if self.is_asked and not float(state.epoch or 0.5).is_integer():
                 control.should_save = True
             return control
 
-        def on_epoch_end(self, _: Any, state: Any, control: Any, **__: Any) -> Any:
+        def on_epoch_end(self, _: object, state: State, control: Control, **__: object) -> Control:
             """Have the Trainer save after what it does at the end of an epoch."""
             del state
             if self.is_asked:
                 control.should_save = True
             return control
 
-        def on_save(self, args: Any, state: Any, control: Any, **__: Any) -> Any:
+        def on_save(self, args: Arguments, state: State, control: Control, **__: object) -> Control:
             """Leave once the checkpoint that was asked for is written."""
             if self.is_asked:
                 folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"

@@ -12,16 +12,29 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from shunter.train.run import start
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from shunter.train.batches import Batches
     from shunter.train.run import Run
+
+    class Strategy(Protocol):
+        """How a Lightning trainer runs: here, how it makes loaders ready."""
+
+        process_dataloader: Callable[[Iterable[object]], Iterable[object]]
+
+    class Trainer(Protocol):
+        """What of Lightning's trainer is read here."""
+
+        strategy: Strategy
+        training: bool
+        current_epoch: int
+
 
 FILE = "lightning.ckpt"
 PACKAGES = ("lightning.pytorch", "pytorch_lightning")
@@ -44,8 +57,8 @@ def suspension(**options: Any) -> Any:
 class _Suspension:
     """Counts training batches; saves between two of them."""
 
-    def __init__(self, options: dict[str, Any]) -> None:
-        self.trainer: Any = None
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.trainer: Any = None  # a Trainer, once Lightning has called `setup`
         self.run: Run = start(save=self._save, **options)
         folder = self.run.resumed_from
         self.resume_path = str(folder / FILE) if folder else None
@@ -56,21 +69,27 @@ class _Suspension:
         self._loaders = _Loaders(self.run, self.before_batch)
         self.run.is_whole = self._is_whole
 
-    def setup(self, trainer: Any, module: Any, stage: str) -> None:
+    def setup(self, trainer: Trainer, module: object, stage: str) -> None:
         """Wrap what it trains from, once Lightning has made that ready."""
         del module
         self.trainer = trainer
         if stage == "fit":
             self._loaders.watch(trainer)
 
-    def teardown(self, trainer: Any, module: Any, stage: str) -> None:
+    def teardown(self, trainer: Trainer, module: object, stage: str) -> None:
         """Leave the trainer as it was."""
         del module
         if stage == "fit":
             self._loaders.leave(trainer)
 
     def on_train_batch_end(
-        self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int, *_: Any
+        self,
+        trainer: Trainer,
+        module: object,
+        outputs: object,
+        batch: object,
+        batch_idx: int,
+        *_: object,
     ) -> None:
         """Tell the mini-batch, and hear whether to save before the next one."""
         del module, outputs, batch
@@ -89,13 +108,14 @@ class _Suspension:
             self._loaders.mark(self._trained)
             self.run.suspend() if is_asked else self.run.save()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return what Lightning keeps of us: the number of the step in its logs."""
         return {"logged": getattr(self._epoch_loop(), "_batches_that_stepped", None)}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, object]) -> None:
         """Keep the step of the logs: Lightning counts it twice after an evaluation."""
-        self._logged = state_dict.get("logged")
+        logged = state_dict.get("logged")
+        self._logged = logged if isinstance(logged, int) else None
 
     def _epoch_loop(self) -> Any:
         return self.trainer.fit_loop.epoch_loop
@@ -116,7 +136,7 @@ class _Loaders:
     def __init__(self, run: Run, before_batch: Callable[[], None]) -> None:
         self._run = run
         self._before_batch = before_batch
-        self._batches: list[Batches] = []
+        self._batches: list[Batches[object]] = []
         self._epoch = -1
 
     def mark(self, trained: int) -> None:
@@ -125,22 +145,22 @@ class _Loaders:
         for batches in self._batches:
             batches.ahead = ahead
 
-    def watch(self, trainer: Any) -> None:
+    def watch(self, trainer: Trainer) -> None:
         """Wrap each loader that the trainer prepares for training."""
         process = trainer.strategy.process_dataloader
         self._epoch = -1
 
-        def processed(loader: Any) -> Any:
+        def processed(loader: Iterable[object]) -> Iterable[object]:
             loader = process(loader)
             return self._wrapped(trainer, loader) if trainer.training else loader
 
         trainer.strategy.process_dataloader = processed
 
-    def leave(self, trainer: Any) -> None:
+    def leave(self, trainer: Trainer) -> None:
         """Prepare loaders as the strategy itself does."""
         vars(trainer.strategy).pop("process_dataloader", None)
 
-    def _wrapped(self, trainer: Any, loader: Any) -> _Loader:
+    def _wrapped(self, trainer: Trainer, loader: Iterable[object]) -> _Loader:
         if trainer.current_epoch != self._epoch:  # they are made anew, if at all, once an epoch
             self._epoch = trainer.current_epoch
             self._batches = []
@@ -152,13 +172,15 @@ class _Loaders:
 class _Loader:
     """A loader as Lightning sees it: the one within, but for its iteration."""
 
-    def __init__(self, loader: Any, batches: Batches, before_batch: Callable[[], None]) -> None:
+    def __init__(
+        self, loader: Iterable[object], batches: Batches[object], before_batch: Callable[[], None]
+    ) -> None:
         vars(self).update(_loader_=loader, _batches_=batches, _before_=before_batch)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return self._watched(iter(self._batches_))
 
-    def _watched(self, iterator: Iterator[Any]) -> Iterator[Any]:
+    def _watched(self, iterator: Iterator[object]) -> Iterator[object]:
         while True:
             self._before_()
             try:
@@ -173,14 +195,14 @@ class _Loader:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader_, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         setattr(self._loader_, name, value)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Nothing: the position lies with all else that each rank saves."""
         return {}
 
-    def load_state_dict(self, saved: dict[str, Any]) -> None:
+    def load_state_dict(self, saved: dict[str, object]) -> None:
         """Nothing to load."""
 
 
