@@ -22,7 +22,7 @@ from typing import Any
 import anyio
 
 from shunter.app.config.loading import make_config
-from shunter.app.config.resolved import decider_of
+from shunter.app.config.resolved import policy_runtime
 from shunter.app.live.history import read_history
 from shunter.app.live.maintenance.log_maintenance import SPAN_EVENTS, LogMaintenance
 from shunter.core.effects import Launch, Resume
@@ -98,9 +98,9 @@ async def write(path: Path, jobs: int, minutes: int) -> int:
             "log": {"url": str(path)},
         }
     )
-    decider, waiting = decider_of(loaded, instant=False), Waiting()
+    runtime, waiting = policy_runtime(loaded, instant=False), Waiting()
     async with open_log(str(path), frame_events=None, resume=True) as log:
-        core = Scheduler(decider.policy, decider.rules)
+        core = Scheduler(runtime.policy, runtime.rules)
         core.view.open()
         record = json.dumps({"origin": "2026-01-01T00:00:00+00:00"})
         core.emit(SchedulerStarted(0, log.term, "0", "fifo", "1", 0, record, cluster_id="c"))

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
@@ -11,6 +11,7 @@ from shunter.app.cli.options import Json, reading
 from shunter.errors import LogError, UsageError
 
 if TYPE_CHECKING:
+    from shunter.app.replaying.statistics import LogStatistics
     from shunter.events.log import LogReader
 
 LogAddress = Annotated[str, typer.Argument(metavar="LOG", help="A log: its path or address.")]
@@ -28,9 +29,9 @@ def stats(log: LogAddress, as_json: Json = False) -> None:
     """Count events by kind, with terms, frames, bytes, snapshots and segments."""
     import asyncio
 
-    from shunter.app.replaying.statistics import log_statistics
+    from shunter.app.replaying.statistics import LogStatistics, log_statistics
 
-    async def counted() -> dict[str, Any]:
+    async def counted() -> LogStatistics:
         async with reading(log) as reader:
             with output.progress("counting") as advance:
                 return await log_statistics(reader, advance)
@@ -179,7 +180,7 @@ def _opened(path: Path) -> BinaryIO:
         raise LogError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def _print_stats(document: dict[str, Any]) -> None:
+def _print_stats(document: "LogStatistics") -> None:
     from shunter.app.cli.units import number
 
     span, size, terms = document["span"], document["bytes"], document["terms"]

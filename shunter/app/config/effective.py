@@ -3,7 +3,8 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+
+from pydantic.json_schema import JsonSchemaValue
 
 from shunter.app.config.keys import DEFAULT, Path, path_text, value_at
 from shunter.app.config.loading import LoadedConfig
@@ -46,7 +47,7 @@ def settings(loaded: LoadedConfig) -> list[Setting]:
     ]
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> JsonSchemaValue:
     """Return the JSON schema of config files, for editors."""
     schema = Config.model_json_schema(by_alias=True)
     _write_durations(schema)

@@ -19,7 +19,7 @@ from shunter.core.ports import AnyPolicy
 from shunter.core.throughputs import ThroughputTable
 from shunter.errors import ConfigError
 
-__all__ = ["Decider", "record_of", "recorded_decider", "recorded_throughputs"]
+__all__ = ["PolicyRuntime", "record_of", "recorded_runtime", "recorded_throughputs"]
 
 
 LAUNCHES_FIRST = "launches_first"
@@ -33,7 +33,7 @@ Its value is the version of what follows. Logs of earlier versions do not have i
 
 
 @dataclass(frozen=True)
-class Decider:
+class PolicyRuntime:
     """A policy and the rules by which it is asked."""
 
     policy: AnyPolicy
@@ -109,7 +109,7 @@ def _settle_later_keys(document: dict[str, Any], loaded: LoadedConfig) -> None:
         del costs["checkpoint_mb"], costs["bandwidth_mb_s"], costs["model_mb"]
 
 
-def decider_of(loaded: LoadedConfig, *, instant: bool) -> Decider:
+def policy_runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
     """Return the policy of a config, and its rules."""
     config = loaded.config
     section = config.policy
@@ -131,10 +131,10 @@ def decider_of(loaded: LoadedConfig, *, instant: bool) -> Decider:
         checkpoints_stay=config.backend.checkpoints_stay,
         on_fault=section.reaction(is_live=config.backend.is_live),
     )
-    return Decider(policy, rules)
+    return PolicyRuntime(policy, rules)
 
 
-def recorded_decider(record: str) -> Decider:
+def recorded_runtime(record: str) -> PolicyRuntime:
     """Return the policy and the rules that a recorded config describes.
 
     Raises:
@@ -163,7 +163,7 @@ def recorded_decider(record: str) -> Decider:
     placement = section.placement_strategy(section.skew.models)
     policy = section.aged(built(plugin, params, placement))
     policy = completed(policy, placement)
-    return Decider(informed(policy, recorded_throughputs(record)), rules)
+    return PolicyRuntime(informed(policy, recorded_throughputs(record)), rules)
 
 
 def recorded_throughputs(record: str) -> ThroughputTable | None:

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, closing
 
 from shunter import __version__
 from shunter.app.config.loading import LoadedConfig
-from shunter.app.config.resolved import Decider, decider_of, record_of
+from shunter.app.config.resolved import PolicyRuntime, policy_runtime, record_of
 from shunter.app.live.backends import live_backend, root_of
 from shunter.app.live.clock import STEP_US, wall_now
 from shunter.app.live.command_broker import mark
@@ -22,7 +22,7 @@ from shunter.app.live.past_jobs import past_jobs
 from shunter.app.live.policy import AskedPolicy
 from shunter.app.live.recovery import holding, recovery_of
 from shunter.app.live.site import Site
-from shunter.app.live.task_groups import the_one
+from shunter.app.live.task_groups import first_error
 from shunter.app.sources import sources_of
 from shunter.backends.node.failpoints import failpoint
 from shunter.core.cluster import Health
@@ -75,7 +75,7 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
         async with read_log(log) as reader:
             history = await read_history(reader)
         begins_us = start_us(history)
-        decider = decider_of(loaded, instant=False)
+        runtime = policy_runtime(loaded, instant=False)
         cluster_id = history.identity.cluster_id
         failpoint("term taken")
         try:
@@ -83,13 +83,13 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
                 failpoint("backend taken over")
                 digests = Digests.below(root_of(config.backend))
                 found = await backend.inventory(holding(history.state))
-                opening = tuple(_opening(loaded, decider, history, log.term, begins_us))
+                opening = tuple(_opening(loaded, runtime, history, log.term, begins_us))
                 with (
-                    closing(_asked(loaded, decider, opening[0], history.state)) as asked,
+                    closing(_asked(loaded, runtime, opening[0], history.state)) as asked,
                     past_jobs(log) as past,
                 ):
                     core = Scheduler(
-                        decider.policy, decider.rules, history.state, asked=asked, past=past
+                        runtime.policy, runtime.rules, history.state, asked=asked, past=past
                     )
                     _emit(core, (*opening, *_setting_aside(set_aside, history.state, begins_us)))
                     recovery = recovery_of(history.state, past, found, backend.unreachable)
@@ -112,7 +112,7 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
                     site.strays = recovery.unknown
                     yield site
         except BaseExceptionGroup as errors:
-            raise the_one(errors) from errors
+            raise first_error(errors) from errors
 
 
 def _emit(core: Scheduler, facts: Iterable[Event]) -> None:
@@ -123,11 +123,13 @@ def _emit(core: Scheduler, facts: Iterable[Event]) -> None:
     core.view.close()
 
 
-def _asked(loaded: LoadedConfig, decider: Decider, started: Event, state: State) -> AskedPolicy:
+def _asked(
+    loaded: LoadedConfig, runtime: PolicyRuntime, started: Event, state: State
+) -> AskedPolicy:
     """Return the policy of a term, in a process of its own."""
     assert isinstance(started, SchedulerStarted), "a term opens with its start"
     limit_us = loaded.config.policy.time_limit or TIME_LIMIT_US
-    return AskedPolicy(decider.policy, started, encode_record(state), limit_us)
+    return AskedPolicy(runtime.policy, started, encode_record(state), limit_us)
 
 
 def _unreachable(state: State) -> tuple[NodeName, ...]:
@@ -143,15 +145,15 @@ def start_us(history: History) -> int:
 
 
 def _opening(
-    loaded: LoadedConfig, decider: Decider, history: History, term: int, at_us: int
+    loaded: LoadedConfig, runtime: PolicyRuntime, history: History, term: int, at_us: int
 ) -> Iterator[Event]:
     """Yield the facts that open a term: who decides, and what of the config is new."""
     yield SchedulerStarted(
         at_us=at_us,
         term=term,
         version=__version__,
-        policy=decider.policy.name,
-        policy_version=decider.policy.version,
+        policy=runtime.policy.name,
+        policy_version=runtime.policy.version,
         seed=loaded.config.seed,
         config=_record(loaded, history.identity),
         digests=tuple(_digests(loaded)),

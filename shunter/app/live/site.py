@@ -24,7 +24,7 @@ from shunter.app.live.maintenance.retention import forget_environments, keep_for
 from shunter.app.live.past_jobs import LivePastJobs
 from shunter.app.live.policy import AskedPolicy
 from shunter.app.live.requests import Caller, Receipt, Submission
-from shunter.app.live.task_groups import gathered, the_one
+from shunter.app.live.task_groups import first_error, gathered
 from shunter.app.snapshots import snapshot_of
 from shunter.backends.node.failpoints import failpoint
 from shunter.core.effects import Effect
@@ -352,7 +352,7 @@ class Site:
                 tasks.cancel_scope.cancel()
             await self._say_goodbye()
         except BaseExceptionGroup as errors:
-            error = the_one(errors)
+            error = first_error(errors)
             cause = str(error)
             raise error from errors
         finally:

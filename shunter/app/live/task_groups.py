@@ -7,10 +7,10 @@ import anyio
 
 from shunter.errors import ShunterError
 
-__all__ = ["gathered", "the_one"]
+__all__ = ["first_error", "gathered"]
 
 
-def the_one(errors: BaseException) -> BaseException:
+def first_error(errors: BaseException) -> BaseException:
     """Return the first error of ours in a group, else its first; any other as it is."""
     while isinstance(errors, BaseExceptionGroup):
         ours = errors.subgroup(ShunterError)
@@ -37,5 +37,5 @@ async def gathered(calls: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
             for number, call in enumerate(calls):
                 group.start_soon(one, number, call)
     except* ShunterError as errors:
-        raise the_one(errors) from None
+        raise first_error(errors) from None
     return [found[number] for number in sorted(found)]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from shunter.app.replaying.folding import Advance
 from shunter.app.replaying.instants import clock
@@ -11,7 +11,31 @@ from shunter.events.log import LogReader
 SCHEMA = 1
 
 
-async def log_statistics(reader: LogReader, advance: Advance | None = None) -> dict[str, Any]:
+class LogBytes(TypedDict):
+    """The bytes of all events, of the log's file if it is one, and of a mean event."""
+
+    payload: int
+    file: int | None
+    per_event: float | None
+
+
+class LogStatistics(TypedDict):
+    """What a log consists of; instants are in microseconds and as `T+HH:MM:SS`."""
+
+    schema: int
+    url: str
+    events: int
+    digest: str
+    kinds: dict[str, int]
+    span: dict[str, int | str]
+    terms: dict[str, int]
+    frames: int
+    bytes: LogBytes
+    snapshots: list[int]
+    segments: list[list[int]]
+
+
+async def log_statistics(reader: LogReader, advance: Advance | None = None) -> LogStatistics:
     """Count what is in a log, without folding it.
 
     Raises:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from shunter import __version__
 from shunter.app.config.loading import LoadedConfig
-from shunter.app.config.resolved import Decider, decider_of, record_of, recorded_decider
+from shunter.app.config.resolved import PolicyRuntime, policy_runtime, record_of, recorded_runtime
 from shunter.app.config.workload import ONE_OF
 from shunter.app.runs.throughputs import fit_to_table
 from shunter.app.worlds import find_world
@@ -35,7 +35,7 @@ class Setup:
 
     loaded: LoadedConfig
     trace: Trace
-    decider: Decider
+    runtime: PolicyRuntime
     backend: Backend
 
     def opening(self, term: int) -> list[Event]:
@@ -45,8 +45,8 @@ class Setup:
             at_us=0,
             term=term,
             version=__version__,
-            policy=self.decider.policy.name,
-            policy_version=self.decider.policy.version,
+            policy=self.runtime.policy.name,
+            policy_version=self.runtime.policy.version,
             seed=config.seed,
             config=record_of(
                 self.loaded, instant=self.backend.instant, workload=_workload_record(self)
@@ -73,8 +73,8 @@ def rebuild(started: SchedulerStarted) -> tuple[AnyPolicy, RoundRules]:
     Raises:
         ConfigError: the recorded config cannot be read, or the policy is not installed.
     """
-    decider = recorded_decider(started.config)
-    return decider.policy, decider.rules
+    runtime = recorded_runtime(started.config)
+    return runtime.policy, runtime.rules
 
 
 def rebuild_our_own(started: SchedulerStarted) -> tuple[AnyPolicy, RoundRules]:
@@ -187,7 +187,7 @@ def set_up(loaded: LoadedConfig, trace: Trace) -> Setup:
     world: Backend = backend
     if simulation.world:
         world = find_world(simulation.world).around(backend, config.policy.round_us)
-    return Setup(loaded, trace, decider_of(loaded, instant=world.instant), world)
+    return Setup(loaded, trace, policy_runtime(loaded, instant=world.instant), world)
 
 
 def _refuse_unknown_models(loaded: LoadedConfig, trace: Trace) -> None:

@@ -159,9 +159,9 @@ async def _run(setup: Setup, clock: _Clock, overwrite: bool, report: Report | No
     config = setup.loaded.config
     ledger, gaps, refused = JobLedger(), ShareGaps(), list[JobId]()
     listeners = [ledger.observers(), _strangers(refused)]
-    if not isinstance(setup.decider.policy, RankedPolicy):
+    if not isinstance(setup.runtime.policy, RankedPolicy):
         listeners.append(gaps.observers())  # an index policy has no targets
-    core = Scheduler(setup.decider.policy, setup.decider.rules, listeners=listeners)
+    core = Scheduler(setup.runtime.policy, setup.runtime.rules, listeners=listeners)
     async with open_log(config.log.url, overwrite=overwrite, mode=config.log.permissions) as log:
         await log.note_sources(sources_of(config.policy.name))
         _emit(core, setup.opening(log.term))
@@ -208,8 +208,8 @@ def _document(setup: Setup, core: Scheduler, ledger: JobLedger, log: LogWriter) 
     return {
         "schema": SCHEMA,
         "evidence": "simulated",
-        "policy": setup.decider.policy.name,
-        "oracle": setup.decider.policy.oracle,
+        "policy": setup.runtime.policy.name,
+        "oracle": setup.runtime.policy.oracle,
         "seed": config.seed,
         "cluster": {"gpus": config.cluster.gpus, "nodes": len(config.cluster.servers())},
         "trace": {

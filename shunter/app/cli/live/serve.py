@@ -57,9 +57,9 @@ def serve(
 
 def oracle_note(loaded: "LoadedConfig") -> str:
     """Return what an oracle goes by in a live cluster; empty if the policy is none."""
-    from shunter.app.config.resolved import decider_of
+    from shunter.app.config.resolved import policy_runtime
 
-    if not decider_of(loaded, instant=False).policy.oracle:
+    if not policy_runtime(loaded, instant=False).policy.oracle:
         return ""
     return (
         f"policy {loaded.config.policy.name} is told run times in simulations only: here it goes "

@@ -239,7 +239,7 @@ def _agreement(found: Explanation) -> dict[str, object]:
     return {
         "checked": agreement.checked,
         "agrees": agreement.agrees if agreement.checked else None,
-        "reason": None if agreement.again is None else str(agreement.again),
+        "reason": None if agreement.replanned is None else str(agreement.replanned),
         "starts": planned.starts,
         "after_seq": planned.seq or None,
         "at_us": planned.at_us if planned.seq else None,

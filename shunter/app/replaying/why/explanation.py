@@ -32,8 +32,8 @@ from shunter.app.replaying.why.timeline import (
     Segment,
     Waiting,
     ended_as,
+    runs_and_waits,
     segments_of,
-    stretches_of,
 )
 from shunter.core.cluster import Cluster
 from shunter.core.fold.occupancy import release_wait
@@ -71,7 +71,7 @@ class Agreement:
 
     checked: bool
     agrees: bool
-    again: Reason | None
+    replanned: Reason | None
     problem: str
 
 
@@ -176,18 +176,18 @@ class Explanation:
     def agreement(self) -> Agreement:
         """Whether planning again says the same."""
         now, planned = self.waits_now, self.planned
-        again = planned.wait.reason if planned.wait else None
+        replanned = planned.wait.reason if planned.wait else None
         problem = self.problem or planned.problem
         # What no round has told is not the policy's reason: held, a dependency, a lost server.
         if now is None or now.told is None or problem or not self._was_asked(now):
-            return Agreement(checked=False, agrees=True, again=again, problem=problem)
+            return Agreement(checked=False, agrees=True, replanned=replanned, problem=problem)
         # In the midst of a round's facts, the one that starts the job may be still to come.
         within = self.state is not None and self.state.now_us == planned.at_us
         told: tuple[Reason, ...] = (now.wait.reason,)
         if now.wait.reason is Reason.node_drained:
             told = (Reason.node_lost, Reason.gpu_type_unavailable)
-        agrees = again in told or planned.leaves or (planned.starts and within)
-        return Agreement(checked=True, agrees=agrees, again=again, problem=problem)
+        agrees = replanned in told or planned.leaves or (planned.starts and within)
+        return Agreement(checked=True, agrees=agrees, replanned=replanned, problem=problem)
 
     @property
     def is_of_class(self) -> bool:
@@ -289,7 +289,7 @@ async def explain(
         track = launches is None
         folded = await fold_story(reader, upto, rebuild, plan=not ended, track=track)
         launches = folded.launches if launches is None else launches
-    runs, waits = stretches_of(story, launches)
+    runs, waits = runs_and_waits(story, launches)
     job = folded.state.jobs.get(job_id) if folded is not None else None
     blocked = bool(job.blocked_by) if job is not None else _was_stranded(story)
     parts = [part for wait in waits for part in segments_of(story, wait, rules, blocked=blocked)]

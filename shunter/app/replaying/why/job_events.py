@@ -13,7 +13,7 @@ import orjson
 from shunter.app.replaying.classing import classing_of, last_start
 from shunter.app.replaying.formatting import names_partners
 from shunter.app.replaying.terms import Rebuild
-from shunter.app.replaying.why.scan_start import Outset, Round, outset_of
+from shunter.app.replaying.why.scan_start import Round, ScanStart, scan_start_of
 from shunter.core.fold.checkpoints import in_split, split_of
 from shunter.core.fold.profiles import note_messages
 from shunter.core.placement import Classing
@@ -137,11 +137,11 @@ async def read_story(
         rebuild: makes the policy of a term, which may tell gangs apart.
     """
     story = JobEvents(job_id, seq, at_us)
-    outset = await outset_of(reader, job_id)
-    if outset.seq >= seq:
+    start = await scan_start_of(reader, job_id)
+    if start.seq >= seq:
         return story  # it came later
-    scan = _Scan(story, rebuild, outset)
-    async for frame in reader.frames(outset.seq, seq):
+    scan = _Scan(story, rebuild, start)
+    async for frame in reader.frames(start.seq, seq):
         scan.take(frame)
         if scan.over:
             break
@@ -173,27 +173,27 @@ async def known_jobs(reader: LogReader) -> list[str]:
 class _Scan:
     """Goes through frames and fills a story."""
 
-    def __init__(self, story: JobEvents, rebuild: Rebuild, outset: Outset) -> None:
+    def __init__(self, story: JobEvents, rebuild: Rebuild, start: ScanStart) -> None:
         self.over = False
         self._story = story
         self._rebuild = rebuild
-        self._after = outset.seq
+        self._after = start.seq
         self._classing: Classing | None = None
-        self._models = dict(outset.models)
-        self._messages = dict(outset.messages)
+        self._models = dict(start.models)
+        self._messages = dict(start.messages)
         self._needle = orjson.dumps(story.job_id)
-        self._round = outset.round
-        self._latest: dict[bytes, tuple[Round, Row | None]] = dict(outset.told)
+        self._round = start.round
+        self._latest: dict[bytes, tuple[Round, Row | None]] = dict(start.told)
         self._class = b""
-        self._is_recorded = outset.records_classes
+        self._is_recorded = start.records_classes
         self._must_consolidate = False
-        self._bounded = set(outset.bounded)
+        self._bounded = set(start.bounded)
         self._dependencies: frozenset[str] = frozenset()
         self._words = _TELLING
         self._granted = NOTHING
         self._split: tuple[int, ...] = ()
         self._places: list[int] = []
-        story.terms += outset.terms
+        story.terms += start.terms
         self._class_anew()
 
     def take(self, frame: Frame) -> None:

@@ -23,7 +23,7 @@ from shunter.events.rows import row_encoder
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand, JobSpec
 
-__all__ = ["Outset", "Round", "outset_of"]
+__all__ = ["Round", "ScanStart", "scan_start_of"]
 
 _ROUND = RoundPlanned.__name__
 _ROUND_TEXT = orjson.dumps(_ROUND)
@@ -41,7 +41,7 @@ class Round:
 
 
 @dataclass(slots=True)
-class Outset:
+class ScanStart:
     """What was true at `seq`, after which a story is read; at 0, nothing was.
 
     `terms` is who decided when, `models` those of jobs, `bounded` the queues with a quota,
@@ -60,7 +60,7 @@ class Outset:
     records_classes: bool = False
 
 
-async def outset_of(reader: LogReader, job_id: JobId) -> Outset:
+async def scan_start_of(reader: LogReader, job_id: JobId) -> ScanStart:
     """Return from where on to read the story of a job.
 
     Raises:
@@ -68,18 +68,18 @@ async def outset_of(reader: LogReader, job_id: JobId) -> Outset:
     """
     came = await reader.first_about(job_id)
     if came is None:
-        return Outset()
+        return ScanStart()
     seq, submitted = came
     if not isinstance(submitted, JobSubmitted):
-        return Outset()
+        return ScanStart()
     snapshot = await reader.snapshot_at(seq - 1)
     if snapshot is None:
-        return Outset()
+        return ScanStart()
     return await _at(reader, await state_of(reader, snapshot, with_outcomes=False), submitted.spec)
 
 
-async def _at(reader: LogReader, state: State, spec: JobSpec) -> Outset:
-    outset = Outset(
+async def _at(reader: LogReader, state: State, spec: JobSpec) -> ScanStart:
+    start = ScanStart(
         state.seq,
         tuple(
             (seq, event)
@@ -94,10 +94,10 @@ async def _at(reader: LogReader, state: State, spec: JobSpec) -> Outset:
     wanted = {orjson.dumps(row_encoder(Demand)(demand)) for demand in _waiting(state, spec)}
     if state.rounds_planned:
         async for frame in reader.frames_before(state.seq):
-            _look_back(outset, frame, wanted)
-            if outset.round is not None and not wanted:
+            _look_back(start, frame, wanted)
+            if start.round is not None and not wanted:
                 break
-    return outset
+    return start
 
 
 def _waiting(state: State, spec: JobSpec) -> list[Demand]:
@@ -114,21 +114,21 @@ def _as_asked(demand: Demand, spec: JobSpec) -> Demand:
     return replace(demand, shapes=spec.shapes, keeps_split=False)
 
 
-def _look_back(outset: Outset, frame: Frame, wanted: set[bytes]) -> None:
+def _look_back(start: ScanStart, frame: Frame, wanted: set[bytes]) -> None:
     """Note the last round of a frame, and what rounds said of wanted classes."""
     # As a round says why a class waits: demand and reason. A job's demand alone is in many events.
     needles = [b"[%b,[" % key for key in wanted]
-    if outset.round is None:
+    if start.round is None:
         needles.append(_ROUND_TEXT)
     if not any(needle in frame.payload for needle in needles):
         return
     for seq, row in reversed([*enumerate(frame.rows(), frame.first_seq)]):
-        if row[0] != _ROUND or seq > outset.seq:
+        if row[0] != _ROUND or seq > start.seq:
             continue
         planned = Round(seq, row[_NUMBER], row[1])
-        outset.round = outset.round or planned
+        start.round = start.round or planned
         for demand, wait in row[_WAITS] if len(row) > _WAITS else ():
             key = orjson.dumps(demand)
             if key in wanted:
                 wanted.remove(key)
-                outset.told[key] = (planned, wait)
+                start.told[key] = (planned, wait)

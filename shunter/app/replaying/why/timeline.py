@@ -1,4 +1,4 @@
-"""A job's life as stretches of waiting and of holding GPUs, and why it waited in each.
+"""The times a job waited and held GPUs, in order, and why it waited in each.
 
     submitted ──wait──▶ launched ──run──▶ preempted ──wait──▶ launched ──run──▶ finished
 
@@ -78,26 +78,26 @@ class Segment:
     told: Round | None
 
 
-def stretches_of(
+def runs_and_waits(
     story: JobEvents, launches: Sequence[tuple[int, int]]
 ) -> tuple[list[Run], list[Waiting]]:
     """Return the runs and waits of a job, from its own events and its launches."""
-    life = _Life(story.own[0])
+    timeline = _Timeline(story.own[0])
     pending = [*launches]
     for own in story.own[1:]:
         while pending and pending[0][0] < own.seq:
-            life.launch(*pending.pop(0))
-        life.live(own)
+            timeline.launch(*pending.pop(0))
+        timeline.follow(own)
         if pending and pending[0][0] == own.seq:
-            life.launch(*pending.pop(0))
+            timeline.launch(*pending.pop(0))
     for seq, at_us in pending:
-        life.launch(seq, at_us)
-    life.stop()
-    waits = [wait for wait in life.waits if wait.to_us != wait.from_us]
-    return life.runs, waits or life.waits[:1]
+        timeline.launch(seq, at_us)
+    timeline.stop()
+    waits = [wait for wait in timeline.waits if wait.to_us != wait.from_us]
+    return timeline.runs, waits or timeline.waits[:1]
 
 
-class _Life:
+class _Timeline:
     """Follows a job from event to event, and keeps what it waits or runs since."""
 
     def __init__(self, submitted: Own) -> None:
@@ -119,8 +119,8 @@ class _Life:
         self._runs_since, self._holds = (seq, at_us), self._granted
         self._waits_since = self._told_to_leave = None
 
-    def live(self, own: Own) -> None:
-        """Go through an event of its own."""
+    def follow(self, own: Own) -> None:
+        """Follow an event of its own."""
         event = own.event
         ends = isinstance(event, _ENDS)
         if isinstance(event, AllocationChanged) and self._runs_since is not None:

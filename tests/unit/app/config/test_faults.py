@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from shunter.app.config import load_config, make_config
-from shunter.app.config.resolved import decider_of
+from shunter.app.config.resolved import policy_runtime
 from shunter.errors import ConfigError
 
 WriteConfig = Callable[[str], Path]
@@ -101,12 +101,12 @@ def test_a_rank_that_changes_all_the_time_needs_rounds(policy: Tree, message: st
     tree: Tree = {"cluster": {"nodes": [{"name": "a", "gpus": 1}]}, "workload": {"generate": {}}}
 
     with pytest.raises(ConfigError) as refused:
-        decider_of(make_config(tree | {"policy": {**policy, "trigger": "event"}}), instant=True)
+        policy_runtime(make_config(tree | {"policy": {**policy, "trigger": "event"}}), instant=True)
 
     assert message in str(refused.value)
     assert len(str(refused.value).splitlines()) == 1
     in_rounds = make_config(tree | {"policy": {**policy, "trigger": "round"}})
-    assert decider_of(in_rounds, instant=True).rules.round_us
+    assert policy_runtime(in_rounds, instant=True).rules.round_us
 
 
 @pytest.mark.parametrize(

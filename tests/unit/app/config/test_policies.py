@@ -8,7 +8,7 @@ from shunter.app import plugins
 from shunter.app.cli import app
 from shunter.app.config import POLICIES, find_policy, make_config
 from shunter.app.config.policies import built
-from shunter.app.config.resolved import decider_of
+from shunter.app.config.resolved import policy_runtime
 from shunter.core.placement import PLACEMENTS
 from shunter.errors import ConfigError, NotFoundError
 
@@ -53,7 +53,7 @@ def test_gpu_type_without_a_price_is_an_error_of_the_config() -> None:
     )
 
     with pytest.raises(ConfigError, match=r"policy\.params\.min_cost\.prices: no price of k80"):
-        decider_of(loaded, instant=True)
+        policy_runtime(loaded, instant=True)
 
 
 @pytest.mark.parametrize(

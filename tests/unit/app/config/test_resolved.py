@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from shunter.app.config import LoadedConfig
-from shunter.app.config.resolved import decider_of, record_of, recorded_decider
+from shunter.app.config.resolved import policy_runtime, record_of, recorded_runtime
 from shunter.errors import ConfigError
 
 Generated = Callable[..., LoadedConfig]
@@ -30,8 +30,8 @@ def test_policy_and_rules_are_rebuilt_from_the_record(generated: Generated) -> N
         seed=11,
     )
 
-    made = decider_of(loaded, instant=True)
-    rebuilt = recorded_decider(_record(loaded))
+    made = policy_runtime(loaded, instant=True)
+    rebuilt = recorded_runtime(_record(loaded))
 
     assert rebuilt.rules == made.rules
     assert rebuilt.policy.name == "las"
@@ -64,4 +64,4 @@ def test_only_the_chosen_policys_parameters_are_recorded(generated: Generated) -
 @pytest.mark.parametrize("record", ["", "{}", "[]", '{"policy": {"name": "fifo"}}'])
 def test_a_record_of_something_else_is_refused(record: str) -> None:
     with pytest.raises(ConfigError, match="the config recorded in the log cannot be read"):
-        recorded_decider(record)
+        recorded_runtime(record)

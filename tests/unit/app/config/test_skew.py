@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shunter.app.config import LoadedConfig, load_config
-from shunter.app.config.resolved import decider_of, record_of, recorded_decider
+from shunter.app.config.resolved import policy_runtime, record_of, recorded_runtime
 from shunter.app.runs.setup import load_jobs, set_up
 from shunter.core.placement import Skew
 from shunter.core.ranking import RankedPolicy
@@ -60,7 +60,7 @@ def refusal_of(path: Path, *settings: str) -> str:
 
 
 def test_the_built_in_table_is_the_default(write_config: WriteConfig) -> None:
-    placement = placement_of(decider_of(loaded_from(write_config(CONFIG)), instant=True).policy)
+    placement = placement_of(policy_runtime(loaded_from(write_config(CONFIG)), instant=True).policy)
     assert placement.threshold == 0.375
     assert len(placement.skews) == 9
     assert placement.skews["vgg16"] == 0.744
@@ -82,8 +82,8 @@ def test_the_record_holds_the_table_and_no_file(write_config: WriteConfig, tmp_p
         "models": {"vgg16": 0.8, "flat": 0.01},
         "unknown": "consolidate",
     }
-    made = decider_of(loaded, instant=True).policy
-    rebuilt = recorded_decider(record).policy
+    made = policy_runtime(loaded, instant=True).policy
+    rebuilt = recorded_runtime(record).policy
     assert placement_of(rebuilt) == placement_of(made) == Skew(loaded.skews, 0.375, distrusts=True)
 
 

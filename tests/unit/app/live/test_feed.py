@@ -7,7 +7,7 @@ import pytest
 
 from shunter.app.live import feed as feeds
 from shunter.app.live.feed import Feed
-from shunter.app.live.task_groups import the_one
+from shunter.app.live.task_groups import first_error
 from shunter.errors import LogError, NotFoundError, UnreachableError, UsageError
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter, open_log
@@ -83,9 +83,9 @@ async def test_numbers_outside_the_log_are_refused(tmp_path: Path, after: int) -
             await first(Feed(log), after, 1)
 
 
-async def test_group_of_errors_is_told_by_the_one_of_ours() -> None:
+async def test_group_of_errors_is_told_by_its_first_error_of_ours() -> None:
     ours, other = LogError("full"), OSError("?")
     nested = BaseExceptionGroup("", [other, BaseExceptionGroup("", [ours])])
-    assert the_one(nested) is ours
-    assert the_one(BaseExceptionGroup("", [other])) is other
-    assert the_one(NotFoundError("x")).args == ("x",)
+    assert first_error(nested) is ours
+    assert first_error(BaseExceptionGroup("", [other])) is other
+    assert first_error(NotFoundError("x")).args == ("x",)

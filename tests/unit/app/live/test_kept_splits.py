@@ -6,7 +6,7 @@ import pytest
 
 from shunter.app.api.documents.queue import wait_of
 from shunter.app.config import POLICIES, make_config
-from shunter.app.config.resolved import decider_of
+from shunter.app.config.resolved import policy_runtime
 from shunter.core.intake.inputs import DrainNode, ReleaseJob, RestoreNode, SubmitJob, SuspendJob
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase
@@ -34,8 +34,8 @@ class Steps:
             "backend": {"kind": "local", "local": {"root": "attempts"}},
             "log": {"url": "log.db"},
         }
-        decider = decider_of(make_config(tree), instant=False)
-        self.core = Scheduler(decider.policy, decider.rules)
+        runtime = policy_runtime(make_config(tree), instant=False)
+        self.core = Scheduler(runtime.policy, runtime.rules)
         self.core.view.open()
         opening: list[Event] = [scheduler_started(policy=name), *servers(2, 1, 1)]
         for fact in opening:

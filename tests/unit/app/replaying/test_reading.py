@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,7 @@ from shunter.app.replaying.formatting import allocation_in_words, because_in_wor
 from shunter.app.replaying.instants import clock, instant_us, span
 from shunter.app.replaying.lookup import place_of, seq_of
 from shunter.app.replaying.standing import standing
-from shunter.app.replaying.statistics import log_statistics
+from shunter.app.replaying.statistics import LogStatistics, log_statistics
 from shunter.app.replaying.trace_export import observed_trace
 from shunter.core.digest import state_digest
 from shunter.core.state import State
@@ -155,7 +154,7 @@ def test_a_place_is_the_end_an_event_or_an_instant() -> None:
 
 
 def test_statistics_count_every_event_once() -> None:
-    async def counted() -> dict[str, Any]:
+    async def counted() -> LogStatistics:
         async with reading(RUN.events, 3) as reader:
             return await log_statistics(reader)
 

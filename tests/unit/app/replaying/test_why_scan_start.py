@@ -11,7 +11,7 @@ import pytest
 from shunter.app.replaying.folding import fold_events
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import explain
-from shunter.app.replaying.why.scan_start import outset_of
+from shunter.app.replaying.why.scan_start import scan_start_of
 from shunter.core.state import State
 from shunter.errors import NotFoundError
 from shunter.events import Event, JobId, SchedulerStarted
@@ -85,8 +85,8 @@ def test_what_is_told_does_not_depend_on_snapshots(tmp_path: Path) -> None:
             for seq in (len(events) // 3, len(events) * 2 // 3, len(events)):
                 at_us = events[seq - 1].at_us
                 assert await told(quick, seq, at_us) == await told(plain, seq, at_us)
-            outsets = [await outset_of(quick, job.job_id) for job in JOBS]
-        return sum(outset.seq > 0 for outset in outsets)
+            starts = [await scan_start_of(quick, job.job_id) for job in JOBS]
+        return sum(start.seq > 0 for start in starts)
 
     assert asyncio.run(compare()) >= len(JOBS) // 3
 
@@ -156,25 +156,25 @@ def test_unknown_job_is_read_from_the_beginning(tmp_path: Path) -> None:
     async def look() -> int:
         await written(tmp_path / "log.db", two_terms(), EVERY)
         async with read_log(str(tmp_path / "log.db")) as reader:
-            return (await outset_of(reader, JobId("nobody"))).seq
+            return (await scan_start_of(reader, JobId("nobody"))).seq
 
     assert asyncio.run(look()) == 0
 
 
 @pytest.mark.parametrize("every", [2, 50])
-def test_term_of_an_outset_is_the_one_that_decided_there(tmp_path: Path, every: int) -> None:
+def test_term_of_a_scan_start_is_the_one_that_decided_there(tmp_path: Path, every: int) -> None:
     events = two_terms()
 
     async def look() -> None:
         await written(tmp_path / "log.db", events, every)
         async with read_log(str(tmp_path / "log.db")) as reader:
             for job in JOBS:
-                outset = await outset_of(reader, job.job_id)
-                for seq, started in outset.terms:
+                start = await scan_start_of(reader, job.job_id)
+                for seq, started in start.terms:
                     assert events[seq - 1] == started
-                if outset.seq:
-                    started = outset.terms[-1][1]
+                if start.seq:
+                    started = start.terms[-1][1]
                     assert isinstance(started, SchedulerStarted)
-                    assert started.term == 1 + (outset.seq > len(events) // 2)
+                    assert started.term == 1 + (start.seq > len(events) // 2)
 
     asyncio.run(look())
