@@ -20,8 +20,8 @@ from shunter.events.codec import encode_record, encode_row
 from shunter.events.facts.jobs import Outcome
 from shunter.events.log import LogReader, Snapshot
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.row_source import Column, compile_encoder
-from shunter.events.rows import Encode, columns_of, row_decoder, stored_fields
+from shunter.events.row_source import Column, Encode, compile_encoder
+from shunter.events.rows import columns_of, row_decoder, stored_fields
 from shunter.events.values.ids import JobId
 
 __all__ = [

@@ -6,14 +6,14 @@ of its fields in order. Everything is derived from the classes; nothing here kno
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import orjson
 
 from shunter.errors import IllegalEventError
 from shunter.events.kinds import KINDS, Event
-from shunter.events.row_source import compile_decoder, compile_encoder
+from shunter.events.row_source import Decode, Encode, Row, compile_decoder, compile_encoder
 from shunter.events.rows import (
     columns_of,
     converters_of,
@@ -22,8 +22,6 @@ from shunter.events.rows import (
     stored_fields,
 )
 from shunter.events.upcasts import upcast
-
-Row = list[Any]
 
 
 def is_about_a_job(kind: type[Event]) -> bool:
@@ -44,7 +42,7 @@ def encode_event(event: Event) -> Row:
     return _ENCODERS[type(event)](event)
 
 
-def decode_event(row: Sequence[Any]) -> Event:
+def decode_event(row: Sequence[object]) -> Event:
     """Return the event of one row, upcast to today's kinds.
 
     Raises:
@@ -88,9 +86,9 @@ def decode_payload(payload: bytes) -> list[Event]:
         return [decode_event(row) for row in orjson.loads(payload)]
 
 
-def encode_record(record: Any) -> bytes:
+def encode_record(record: object) -> bytes:
     """Return a state or a policy's memory as canonical bytes."""
-    cls: Any = type(record)
+    cls: Any = type(record)  # which can be hashed
     return encode_row(row_encoder(cls)(record))
 
 
@@ -108,24 +106,24 @@ def decode_record(cls: Any, data: bytes) -> Any:
     return row_decoder(cls)(json.loads(data))
 
 
-def _event_encoder(kind: Any) -> Callable[[Any], Row]:
+def _event_encoder(kind: type[Event]) -> Encode:
     name = repr(kind.__name__)
     job = "r.job_id" if is_about_a_job(kind) else "None"
     return compile_encoder(columns_of(kind), (name, "r.at_us", job))
 
 
-def _event_decoder(kind: Any) -> Callable[[Any], Any]:
+def _event_decoder(kind: Any) -> Decode:
     decode, converters = row_decoder(kind), converters_of(kind)
     if is_about_a_job(kind):
 
-        def decode_about_job(row: Row) -> Any:
+        def decode_about_job(row: Row) -> object:
             del row[0]
             return decode(row)
 
         places = [*range(1, len(converters) + 1)]
         return compile_decoder(kind, converters, decode_about_job, places)
 
-    def decode_about_none(row: Row) -> Any:
+    def decode_about_none(row: Row) -> object:
         del row[0]
         del row[1]
         return decode(row)
@@ -134,7 +132,7 @@ def _event_decoder(kind: Any) -> Callable[[Any], Any]:
     return compile_decoder(kind, converters, decode_about_none, places)
 
 
-def _decode_old(row: Sequence[Any]) -> Event:
+def _decode_old(row: Sequence[object]) -> Event:
     """Decode a kind that is no longer written, or say that it is unknown."""
     modern = upcast(list(row))
     if modern is None:
@@ -145,20 +143,20 @@ def _decode_old(row: Sequence[Any]) -> Event:
     return decode_event(modern)
 
 
-class _Encoders(dict[type[Event], Callable[[Any], Row]]):
+class _Encoders(dict[type[Event], Encode]):
     """Encoders by kind, compiled when first used: a run writes but a few kinds."""
 
-    def __missing__(self, kind: type[Event]) -> Callable[[Any], Row]:
+    def __missing__(self, kind: type[Event]) -> Encode:
         if KINDS.get(kind.__name__) is not kind:
             raise KeyError(kind)
         encode = self[kind] = _event_encoder(kind)
         return encode
 
 
-class _Decoders(dict[str, Callable[[Any], Any]]):
+class _Decoders(dict[str, Decode]):
     """Decoders by name, compiled when first used."""
 
-    def __missing__(self, name: str) -> Callable[[Any], Any]:
+    def __missing__(self, name: str) -> Decode:
         decode = self[name] = _event_decoder(KINDS[name])
         return decode
 

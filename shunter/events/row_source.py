@@ -21,8 +21,14 @@ from typing import Any
 
 from shunter.events.values.fact import fact
 
-Encode = Callable[[Any], list[Any]]
-Decode = Callable[[Any], Any]
+Row = list[Any]
+"""A record as JSON has it; each value is of its own type, which the record's class names."""
+
+Convert = Callable[[Any], Any]
+"""What turns a value of a record into JSON, or back; the type of the value is its hint."""
+
+Encode = Callable[[Any], Row]
+Decode = Callable[[Row], Any]
 
 WIDE = 6
 """Optional fields from this one on are first compared with their defaults all at once."""
@@ -36,8 +42,8 @@ class Column:
     """One field: name, what makes it JSON-able (None: it is already), default."""
 
     name: str
-    convert: Callable[[Any], Any] | None
-    default: Any
+    convert: Convert | None
+    default: object
 
 
 def compile_encoder(columns: Sequence[Column], first: Sequence[str] = ()) -> Encode:
@@ -72,7 +78,7 @@ def compile_encoder(columns: Sequence[Column], first: Sequence[str] = ()) -> Enc
 
 def compile_decoder(
     cls: Any,
-    converters: Sequence[Callable[[Any], Any] | None],
+    converters: Sequence[Convert | None],
     loop: Decode,
     places: Sequence[int] | None = None,
 ) -> Decode:

@@ -11,20 +11,25 @@ import typing
 from collections.abc import Callable
 from enum import Enum
 from functools import cache
-from typing import Any
+from typing import Any, TypeGuard
 
 from shunter.errors import IllegalEventError
-from shunter.events.row_source import Column, compile_decoder, compile_encoder
-
-Encode = Callable[[Any], Any]
-Decode = Callable[[Any], Any]
+from shunter.events.row_source import (
+    Column,
+    Convert,
+    Decode,
+    Encode,
+    Row,
+    compile_decoder,
+    compile_encoder,
+)
 
 DERIVED: dict[str, bool] = {"derived": True}
 _PLAIN = (int, str, bool, float, None, type(None), bytes)
 
 
 @cache
-def encoder_of(hint: Any) -> Encode | None:
+def encoder_of(hint: object) -> Convert | None:
     """Return what makes a value of this type JSON-able; None: it is already."""
     hint = record = _bare(hint)
     if hint in _PLAIN or _is_enum(hint):
@@ -45,7 +50,7 @@ def encoder_of(hint: Any) -> Encode | None:
 
 
 @cache
-def decoder_of(hint: Any) -> Decode | None:
+def decoder_of(hint: object) -> Convert | None:
     """Return what makes a value of this type from JSON; None: it is already."""
     hint = record = _bare(hint)
     if hint in _PLAIN:
@@ -93,7 +98,7 @@ def row_decoder(cls: Any) -> Decode:
     arguments = [field.name for field in dataclasses.fields(cls) if field.init]
     restored = getattr(cls, "restored", None)
 
-    def decode(row: Any) -> Any:
+    def decode(row: Row) -> object:
         last = len(row)
         for i, convert in nested:
             if i >= last:
@@ -104,7 +109,7 @@ def row_decoder(cls: Any) -> Decode:
         except TypeError as error:
             raise _misfit(cls, row, names) from error
 
-    def decode_partly_derived(row: Any) -> Any:
+    def decode_partly_derived(row: Row) -> object:
         if len(row) > len(names):
             raise _misfit(cls, row, names)
         for i, convert in nested:
@@ -120,23 +125,23 @@ def row_decoder(cls: Any) -> Decode:
     return compile_decoder(cls, converters_of(cls), decode)
 
 
-def converters_of(cls: Any) -> list[Decode | None]:
+def converters_of(cls: Any) -> list[Convert | None]:
     """Return what makes each written field from JSON; None: it is already."""
     hints = stored_hints(cls)
     return [decoder_of(hints[field.name]) for field in stored_fields(cls)]
 
 
-def stored_fields(cls: Any) -> list[dataclasses.Field[Any]]:
+def stored_fields(cls: Any) -> list[dataclasses.Field[object]]:
     """Return the fields that are written: all but the derived ones."""
     return [field for field in dataclasses.fields(cls) if not field.metadata.get("derived")]
 
 
-def stored_hints(cls: Any) -> dict[str, Any]:
+def stored_hints(cls: Any) -> dict[str, object]:
     """Return the resolved type hints of a record class."""
     return typing.get_type_hints(cls)
 
 
-def _misfit(cls: Any, row: Any, names: list[str]) -> IllegalEventError:
+def _misfit(cls: type, row: Row, names: list[str]) -> IllegalEventError:
     """Return what is wrong with a row of the wrong width."""
     if len(row) <= len(names):
         return IllegalEventError(f"a {cls.__name__} lacks fields after {len(row)}: {row!r}")
@@ -146,25 +151,25 @@ def _misfit(cls: Any, row: Any, names: list[str]) -> IllegalEventError:
     )
 
 
-def _bare(hint: Any) -> Any:
+def _bare(hint: object) -> Any:
     while isinstance(hint, typing.NewType):
         hint = hint.__supertype__
     return hint
 
 
-def _is_enum(hint: Any) -> bool:
+def _is_enum(hint: object) -> TypeGuard[type[Enum]]:
     return isinstance(hint, type) and issubclass(hint, Enum)
 
 
-def _default(field: dataclasses.Field[Any]) -> Any:
+def _default(field: dataclasses.Field[object]) -> object:
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return field.default
 
 
 def _only(
-    of: Callable[[Any], Callable[[Any], Any] | None], args: tuple[Any, ...], hint: Any
-) -> Callable[[Any], Any] | None:
+    of: Callable[[object], Convert | None], args: tuple[object, ...], hint: object
+) -> Convert | None:
     """Return the converter of a union; at most one of its members may need one."""
     found = [convert for arg in args if (convert := of(arg)) is not None]
     if len(found) > 1:
@@ -172,29 +177,29 @@ def _only(
     return found[0] if found else None
 
 
-def _optional(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+def _optional(convert: Convert | None) -> Convert | None:
     if convert is None:
         return None
     return lambda value: None if value is None else convert(value)
 
 
-def _each_encoder(parts: list[Encode | None]) -> Encode | None:
+def _each_encoder(parts: list[Convert | None]) -> Convert | None:
     if not any(parts):
         return None
     return lambda values: [p(v) if p else v for p, v in zip(parts, values, strict=True)]
 
 
-def _each_decoder(parts: list[Decode | None]) -> Decode:
+def _each_decoder(parts: list[Convert | None]) -> Convert:
     if not any(parts):
         return tuple
     return lambda values: tuple([p(v) if p else v for p, v in zip(parts, values, strict=True)])
 
 
-def _tuple_decoder(item: Decode | None) -> Decode:
+def _tuple_decoder(item: Convert | None) -> Convert:
     if item is None:
         return tuple
 
-    def decode(values: Any) -> tuple[Any, ...]:
+    def decode(values: Row) -> tuple[object, ...]:
         if len(values) == 1:
             return (item(values[0]),)
         return (*map(item, values),)
@@ -202,7 +207,7 @@ def _tuple_decoder(item: Decode | None) -> Decode:
     return decode
 
 
-def _dict_encoder(args: tuple[Any, ...]) -> Encode:
+def _dict_encoder(args: tuple[object, ...]) -> Convert:
     """Encode a mapping as pairs, in its own order, which is part of the state."""
     key, value = encoder_of(args[0]), encoder_of(args[1])
     if key is None and value is None:
@@ -212,7 +217,7 @@ def _dict_encoder(args: tuple[Any, ...]) -> Encode:
     ]
 
 
-def _dict_decoder(args: tuple[Any, ...]) -> Decode:
+def _dict_decoder(args: tuple[object, ...]) -> Convert:
     key, value = decoder_of(args[0]), decoder_of(args[1])
     if key is None and value is None:
         return dict

@@ -21,6 +21,9 @@ from shunter.events.kinds import KINDS, Event
 from shunter.events.rows import stored_fields, stored_hints
 
 # Their members are known at run time only, which static tools cannot follow.
+Named = dict[str, Any]
+"""An event, or a schema, as an object of JSON."""
+
 _UNION: Any = Union
 _TUPLE: Any = tuple
 # Plain numbers only: JSON has no NaN, and the codec would write null for it.
@@ -30,23 +33,23 @@ _CONFIG = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=Fal
 @cache
 def event_adapter() -> TypeAdapter[Any]:
     """Return the adapter of the discriminated union of all kinds."""
-    kinds: dict[str, Any] = dict(KINDS)
+    kinds: Named = dict(KINDS)
     models = tuple(_model_of(kind, name) for name, kind in kinds.items())
     return TypeAdapter(Annotated[_UNION[models], Field(discriminator="kind")])
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> Named:
     """Return the JSON Schema of an event as an object."""
     return event_adapter().json_schema()
 
 
-def to_object(event: Event) -> dict[str, Any]:
+def to_object(event: Event) -> Named:
     """Return the event with its fields by name, without those at their defaults."""
-    kind: Any = type(event)
+    kind: Any = type(event)  # which can be hashed
     return {"kind": kind.__name__, **_object_encoder(kind)(event)}
 
 
-def from_object(named: dict[str, Any]) -> Event:
+def from_object(named: Named) -> Event:
     """Return the event of an object.
 
     Raises:
@@ -83,10 +86,10 @@ def _model_of(fact: Any, kind: str | None = None) -> type[BaseModel]:
     return model
 
 
-_FACTS: dict[type[BaseModel], type[Any]] = {}
+_FACTS: dict[type[BaseModel], type] = {}
 
 
-def _schema_type(hint: Any) -> Any:
+def _schema_type(hint: object) -> Any:
     """Return the hint with models for facts and supertypes for new types."""
     while isinstance(hint, typing.NewType):
         hint = hint.__supertype__
@@ -101,7 +104,7 @@ def _schema_type(hint: Any) -> Any:
     return hint
 
 
-def _fact_of(value: Any) -> Any:
+def _fact_of(value: object) -> Any:
     """Return the fact of a model, and of the models within it."""
     if isinstance(value, BaseModel):
         fact = _FACTS[type(value)]
@@ -112,11 +115,11 @@ def _fact_of(value: Any) -> Any:
 
 
 @cache
-def _object_encoder(fact: Any) -> Callable[[Any], dict[str, Any]]:
+def _object_encoder(fact: Any) -> Callable[[object], Named]:
     """Return the function that names a fact's fields, leaving defaults out."""
     fields = [(field.name, field.default) for field in stored_fields(fact)]
 
-    def encode(record: Any) -> dict[str, Any]:
+    def encode(record: object) -> Named:
         return {
             name: _named(value)
             for name, default in fields
@@ -126,13 +129,13 @@ def _object_encoder(fact: Any) -> Callable[[Any], dict[str, Any]]:
     return encode
 
 
-def _named(value: Any) -> Any:
+def _named(value: object) -> object:
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, tuple):
         return [_named(item) for item in value]
     if dataclasses.is_dataclass(value):
-        fact: Any = type(value)
+        fact: Any = type(value)  # which can be hashed
         return _object_encoder(fact)(value)
     return value
 

@@ -53,13 +53,12 @@ def fault_of(event: Event) -> str:
 
 
 @cache
-def _frame() -> msgspec.json.Decoder[Any]:
-    kinds: dict[str, Any] = dict(KINDS)
-    rows = tuple(_row_of(name, kind) for name, kind in kinds.items())
+def _frame() -> msgspec.json.Decoder[list[object]]:
+    rows = tuple(_row_of(name, kind) for name, kind in KINDS.items())
     return msgspec.json.Decoder(list[_UNION[rows]])
 
 
-def _row_of(name: str, kind: Any) -> type[msgspec.Struct]:
+def _row_of(name: str, kind: type) -> type[msgspec.Struct]:
     """Return the row of a kind: its name, its instant, its job or null, and the rest."""
     fields = _fields_of(kind)
     if not (len(fields) > 1 and fields[1][0] == "job_id"):
@@ -68,7 +67,7 @@ def _row_of(name: str, kind: Any) -> type[msgspec.Struct]:
 
 
 @cache
-def _record_of(record: Any) -> type[msgspec.Struct]:
+def _record_of(record: type) -> type[msgspec.Struct]:
     return _array(record.__name__, _fields_of(record), tag=None)
 
 
@@ -79,7 +78,7 @@ def _array(name: str, fields: list[Any], tag: str | None) -> type[msgspec.Struct
     return made
 
 
-def _fields_of(record: Any) -> list[Any]:
+def _fields_of(record: type) -> list[Any]:
     hints = stored_hints(record)
     found: list[Any] = []
     for field in stored_fields(record):
@@ -89,7 +88,7 @@ def _fields_of(record: Any) -> list[Any]:
     return found
 
 
-def _type_of(hint: Any) -> Any:
+def _type_of(hint: object) -> Any:
     while isinstance(hint, typing.NewType):
         hint = hint.__supertype__
     if hint is int:

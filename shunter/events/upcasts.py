@@ -7,16 +7,17 @@ its file which one it was written with, and a reader refuses one from the future
 """
 
 from collections.abc import Callable
-from typing import Any
+
+from shunter.events.row_source import Row
 
 SCHEMA = 1
 
-Upcast = Callable[[list[Any]], list[Any]]
+Upcast = Callable[[Row], Row]
 
 UPCASTS: dict[str, Upcast] = {}
 
 
-def upcast(row: list[Any]) -> list[Any] | None:
+def upcast(row: Row) -> Row | None:
     """Return the row as a newer kind, or None where its name was never used."""
     rewrite = UPCASTS.get(row[0])
     return None if rewrite is None else rewrite(row)

@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
 
 import orjson
 
@@ -19,6 +18,7 @@ from shunter.events.codec import decode_event, decode_payload, row_fields
 from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted
 from shunter.events.kinds import Event
 from shunter.events.past_jobs import PastRows, key_of
+from shunter.events.row_source import Row
 from shunter.events.rows import stored_fields
 from shunter.events.values.ids import UserName
 from shunter.events.values.job_spec import JobSpec
@@ -72,14 +72,14 @@ class Frame:
         end = self.count if to is None else min(self.count, to + 1 - self.first_seq)
         return events if end - start == self.count else events[start:end]
 
-    def rows(self) -> list[list[Any]]:
+    def rows(self) -> list[Row]:
         """Return the rows of its events, not decoded.
 
         Raises:
             LogDamagedError: the payload holds no rows, or another number of them.
         """
         try:
-            rows: list[list[Any]] = orjson.loads(self.payload)
+            rows: list[Row] = orjson.loads(self.payload)
             sound = len(rows) == self.count and all(
                 type(row) is list and len(row) >= 3 and type(row[0]) is str for row in rows
             )
@@ -109,10 +109,10 @@ class Frame:
             return []
         return self._decoded([(seq, row) for seq, row in self._numbered() if row[0] in kinds])
 
-    def _numbered(self) -> "enumerate[list[Any]]":
+    def _numbered(self) -> "enumerate[Row]":
         return enumerate(self.rows(), self.first_seq)
 
-    def _decoded(self, rows: Sequence[tuple[int, list[Any]]]) -> list[tuple[int, Event]]:
+    def _decoded(self, rows: Sequence[tuple[int, Row]]) -> list[tuple[int, Event]]:
         try:
             return [(seq, decode_event(row)) for seq, row in rows]
         except IllegalEventError as error:
@@ -124,7 +124,7 @@ class Frame:
         Raises:
             LogDamagedError: the payload does not hold what the frame says it does.
         """
-        rows, ends = PastRows(), list[tuple[int, list[Any]]]()
+        rows, ends = PastRows(), list[tuple[int, Row]]()
         for seq, row in self._numbered():
             if seq <= after:
                 continue
