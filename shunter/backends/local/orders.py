@@ -42,7 +42,7 @@ def order_for(
     memory_mb = sum(share.memory_mb for share in shares)
     group = f"{settings.cgroup}/shunter-{job_id}.{effect.attempt}" if settings.cgroup else None
     return {
-        **order_of(effect, settings, root, port, is_remote=False),
+        **order_of(effect, settings, term=settings.term, root=root, port=port, is_remote=False),
         "ranks": ranks,
         "gpus": [name for rank in ranks for name in rank["gpus"]],
         "memory_mb": memory_mb,

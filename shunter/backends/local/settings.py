@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from shunter.backends.supervised.order_parts import Limits
 from shunter.events.values.ids import NodeName
 
 
@@ -17,7 +18,7 @@ class LocalNode:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalSettings:
+class LocalSettings(Limits):
     """Where attempts live, and the limits of their supervisors.
 
     Of `ports`, the second no more, each attempt gets one that nobody else has. Below the control
@@ -30,16 +31,7 @@ class LocalSettings:
     environment: Mapping[str, str] = field(
         default_factory=lambda: {"PATH": os.environ.get("PATH", os.defpath)}
     )
-    cooperative_s: float = 60.0
-    signal_s: float = 60.0
-    restart_s: float = 10.0
-    suspend_signal: int = 10
-    grace_s: float = 10.0
-    launch_s: float = 20.0
     beat_s: float = 5.0
-    heartbeat_deadline_s: float = 900.0
     patrol_s: float = 1.0
-    sample_s: float = 10.0
-    output_bytes_max: int = 1 << 30
     ports: tuple[int, int] = (20_000, 29_000)
     cgroup: str | None = None

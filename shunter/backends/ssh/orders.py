@@ -52,7 +52,7 @@ def orders_for(
         contract = contract_of(effect, number, gpus, settings, master, checkpoints)
         environment = {**host.environment, **given, **contract}
         orders[share.node] = {
-            **order_of(effect, settings, root, port, is_remote=True),
+            **order_of(effect, settings, term=settings.term, root=root, port=port, is_remote=True),
             "ranks": [rank_of(effect, share, host.cpus, environment, tenants[share.node])],
             "gpus": gpus,
             "memory_mb": share.memory_mb,

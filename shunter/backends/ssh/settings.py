@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from shunter.backends.supervised.order_parts import Limits
 from shunter.events.values.ids import NodeName
 
 
@@ -44,7 +45,7 @@ class SshAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class SshSettings:
+class SshSettings(Limits):
     """The cluster as SSH sees it.
 
     `holder` tells two schedulers with copies of a log apart. `root` is a folder of this machine,
@@ -64,15 +65,6 @@ class SshSettings:
     connect_s: float = 15.0
     keepalive_s: float = 5.0
     call_s: float = 20.0
-    launch_s: float = 20.0
     simultaneous: int = 8
     patrol_s: float = 5.0
-    heartbeat_deadline_s: float = 900.0
     margin_s: float = 30.0
-    cooperative_s: float = 60.0
-    signal_s: float = 60.0
-    restart_s: float = 10.0
-    suspend_signal: int = 10
-    grace_s: float = 10.0
-    sample_s: float = 10.0
-    output_bytes_max: int = 1 << 30

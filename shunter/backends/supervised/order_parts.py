@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from signal import Signals
-from typing import Protocol
 
 from shunter.backends.node.messages.known import a_job
 from shunter.backends.node.messages.shapes import checked
@@ -13,30 +13,22 @@ from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError
 from shunter.events.values.allocation import Share
 
-__all__ = ["Settings", "check_startable", "contract_of", "order_of", "rank_of"]
+__all__ = ["Limits", "check_startable", "contract_of", "order_of", "rank_of"]
 
 
-class Settings(Protocol):
-    """What a backend is told of supervisors; durations in seconds."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of supervisors: seconds, and bytes of output kept a rank."""
 
-    @property
-    def term(self) -> int: ...
-    @property
-    def cooperative_s(self) -> float: ...
-    @property
-    def signal_s(self) -> float: ...
-    @property
-    def restart_s(self) -> float: ...
-    @property
-    def suspend_signal(self) -> int: ...
-    @property
-    def grace_s(self) -> float: ...
-    @property
-    def heartbeat_deadline_s(self) -> float: ...
-    @property
-    def sample_s(self) -> float: ...
-    @property
-    def output_bytes_max(self) -> int: ...
+    cooperative_s: float = 60.0
+    signal_s: float = 60.0
+    restart_s: float = 10.0
+    suspend_signal: int = 10
+    grace_s: float = 10.0
+    launch_s: float = 20.0
+    heartbeat_deadline_s: float = 900.0
+    sample_s: float = 10.0
+    output_bytes_max: int = 1 << 30
 
 
 def check_startable(effect: Launch | Resume) -> None:
@@ -53,29 +45,29 @@ def check_startable(effect: Launch | Resume) -> None:
 
 
 def order_of(
-    effect: Launch | Resume, settings: Settings, root: str, port: int, *, is_remote: bool
+    effect: Launch | Resume, limits: Limits, *, term: int, root: str, port: int, is_remote: bool
 ) -> Order:
     """Return the order of an attempt, without ranks and their GPUs."""
     return {
         "job": effect.job_id,
         "attempt": effect.attempt,
-        "term": settings.term,
+        "term": term,
         "placement": [(share.node, share.gpu_mask) for share in effect.allocation.shares],
         "ranks": [],
         "suspend": {
             "mode": effect.spec.suspend_mode.value,
-            "signal": settings.suspend_signal,
-            "cooperative_s": settings.cooperative_s,
-            "signal_s": settings.signal_s,
-            "restart_s": settings.restart_s,
+            "signal": limits.suspend_signal,
+            "cooperative_s": limits.cooperative_s,
+            "signal_s": limits.signal_s,
+            "restart_s": limits.restart_s,
         },
-        "grace_s": settings.grace_s,
+        "grace_s": limits.grace_s,
         "port": port,
-        "sample_s": settings.sample_s,
-        "output_bytes_max": settings.output_bytes_max,
+        "sample_s": limits.sample_s,
+        "output_bytes_max": limits.output_bytes_max,
         "heartbeat": {
             "path": f"{root}/heartbeat",
-            "deadline_s": settings.heartbeat_deadline_s,
+            "deadline_s": limits.heartbeat_deadline_s,
             "is_remote": is_remote,
         },
     }
@@ -112,7 +104,7 @@ def contract_of(
     effect: Launch | Resume,
     number: int,
     gpus: list[str],
-    settings: Settings,
+    limits: Limits,
     master: tuple[str, int],
     checkpoints: str,
 ) -> Mapping[str, str]:
@@ -122,7 +114,7 @@ def contract_of(
         effect: the launch that it is part of.
         number: its rank.
         gpus: the names of its GPUs.
-        settings: the backend's.
+        limits: of the backend.
         master: the address and port at which ranks find each other.
         checkpoints: the folder of the job's checkpoints.
     """
@@ -136,6 +128,6 @@ def contract_of(
         gpus=",".join(gpus),
         checkpoints=checkpoints,
     )
-    signal = Signals(settings.suspend_signal).name
+    signal = Signals(limits.suspend_signal).name
     node = effect.allocation.shares[number].node
     return {**contract, "SHUNTER_NODE": node, "SHUNTER_SUSPEND_SIGNAL": signal}

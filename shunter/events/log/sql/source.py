@@ -40,6 +40,9 @@ from shunter.events.log.stores import Segment
 from shunter.events.past_jobs import PastRows
 
 CHUNK_EVENTS = 20_000
+Values = Sequence[Any]
+"""A row of a table, whose file may be damaged: its types are checked before it is used."""
+
 _MAGIC = b"SQLite format 3\0"
 
 FRAME_COLUMNS = (
@@ -325,10 +328,10 @@ class SqlSource:
             return frames
         return []
 
-    async def _rows(self, query: Executable) -> Sequence[tuple[Any, ...]]:
+    async def _rows(self, query: Executable) -> Sequence[Values]:
         with failures_named(self._path):
             async with self._connection.begin():
-                rows: Sequence[tuple[Any, ...]] = (await self._connection.execute(query)).all()
+                rows: Sequence[Values] = (await self._connection.execute(query)).all()
         return rows
 
 
@@ -355,14 +358,14 @@ def refuse_foreign(path: Path) -> None:
         raise LogVersionError(f"{path} is not a Shunter log: it is no SQLite database")
 
 
-def frame_of(row: Sequence[Any]) -> Frame:
+def frame_of(row: Values) -> Frame:
     """Return the frame of a table row, if its values are of the proper types."""
     if [type(value) for value in row] != _FRAME_TYPES:
         raise LogDamagedError(f"the frame at sequence number {row[0]} has a damaged row", row[0])
     return Frame(*row)
 
 
-def _snapshot_of(row: Sequence[Any]) -> Snapshot:
+def _snapshot_of(row: Values) -> Snapshot:
     seq, at_us, state, memory, digest, ended = row
     if [type(value) for value in row[:5]] != [int, int, bytes, bytes, str]:
         raise LogDamagedError(f"the snapshot at sequence number {seq} has a damaged row", seq)
@@ -371,14 +374,14 @@ def _snapshot_of(row: Sequence[Any]) -> Snapshot:
     return Snapshot(seq, at_us, state, memory, digest, ended)
 
 
-def _outcomes_of(row: Sequence[Any]) -> Outcomes:
+def _outcomes_of(row: Values) -> Outcomes:
     seq, first, count, pairs, digest = row
     if [type(value) for value in row] != [int, int, int, bytes, str]:
         raise LogDamagedError(f"the outcomes at sequence number {seq} have a damaged row", seq)
     return Outcomes(seq, first, count, unpack_bytes(pairs, "the row of outcomes", seq), digest)
 
 
-def _span_of(row: Sequence[Any]) -> Span:
+def _span_of(row: Values) -> Span:
     """Return a span; one whose row is damaged does not match its digest."""
     first_seq, last_seq, names, digest = row
     if [type(value) for value in row] != [int, int, bytes, str]:
@@ -389,7 +392,7 @@ def _span_of(row: Sequence[Any]) -> Span:
         return Span(first_seq, last_seq, b"", "")
 
 
-def _segment_of(row: Sequence[Any]) -> Segment:
+def _segment_of(row: Values) -> Segment:
     if [type(value) for value in row] != [int, int, str]:
         raise LogDamagedError(f"the segment at sequence number {row[0]} has a damaged row", row[0])
     return Segment(*row)
