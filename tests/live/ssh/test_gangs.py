@@ -114,6 +114,8 @@ async def test_launch_repeated_after_its_supervisors_died_is_known_to_be_over(
         attempts.send(folder_of(roots[name], "j0", 1), {"do": "fence", "term": 1})
     ended = [folder_of(roots[name], "j0", 1) for name in ("n0", "n1")]
     wait_for(lambda: {attempts.probe(each)["state"] for each in ended} == {"ended"}, "their end")
+    # A supervisor that has told the end still removes what it kept room with.
+    wait_for(lambda: not any(attempts.is_held(f"{each}/lock") for each in ended), "their exit")
     shutil.rmtree(folder_of(roots["n1"], "j0", 1))
     async with bench.opened(2) as backend:
         assert [one["state"] for one in await backend.inventory([(J0, 1)])] == ["absent"]
