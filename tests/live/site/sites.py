@@ -1,5 +1,6 @@
 """A cluster on this machine for tests: a folder, a config, and a Site at work."""
 
+import shutil
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from shunter.app.config.loading import LoadedConfig, make_config
 from shunter.app.live import Caller, Site, Submission, open_site
 from shunter.app.replaying.verification import Verdict, verify_log
 from shunter.app.runs.setup import rebuild
+from shunter.backends.node import attempts
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
@@ -85,6 +87,13 @@ def wait_for(done: Callable[[], bool]) -> None:
     while not done():
         assert time.monotonic() < until_s, "it did not come to that"
         time.sleep(0.005)
+
+
+def remove_ended(folder: Path) -> None:
+    """Remove an attempt's folder once it ended and its supervisor, who tidies there, is gone."""
+    wait_for((folder / "status").exists)
+    wait_for(lambda: not attempts.is_held(f"{folder}/lock"))
+    shutil.rmtree(folder)
 
 
 async def outcome(site: Site, job_id: str) -> str:

@@ -1,6 +1,5 @@
 """Schedulers that die: what runs is found again, what ended is told, and nothing is lost."""
 
-import shutil
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -37,6 +36,7 @@ from tests.live.site.sites import (
     of,
     outcome,
     program,
+    remove_ended,
     verified,
     wait_for,
 )
@@ -191,8 +191,7 @@ async def test_attempt_whose_records_are_gone_was_lost_and_not_a_launch_that_fai
         await site.submit(marking(tmp_path, 0.2), NOBODY)
         await events_until(site, lambda seen: bool(of(seen, AttemptStarted)))
     folder = tmp_path / "attempts/jobs/j1/1"
-    await to_thread.run_sync(wait_for, (folder / "status").exists)
-    shutil.rmtree(folder)
+    await to_thread.run_sync(remove_ended, folder)
     async with machine(tmp_path) as site:
         assert await outcome(site, J1) == "finished"
     events = await all_events(tmp_path)

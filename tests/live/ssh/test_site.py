@@ -1,7 +1,6 @@
 """A whole cluster over SSH: scheduler, log, and hosts that are cut and powered off."""
 
 import importlib.util
-import shutil
 import sys
 import tomllib
 from collections.abc import AsyncIterator
@@ -24,7 +23,7 @@ from shunter.events.facts.execution import (
 from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, Outcome
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
-from tests.live.site.sites import NOBODY, at_work, events_until, verified, wait_for
+from tests.live.site.sites import NOBODY, at_work, events_until, remove_ended, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.namespaces import Namespaces
 from tests.live.ssh.site import cluster, worker
@@ -158,8 +157,7 @@ async def test_attempt_whose_records_are_gone_was_lost_and_not_a_launch_that_fai
         name = await site.submit(worker(bench.folder, "tidied", 0.2), NOBODY)
         await started(site, 1)
     (folder,) = sorted(bench.folder.glob(f"*/clusters/*/jobs/{name}/1"))
-    await to_thread.run_sync(wait_for, (folder / "status").exists)
-    shutil.rmtree(folder)
+    await to_thread.run_sync(remove_ended, folder)
     async with working(bench) as site:
         assert await all_end(site, [name]) == [Outcome.finished]
     async with read_log(str(bench.folder / "log.db")) as reader:
