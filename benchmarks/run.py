@@ -2,6 +2,9 @@
 
     python benchmarks/run.py [--quick] [--only philly,startup] [--json]
 
+Machines differ by half, and so does one machine from hour to hour: before each benchmark the loop
+of `loop.py` is timed, and every time is also given in loops, every rate as so many a loop.
+
 Exits 0 also where a budget is missed (the machine may be busy), and 1 where a benchmark failed.
 `--quick` measures everything once and small: it shows that the benchmarks run, not how fast we are.
 """
@@ -14,17 +17,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from loop import loop_s
+
 FOLDER = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One number of a benchmark's document, and the key of its budget."""
+    """One number of a benchmark's document, and the key of its budget.
+
+    `seconds` is how long one of its unit is: None where it is no time. A rate is one a second.
+    """
 
     key: str
     budget: str
     unit: str
     is_rate: bool = False
+    seconds: float | None = 1.0
 
 
 @dataclass(frozen=True)
@@ -48,7 +57,7 @@ BENCHMARKS = (
         (
             Measure("process_cpu_s", "budget_process_cpu_s", "CPU s, whole process"),
             Measure("cpu_s", "budget_cpu_s", "CPU s"),
-            Measure("growth", "budget_growth", "× a job"),
+            Measure("growth", "budget_growth", "× a job", seconds=None),
         ),
     ),
     Benchmark(
@@ -66,8 +75,8 @@ BENCHMARKS = (
         ("--jobs", "40000", "--small", "20000"),
         (
             Measure("cpu_s", "budget_cpu_s", "CPU s"),
-            Measure("peak_gib", "budget_peak_gib", "GiB"),
-            Measure("growth", "budget_growth", "× a job"),
+            Measure("peak_gib", "budget_peak_gib", "GiB", seconds=None),
+            Measure("growth", "budget_growth", "× a job", seconds=None),
         ),
     ),
     Benchmark(
@@ -87,7 +96,7 @@ BENCHMARKS = (
         (
             Measure("launch_s", "budget_launch_s", "s to user code"),
             Measure("release_s", "budget_release_s", "s to free GPUs"),
-            Measure("idle_percent", "budget_idle_percent", "% of a core, 50 jobs"),
+            Measure("idle_percent", "budget_idle_percent", "% of a core, 50 jobs", seconds=None),
         ),
     ),
     Benchmark(
@@ -95,8 +104,18 @@ BENCHMARKS = (
         ("--hosts", "2", "--jobs", "4", "--seconds", "2", "--best-of", "2"),
         (
             Measure("launch_s", "budget_launch_s", "s to user code"),
-            Measure("idle_percent", "budget_idle_percent", "% of a core, 20 hosts, 200 jobs"),
-            Measure("noticed_keepalives", "budget_noticed_keepalives", "keepalives to notice"),
+            Measure(
+                "idle_percent",
+                "budget_idle_percent",
+                "% of a core, 20 hosts, 200 jobs",
+                seconds=None,
+            ),
+            Measure(
+                "noticed_keepalives",
+                "budget_noticed_keepalives",
+                "keepalives to notice",
+                seconds=None,
+            ),
             Measure("reconnect_s", "budget_reconnect_s", "s to be back"),
         ),
     ),
@@ -105,7 +124,7 @@ BENCHMARKS = (
         ("--queued", "500", "--ended", "200", "--policies", "las"),
         (
             Measure("round_s", "budget_round_s", "s a round"),
-            Measure("rss_mib", "budget_rss_mib", "MiB"),
+            Measure("rss_mib", "budget_rss_mib", "MiB", seconds=None),
             Measure("restart_s", "budget_restart_s", "s to restart"),
         ),
     ),
@@ -116,14 +135,14 @@ BENCHMARKS = (
             Measure("queue_cpu_s", "budget_queue_cpu_s", "CPU s, `queue` of 5,000"),
             Measure("queue_s", "budget_queue_s", "s, `queue` of 10,000"),
             Measure("queue_json_s", "budget_queue_s", "s, `queue --json`"),
-            Measure("rss_mib", "budget_rss_mib", "MiB"),
+            Measure("rss_mib", "budget_rss_mib", "MiB", seconds=None),
         ),
     ),
     Benchmark(
         "live_year",
         ("--minutes", "400"),
         (
-            Measure("year_gb", "budget_year_gb", "GB a year"),
+            Measure("year_gb", "budget_year_gb", "GB a year", seconds=None),
             Measure("restart_s", "budget_restart_s", "s to restart"),
         ),
     ),
@@ -131,8 +150,8 @@ BENCHMARKS = (
         "sdk_step",
         ("--steps", "2000", "--best-of", "2"),
         (
-            Measure("step_us", "budget_step_us", "µs a step"),
-            Measure("rank_us", "budget_step_us", "µs a step, one of four ranks"),
+            Measure("step_us", "budget_step_us", "µs a step", seconds=1e-6),
+            Measure("rank_us", "budget_step_us", "µs a step, one of four ranks", seconds=1e-6),
         ),
     ),
 )
@@ -148,15 +167,16 @@ def main() -> None:
     wanted = options.only.split(",")
     failed, documents = False, []
     table = sys.stderr if options.json else sys.stdout
-    print(f"{'benchmark':28} {'measured':>12} {'budget':>12}", file=table, flush=True)
+    print(row("benchmark", "measured", "budget", "in loops", "loop s"), file=table, flush=True)
     for benchmark in BENCHMARKS:
         if benchmark.name not in wanted:
             continue
+        unit_s = loop_s(1 if options.quick else 3)
         found = run(benchmark, quick=options.quick)
         failed = failed or found is None
         for document in found or []:
-            documents.append(document)
-            for line in lines(benchmark, document):
+            documents.append(document | {"loop_cpu_s": round(unit_s, 3)})
+            for line in lines(benchmark, document, unit_s):
                 print(line, file=table, flush=True)
     if options.json:
         print(json.dumps(documents, indent=2))
@@ -182,16 +202,35 @@ def run(benchmark: Benchmark, *, quick: bool) -> list[dict[str, Any]] | None:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def lines(benchmark: Benchmark, document: dict[str, Any]) -> list[str]:
+def lines(benchmark: Benchmark, document: dict[str, Any], unit_s: float) -> list[str]:
     """Return a line of the table for each number that has a budget."""
-    detail = document.get("policy", "")
-    name = f"{benchmark.name} {detail}".strip()
+    name = f"{benchmark.name} {document.get('policy', '')}".strip()
     return [
-        f"{name:28} {document[measure.key]:>12,} {document[measure.budget]:>12,} {measure.unit}"
+        row(
+            name,
+            f"{document[measure.key]:,}",
+            f"{document[measure.budget]:,}",
+            in_loops(document[measure.key], measure, unit_s),
+            f"{unit_s:.2f}",
+        )
+        + f" {measure.unit}"
         + ("" if is_within(document, measure) else "   MISSED")
         for measure in benchmark.measures
         if document.get(measure.budget) is not None and measure.key in document
     ]
+
+
+def row(name: str, measured: str, budget: str, loops: str, loop: str) -> str:
+    """Lay the columns of a line out."""
+    return f"{name:30} {measured:>12} {budget:>12} {loops:>10} {loop:>7}"
+
+
+def in_loops(found: float, measure: Measure, unit_s: float) -> str:
+    """Return a time as so many turns of the loop, or a rate as so many in one turn."""
+    if measure.seconds is None:
+        return "-"
+    loops = found * unit_s if measure.is_rate else found * measure.seconds / unit_s
+    return f"{loops:,.0f}" if loops >= 100 else f"{loops:.3g}"
 
 
 def is_within(document: dict[str, Any], measure: Measure) -> bool:
