@@ -89,6 +89,11 @@ BENCHMARKS = (
         ("--events", "40000"),
         (Measure("verify_events_per_s", "budget_verify_events_per_s", "events/s", is_rate=True),),
     ),
+    Benchmark(
+        "why",
+        ("--jobs", "2000", "--asked", "2", "--best-of", "1"),
+        (Measure("cpu_s", "budget_cpu_s", "CPU s beyond --help"),),
+    ),
     Benchmark("live_append", ("--seconds", "2"), (Measure("p99_s", "budget_p99_s", "s, p99"),)),
     Benchmark(
         "live_jobs",
