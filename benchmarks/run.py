@@ -125,7 +125,7 @@ BENCHMARKS = (
         ),
     ),
     Benchmark(
-        "live_queue",
+        "live_long_queue",
         ("--queued", "500", "--ended", "200", "--policies", "las"),
         (
             Measure("round_s", "budget_round_s", "s a round"),

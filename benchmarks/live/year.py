@@ -1,6 +1,6 @@
 """What a year of a live log occupies: 200 jobs that run all the time, each sampled every minute.
 
-    python benchmarks/live_year.py [--minutes 720] [--jobs 200] [--folder DIR]
+    python benchmarks/live/year.py [--minutes 720] [--jobs 200] [--folder DIR]
 
 Samples are written as the daemon writes them, in batches of ten seconds, with snapshots and sealing
 as in a live log, for a slice of the year. What the file occupies at its end beyond what is not yet

@@ -1,6 +1,6 @@
 """Servers over SSH: how soon jobs run there, what watching costs, how soon a cut is noticed.
 
-    python benchmarks/live_ssh.py [--hosts 20] [--jobs 200] [--seconds 30] [--best-of 5]
+    python benchmarks/live/ssh.py [--hosts 20] [--jobs 200] [--seconds 30] [--best-of 5]
 
 The hosts are real sshds: one on loopback that plays all, and one in a network namespace (as root)
 whose packets are dropped. `launch_s` is from the answer to a submission to the first line of user
@@ -22,7 +22,7 @@ from statistics import median
 
 import anyio
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from shunter.app.config.loading import LoadedConfig, make_config
 from shunter.app.live import Caller, Site, Submission, open_site

@@ -1,6 +1,6 @@
 """A live scheduler and real processes: how soon they run and leave, what it costs to watch them.
 
-    python benchmarks/live_jobs.py [--jobs 50] [--seconds 30] [--best-of 5]
+    python benchmarks/live/jobs.py [--jobs 50] [--seconds 30] [--best-of 5]
 
 The scheduler runs in this process, on a machine with as many made-up GPUs as jobs, and decides at
 every event. `launch_s` is from the answer to a submission to the first line of user code, and
@@ -36,7 +36,7 @@ WHOEVER = Caller("", None)
 SAYS_WHEN = "import time; print(time.monotonic_ns(), flush=True)"
 TRAINS = f"""
 import sys, time
-sys.path.insert(0, {str(Path(__file__).resolve().parents[1])!r})
+sys.path.insert(0, {str(Path(__file__).resolve().parents[2])!r})
 from shunter import train
 run = train.start()
 print("up", flush=True)

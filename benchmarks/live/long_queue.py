@@ -1,7 +1,7 @@
 """A live scheduler with a long queue: how long a round takes, what it occupies, how it restarts.
 
-    python benchmarks/live_queue.py [--queued 10000] [--ended 20000] [--policies las,gavel]
-    python benchmarks/live_queue.py --past 200000,1000000 [--folder FOLDER]
+    python benchmarks/live/long_queue.py [--queued 10000] [--ended 20000] [--policies las,gavel]
+    python benchmarks/live/long_queue.py --past 200000,1000000 [--folder FOLDER]
 
 Jobs are submitted as the API does it, and wait behind a gang that holds every GPU. Then that ends,
 and short jobs run in its place. `round_s` is the longest step of the core in which it planned while
@@ -222,7 +222,7 @@ def long_lived(root: Path, policy: str, ended: int) -> dict[str, object]:
     second = apart(restart, root, policy)
     size = (root / "log.db").stat().st_size
     return {
-        "benchmark": "live_queue past",
+        "benchmark": "live_long_queue past",
         "ended": ended,
         "first_s": first["restart_s"],
         "first_whole_s": round(took_s, 2),
@@ -252,7 +252,7 @@ def main() -> None:
     for policy in options.policies.split(","):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
-            document = {"benchmark": "live_queue", "policy": policy}
+            document = {"benchmark": "live_long_queue", "policy": policy}
             document |= apart(work, root, policy, options.ended, options.queued)
             document |= apart(restart, root, policy)
         document |= {

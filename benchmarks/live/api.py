@@ -1,6 +1,6 @@
 """A real daemon with a long queue, asked as people ask it: whole commands, and single requests.
 
-    python benchmarks/live_api.py [--queued 5000,10000] [--best-of 5]
+    python benchmarks/live/api.py [--queued 5000,10000] [--best-of 5]
 
 `queue_s` and `queue_json_s` are whole processes of the command line, from their start to their end,
 with all jobs in what is printed, `queue_cpu_s` the processor time of the first and of the daemon
@@ -27,7 +27,7 @@ from pathlib import Path
 
 from shunter.client import Client
 
-FOLDER = str(Path(__file__).resolve().parents[1])
+FOLDER = str(Path(__file__).resolve().parents[2])
 BUDGET_COMMAND_S = 0.5
 BUDGET_CPU_S = {5_000: 0.4}
 """By the jobs in the queue: what a command may use of a processor, with the daemon's part."""
