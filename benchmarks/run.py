@@ -1,6 +1,6 @@
 """All budget benchmarks, one after the other, and a table of measured against budget.
 
-    python benchmarks/run.py [--quick] [--only philly,startup] [--json]
+    python benchmarks/run.py [--quick] [--only philly,startup] [--json] [--list]
 
 Machines differ by half, and so does one machine from hour to hour: before each benchmark the loop
 of `loop.py` is timed, and every time is also given in loops, every rate as so many a loop.
@@ -168,7 +168,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default=",".join(each.name for each in BENCHMARKS))
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--list", action="store_true", help="print their names, and end")
     options = parser.parse_args()
+    if options.list:
+        print("\n".join(each.name for each in BENCHMARKS))
+        return
     wanted = options.only.split(",")
     failed, documents = False, []
     table = sys.stderr if options.json else sys.stdout

@@ -31,12 +31,11 @@ import anyio
 
 from shunter.app.config.loading import LoadedConfig, make_config
 from shunter.app.live import Caller, Site, Submission, open_site
+from shunter.app.live.policy.asked import AskedPolicy
 from shunter.app.replaying.folding import fold_events
 from shunter.app.snapshots import snapshot_of_state
 from shunter.core.intake.inputs import CancelJob
-from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
-from shunter.events.facts.decisions import RoundPlanned
 from shunter.events.facts.jobs import JobCancelled, JobCancelRequested, JobSubmitted
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
@@ -70,22 +69,26 @@ def config(root: Path, policy: str) -> LoadedConfig:
 
 
 class Watched:
-    """Times the steps in which a scheduler plans: of every one in this process, from now on."""
+    """Times the steps in which a scheduler plans: of every one in this process, from now on.
+
+    The policy's own process is asked in them, so a step takes longer than the loop's thread works.
+    """
 
     def __init__(self) -> None:
         self.rounds_s: list[float] = []
         self.rounds_cpu_s: list[float] = []
-        step = Scheduler.step
+        step = AskedPolicy.step
 
-        def timed(core, now_us, inputs):  # type: ignore[no-untyped-def]  # as what it stands for
+        async def timed(asked, core, *rest):  # type: ignore[no-untyped-def]  # as what it is for
             begun_s, cpu_s = time.perf_counter(), time.thread_time()
-            events, effects = step(core, now_us, inputs)
-            if any(isinstance(event, RoundPlanned) for event in events):
+            planned = core.state.rounds_planned
+            done = await step(asked, core, *rest)
+            if core.state.rounds_planned > planned:
                 self.rounds_s.append(time.perf_counter() - begun_s)
                 self.rounds_cpu_s.append(time.thread_time() - cpu_s)
-            return events, effects
+            return done
 
-        Scheduler.step = timed  # type: ignore[method-assign]  # see above
+        AskedPolicy.step = timed  # type: ignore[method-assign]  # see above
 
 
 async def fill(site: Site, ended: int, queued: int) -> float:

@@ -25,6 +25,7 @@ from shunter.app.config.loading import make_config
 from shunter.app.config.resolved import policy_runtime
 from shunter.app.live.history import read_history
 from shunter.app.live.maintenance.log_maintenance import SPAN_EVENTS, LogMaintenance
+from shunter.app.live.policy.asked import AskedPolicy
 from shunter.core.effects import Launch, Resume
 from shunter.core.intake.inputs import Input, SubmitJob
 from shunter.core.scheduler import Scheduler
@@ -103,16 +104,19 @@ async def write(path: Path, jobs: int, minutes: int) -> int:
         core = Scheduler(runtime.policy, runtime.rules)
         core.view.open()
         record = json.dumps({"origin": "2026-01-01T00:00:00+00:00"})
-        core.emit(SchedulerStarted(0, log.term, "0", "fifo", "1", 0, record, cluster_id="c"))
+        started = SchedulerStarted(0, log.term, "0", "fifo", "1", 0, record, cluster_id="c")
+        core.emit(started)
         for name, where in loaded.config.cluster.servers():
             core.emit(NodeAdded(0, name, where))
         core.view.close()
         backend: Any = waiting  # it is posted to, and nothing else
-        keeper = LogMaintenance(core, log, backend, loaded.config.log)
+        asked = AskedPolicy(runtime.policy, started, b"", limit_us=60_000_000)
+        keeper = LogMaintenance(core, asked, log, backend, loaded.config.log)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(keeper.run)
             await run(core, log, keeper, waiting, jobs, minutes)
             tasks.cancel_scope.cancel()
+        asked.close()
         return log.seq
 
 
@@ -133,7 +137,7 @@ async def run(
         if events:
             log.append(events)
             await log.commit()
-            keeper.look()
+            await keeper.look()
         return list(effects)
 
     spec = JobSpec(1, command=("python", "train.py"))

@@ -1,0 +1,50 @@
+"""Every benchmark that needs no trace still runs: each uses insides that may change under it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.live.ssh.farm import LACKING
+
+pytestmark = pytest.mark.live
+
+ROOT = Path(__file__).parents[2]
+# Those of real traces, or that take minutes on one core, are left to `make bench`.
+LEFT_OUT = {"philly", "tiresias", "gavel_runs", "why"}
+NAMES = [
+    "startup",
+    "gavel_solve",
+    "million",
+    "replay",
+    "log_verify",
+    "live_append",
+    "live_jobs",
+    "live_ssh",
+    "live_long_queue",
+    "live_api",
+    "live_year",
+    "sdk_step",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_benchmark_runs_and_measures_what_its_table_shows(name: str) -> None:
+    if name == "live_ssh" and LACKING:
+        pytest.skip(LACKING)
+    words = [sys.executable, "benchmarks/run.py", "--quick", "--json", "--only", name]
+    done = subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    documents = json.loads(done.stdout)
+    assert all(document["loop_cpu_s"] > 0 for document in documents)
+    _, *rows = done.stderr.splitlines()
+    assert rows, "a row of the table for each number that has a budget"
+    assert all(row.startswith(name) for row in rows)
+
+
+def test_every_benchmark_is_tried_here_or_named_as_left_out() -> None:
+    listing = [sys.executable, "benchmarks/run.py", "--list"]
+    done = subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True)
+    assert {*done.stdout.split()} == {*NAMES} | LEFT_OUT
