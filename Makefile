@@ -63,7 +63,7 @@ examples: setup-dev ## run every example against its expected output
 	$(PYTEST) tests/examples
 
 bench: setup-dev ## measure speed against the budgets
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python -m benchmarks.run
 
 fidelity: setup-dev ## compare with the public simulators
 	OPENBLAS_CORETYPE=Haswell $(BIN)/python -m tests.marked fidelity $(MUST_RUN) -n $(WORKERS) --maxprocesses 8

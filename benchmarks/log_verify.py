@@ -1,6 +1,6 @@
 """How fast a log is written, verified and read: 400,000 events like those of a simulation.
 
-    python benchmarks/log_verify.py [--events 400000] [--folder DIR]
+    python -m benchmarks.log_verify [--events 400000] [--folder DIR]
 
 Seconds are CPU seconds of the process, all threads. Prints JSON.
 """

@@ -1,6 +1,6 @@
 """A fixed loop in pure Python: the unit in which times of different machines are compared.
 
-    python benchmarks/loop.py [--best-of 3]
+    python -m benchmarks.loop [--best-of 3]
 
 It pushes 300,000 tuples on a heap, keeps 4,096 others in a dict, and pops the heap empty: what a
 scheduler in Python does most. Prints its CPU seconds as JSON. The slow machine of the budgets needs

@@ -1,6 +1,6 @@
 """A million generated jobs on 5,000 GPUs: CPU seconds, peak memory, and the cost of each job.
 
-    python benchmarks/million.py [--jobs 1000000] [--small 100000] [--policy las] [--load 0.95]
+    python -m benchmarks.million [--jobs 1000000] [--small 100000] [--policy las] [--load 0.95]
 
 The log is in SQLite. Each size runs in a fresh process; the cost of a job must not grow by more
 than half from the small size to the large one. Prints one JSON document for each size.
@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from benchmarks.commands import ROOT
 
 SERVERS = 625
 GPUS = 8
@@ -47,16 +49,16 @@ def run_here(jobs: int, policy: str, load: float, log: str) -> dict[str, object]
         "parse_cpu_s": round(document["elapsed"]["parse_cpu_s"], 2),
         "cpu_us_per_job": round(document["elapsed"]["cpu_s"] / jobs * 1e6, 2),
         "peak_gib": round(peak_kib / 2**20, 3),
-        "gpu_utilisation": round(document["gpu_utilisation"], 3),
+        "gpu_utilisation": round(document["gpu_utilisation"] or 0.0, 3),
         "digest": document["log"]["digest"],
     }
 
 
 def run_fresh(jobs: int, policy: str, load: float, log: Path) -> dict[str, object]:
     """Simulate so many jobs in a process of their own."""
-    command = [sys.executable, __file__, "--here", str(log), "--jobs", str(jobs)]
+    command = [sys.executable, "-m", "benchmarks.million", "--here", str(log), "--jobs", str(jobs)]
     command += ["--policy", policy, "--load", str(load)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     document: dict[str, object] = json.loads(done.stdout)
     return document
 

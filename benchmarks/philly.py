@@ -1,6 +1,6 @@
 """The Philly trace on 100 servers with 4 GPUs: CPU seconds from parsed trace to closed log.
 
-    python benchmarks/philly.py [--trace PATH] [--policies las,srtf] [--best-of 5]
+    python -m benchmarks.philly [--trace PATH] [--policies las,srtf] [--best-of 5]
 
 60 s rounds, consolidated placement, the log in SQLite; the best of several fresh processes, because
 other work on the machine only ever adds. Prints one JSON document for each policy.
@@ -8,14 +8,13 @@ other work on the machine only ever adds. Prints one JSON document for each poli
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-TRACE = ROOT.parent / "shared" / "traces" / "philly.csv"
+from benchmarks.commands import ROOT, TRACES, simulated
+
+TRACE = TRACES / "philly.csv"
 BUDGETS_CPU_S = {
     "las": 6.0,
     "srtf": 6.0,
@@ -28,8 +27,11 @@ BUDGETS_CPU_S = {
 
 def measure(policy: str, trace: Path, runs: int, folder: Path) -> dict[str, object]:
     """Run a policy so many times and return the best."""
-    log = folder / "philly.db"
-    documents = [simulate(policy, trace, log) for _ in range(runs)]
+    words = ("--set", f"workload.trace={trace}", "--policy", policy)
+    documents = [
+        simulated(ROOT / "examples" / "philly.toml", folder / "philly.db", *words).document
+        for _ in range(runs)
+    ]
     assert len({document["log"]["digest"] for document in documents}) == 1, "runs differ"
     cpu_s = sorted(document["elapsed"]["cpu_s"] for document in documents)
     return {
@@ -42,16 +44,6 @@ def measure(policy: str, trace: Path, runs: int, folder: Path) -> dict[str, obje
         "budget_cpu_s": BUDGETS_CPU_S.get(policy),
         "digest": documents[0]["log"]["digest"],
     }
-
-
-def simulate(policy: str, trace: Path, log: Path) -> dict[str, Any]:
-    """Run once in a fresh process, and return its document."""
-    command = [sys.executable, "-m", "shunter", "simulate", str(ROOT / "examples" / "philly.toml")]
-    command += ["--set", f"workload.trace={trace}", "--policy", policy]
-    command += ["--log", f"sqlite+aiosqlite:///{log}", "--overwrite", "--json"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document
 
 
 def main() -> None:

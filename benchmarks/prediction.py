@@ -1,6 +1,6 @@
 """How well a simulation predicts a live cluster, with costs that were measured on another run.
 
-    python benchmarks/prediction.py [--jobs 12] [--seeds 6,2,3,4] [--scale 1.0] [--keep FOLDER]
+    python -m benchmarks.prediction [--jobs 12] [--seeds 6,2,3,4] [--scale 1.0] [--keep FOLDER]
 
 The first seed's jobs run on this machine under `las`, as processes that train with the SDK and
 sleep for each mini-batch. `shunter trace fit` measures that log. Then the jobs of each other seed

@@ -1,6 +1,6 @@
 """How fast a log is replayed: decoded and folded, in CPU seconds of the process.
 
-    python benchmarks/replay.py [--log FILE] [--jobs 50000] [--best-of 3]
+    python -m benchmarks.replay [--log FILE] [--jobs 50000] [--best-of 3]
 
 Without a log, one of so many generated jobs under `las` is made first. Prints JSON.
 """

@@ -1,6 +1,6 @@
 """All budget benchmarks, one after the other, and a table of measured against budget.
 
-    python benchmarks/run.py [--quick] [--only philly,startup] [--json] [--list]
+    python -m benchmarks.run [--quick] [--only philly,startup] [--json] [--list]
 
 Machines differ by half, and so does one machine from hour to hour: before each benchmark the loop
 of `loop.py` is timed, and every time is also given in loops, every rate as so many a loop.
@@ -14,12 +14,11 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
+from importlib.util import find_spec
 from typing import Any
 
-from loop import loop_s
-
-FOLDER = Path(__file__).resolve().parent
+from benchmarks.commands import ROOT
+from benchmarks.loop import loop_s
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Measure:
 class Benchmark:
     """A script, its arguments, and what it measures.
 
-    It is NAME.py here, or for a name of two words SECOND.py in a folder named after the first.
+    It is NAME.py here, or REST.py in a folder named after the first word of its name.
     """
 
     name: str
@@ -194,13 +193,13 @@ def main() -> None:
 
 def run(benchmark: Benchmark, *, quick: bool) -> list[dict[str, Any]] | None:
     """Run a benchmark in a process of its own; None if it failed."""
-    script = FOLDER / f"{benchmark.name}.py"
-    if not script.exists():
-        script = FOLDER / f"{benchmark.name.replace('_', '/', 1)}.py"
-    command = [sys.executable, str(script)]
+    module = f"benchmarks.{benchmark.name}"
+    if find_spec(module) is None:
+        module = f"benchmarks.{benchmark.name.replace('_', '.', 1)}"
     done = subprocess.run(
-        [*command, *(benchmark.quick if quick else ())],
+        [sys.executable, "-m", module, *(benchmark.quick if quick else ())],
         check=False,
+        cwd=ROOT,
         capture_output=True,
         text=True,
     )

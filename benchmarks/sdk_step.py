@@ -1,6 +1,6 @@
 """What the training SDK costs a mini-batch, in microseconds of wall time: the best of several runs.
 
-    python benchmarks/sdk_step.py [--steps 20000] [--best-of 5] [--ranks 4]
+    python -m benchmarks.sdk_step [--steps 20000] [--best-of 5] [--ranks 4]
 
 Three settings: outside Shunter, under a supervisor's channel, and one rank of several. A step looks
 for a request at every call and tells its progress each second; the channel is on this machine's

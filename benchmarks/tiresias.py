@@ -1,6 +1,6 @@
 """The setting of the public Tiresias simulator: whole processes, and how cost grows with jobs.
 
-    python benchmarks/tiresias.py [--schedules fifo,dlas-gpu,shortest-gpu] [--best-of 5]
+    python -m benchmarks.tiresias [--schedules fifo,dlas-gpu,shortest-gpu] [--best-of 5]
                                   [--sizes 5000,20000,80000] [--trace s5000_job.csv]
 
 First each schedule on s5000 (32 servers with 4 GPUs), as a whole process and without start-up,
@@ -12,47 +12,38 @@ last. Prints one JSON document a line.
 
 import argparse
 import json
-import resource
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+from benchmarks.commands import ROOT, TRACES, simulated
+
 EXAMPLES = ROOT / "examples" / "peers" / "tiresias"
-TRACE = ROOT.parent / "shared" / "traces" / "tiresias" / "s5000_job.csv"
+TRACE = TRACES / "tiresias" / "s5000_job.csv"
 PEER_CPU_S = {"fifo": 10.2, "dlas-gpu": 10.8, "shortest-gpu": 13.6}
 BUDGET_GROWTH = 1.5
 SERVERS = "n[01-32]"
 
 
-def simulated(schedule: str, workload: list[str], log: Path) -> dict[str, float]:
+def measured(schedule: str, workload: str, log: Path) -> dict[str, float]:
     """Run once in a fresh process; return CPU seconds of the whole and of the loop."""
-    command = [sys.executable, "-m", "shunter", "simulate", str(EXAMPLES / f"{schedule}.toml")]
-    for setting in (f"cluster.nodes.0.name={SERVERS}", *workload):
-        command += ["--set", setting]
-    command += ["--log", f"sqlite+aiosqlite:///{log}", "--overwrite", "--json"]
-    before = _children_cpu_s()
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    process_s = _children_cpu_s() - before
-    document: dict[str, Any] = json.loads(done.stdout)
-    elapsed = document["elapsed"]
-    return {"process": process_s, "loop": elapsed["cpu_s"], "jobs": document["trace"]["jobs"]}
+    words = ("--set", f"cluster.nodes.0.name={SERVERS}", "--set", workload)
+    ran = simulated(EXAMPLES / f"{schedule}.toml", log, *words)
+    document = ran.document
+    loop_s = document["elapsed"]["cpu_s"]
+    return {"process": ran.cpu_s, "loop": loop_s, "jobs": document["trace"]["jobs"]}
 
 
-def best_of(runs: int, schedule: str, workload: list[str], folder: Path) -> dict[str, float]:
+def best_of(runs: int, schedule: str, workload: str, folder: Path) -> dict[str, float]:
     """Return the least of several runs, because other work only ever adds."""
-    found = [simulated(schedule, workload, folder / "tiresias.db") for _ in range(runs)]
+    found = [measured(schedule, workload, folder / "tiresias.db") for _ in range(runs)]
     return {key: min(each[key] for each in found) for key in found[0]}
 
 
 def against_the_peer(schedule: str, trace: Path, runs: int, folder: Path) -> dict[str, Any]:
     """Measure a schedule on the trace the peer was measured on."""
-    found, peer_s = (
-        best_of(runs, schedule, [f"workload.trace={trace}"], folder),
-        PEER_CPU_S[schedule],
-    )
+    found = best_of(runs, schedule, f"workload.trace={trace}", folder)
+    peer_s = PEER_CPU_S[schedule]
     return {
         "benchmark": "tiresias",
         "policy": schedule,
@@ -70,7 +61,7 @@ def growth(schedule: str, sizes: list[int], runs: int, folder: Path) -> dict[str
     costs_us = []
     for jobs in sizes:
         made = f'{{kind="tiresias-like",jobs={jobs},load=0.9}}'
-        found = best_of(runs, schedule, [f"workload.generate={made}"], folder)
+        found = best_of(runs, schedule, f"workload.generate={made}", folder)
         costs_us.append(round(found["loop"] / jobs * 1e6, 1))
     return {
         "benchmark": "tiresias",
@@ -80,11 +71,6 @@ def growth(schedule: str, sizes: list[int], runs: int, folder: Path) -> dict[str
         "growth": round(costs_us[-1] / costs_us[0], 2),
         "budget_growth": BUDGET_GROWTH,
     }
-
-
-def _children_cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:

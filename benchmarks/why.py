@@ -1,6 +1,6 @@
 """What `why` costs on a finished log: CPU seconds of the command beyond those of `--help`.
 
-    python benchmarks/why.py [--trace PATH] [--jobs 200000] [--asked 9] [--best-of 3]
+    python -m benchmarks.why [--trace PATH] [--jobs 200000] [--asked 9] [--best-of 3]
 
 Two logs under `las`: the Philly trace on 400 GPUs, and that of so many generated jobs on 5,000
 GPUs, five events a job. In each, jobs spread over the whole trace are asked about, at the log's end
@@ -12,21 +12,16 @@ budget's.
 import argparse
 import asyncio
 import json
-import resource
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from loop import loop_s
-
+from benchmarks.commands import ROOT, TRACES, shunter, simulated
+from benchmarks.loop import loop_s
 from shunter.events import JobSubmitted
 from shunter.events.log import read_log
 
-ROOT = Path(__file__).resolve().parents[1]
-TRACE = ROOT.parent / "shared" / "traces" / "philly.csv"
+TRACE = TRACES / "philly.csv"
 GENERATED = """\
 schema = 1
 seed = 7
@@ -43,34 +38,12 @@ name = "las"
 BUDGETS_LOOPS = {"philly": 0.5 / 0.52, "generated": 1.0 / 0.52}
 
 
-def command(*words: str) -> tuple[float, str]:
-    """Run a command; return its CPU seconds and what it printed."""
-    before = children_cpu_s()
-    done = subprocess.run(
-        [sys.executable, "-m", "shunter", *words], check=True, capture_output=True, text=True
-    )
-    return children_cpu_s() - before, done.stdout
-
-
-def children_cpu_s() -> float:
-    """Return the CPU seconds of all commands that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def simulated(log: Path, *words: str) -> dict[str, Any]:
-    """Write a log under `las`; return the document of the simulation."""
-    said = ("--policy", "las", "--log", str(log), "--overwrite", "--json")
-    document: dict[str, Any] = json.loads(command("simulate", *words, *said)[1])
-    return document
-
-
 def questions(log: Path, jobs: list[str]) -> list[tuple[str, ...]]:
     """Return what is asked: of each job how it ended, and why it waited while it did."""
     asked: list[tuple[str, ...]] = []
     for job in jobs:
         asked.append((job,))
-        life = json.loads(command("why", job, "--log", str(log), "--history", "--json")[1])
+        life = shunter("why", job, "--log", str(log), "--history", "--json").document
         waits = [one for one in life["timeline"] if one["what"] == "wait"]
         longest = max(waits, key=lambda one: one["to_us"] - one["from_us"], default=None)
         if longest:
@@ -81,9 +54,9 @@ def questions(log: Path, jobs: list[str]) -> list[tuple[str, ...]]:
 
 def measure(name: str, log: Path, jobs: list[str], events: int, runs: int) -> dict[str, object]:
     """Ask every question, and return what the median and the dearest cost."""
-    bare_s = min(command("--help")[0] for _ in range(runs))
+    bare_s = min(shunter("--help").cpu_s for _ in range(runs))
     costs = {
-        words: min(command("why", *words, "--log", str(log))[0] for _ in range(runs)) - bare_s
+        words: min(shunter("why", *words, "--log", str(log)).cpu_s for _ in range(runs)) - bare_s
         for words in questions(log, jobs)
     }
     dearest = max(costs, key=lambda words: costs[words])
@@ -118,13 +91,13 @@ def main() -> None:
         folder = Path(place)
         generated = folder / "generated.toml"
         generated.write_text(GENERATED.format(jobs=options.jobs), encoding="utf-8")
-        runs: dict[str, tuple[str, ...]] = {"generated": (str(generated),)}
+        runs: list[tuple[str, Path, tuple[str, ...]]] = [("generated", generated, ())]
         if options.trace.exists():
             trace = f"workload.trace={options.trace.resolve()}"
-            runs["philly"] = (str(ROOT / "examples" / "philly.toml"), "--set", trace)
-        for name, words in sorted(runs.items(), reverse=True):
+            runs.insert(0, ("philly", ROOT / "examples" / "philly.toml", ("--set", trace)))
+        for name, config, words in runs:
             log = folder / f"{name}.db"
-            events = simulated(log, *words)["events"]
+            events = simulated(config, log, "--policy", "las", *words).document["events"]
             jobs = asyncio.run(jobs_of(log, options.asked))
             print(json.dumps(measure(name, log, jobs, events, options.best_of)), flush=True)
 

@@ -1,6 +1,6 @@
 """Whole simulated runs of Gavel on 36 V100, 36 P100 and 36 K80, as processes, log on disk.
 
-    python benchmarks/gavel/runs.py [--best-of 3] [--small] [--policies gavel,gavel_peer]
+    python -m benchmarks.gavel.runs [--best-of 3] [--small] [--policies gavel,gavel_peer]
 
 Two settings: 200 jobs with gangs, and the paper's, jobs of one GPU at two an hour up to the 5,000th
 (its averages are over the last thousand). The public simulator takes 4.4 s and 110 s; budgets are a
@@ -10,12 +10,10 @@ fairness. Prints a JSON document for each, one a line.
 
 import argparse
 import json
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import Any
+
+from benchmarks.commands import simulated
 
 SETTINGS = (
     # name, jobs, jobs an hour, the widest gang, what the public simulator takes, how often less
@@ -75,9 +73,9 @@ def main() -> None:
                     )
                     + "".join(NODES.format(name=kind) for kind in ("v100", "p100", "k80"))
                 )
-                runs = [run(config, Path(folder) / "run.db") for _ in range(options.best_of)]
-                walls = [wall_s for wall_s, _ in runs]
-                found = runs[walls.index(min(walls))][1]
+                runs = [simulated(config, Path(folder) / "run.db") for _ in range(options.best_of)]
+                best = min(runs, key=lambda ran: ran.wall_s)
+                found = best.document
                 document = {
                     "benchmark": "gavel_runs",
                     "policy": f"{policy}, {name}",
@@ -85,22 +83,12 @@ def main() -> None:
                     "rounds": found["rounds"]["planned"],
                     "events": found["events"],
                     "jct_h": round(found["jct_s"]["mean"] / 3600, 2),
-                    "wall_s": round(min(walls), 2),
+                    "wall_s": round(best.wall_s, 2),
                     "cpu_s": round(found["elapsed"]["cpu_s"], 2),
                     "public_wall_s": public_s,
                     "budget_wall_s": round(public_s / ratio, 2),
                 }
                 print(json.dumps(document), flush=True)
-
-
-def run(config: Path, log: Path) -> tuple[float, dict[str, Any]]:
-    """Run once in a fresh process; return its wall time and its document."""
-    command = [sys.executable, "-m", "shunter", "simulate", str(config)]
-    command += ["--log", f"sqlite+aiosqlite:///{log}", "--overwrite", "--json"]
-    begun = time.perf_counter()
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    document: dict[str, Any] = json.loads(done.stdout)
-    return time.perf_counter() - begun, document
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A real daemon with a long queue, asked as people ask it: whole commands, and single requests.
 
-    python benchmarks/live/api.py [--queued 5000,10000] [--best-of 5]
+    python -m benchmarks.live.api [--queued 5000,10000] [--best-of 5]
 
 `queue_s` and `queue_json_s` are whole processes of the command line, from their start to their end,
 with all jobs in what is printed, `queue_cpu_s` the processor time of the first and of the daemon
@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import re
-import resource
 import signal
 import statistics
 import subprocess
@@ -25,9 +24,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.commands import ROOT, Ran, shunter
 from shunter.client import Client
 
-FOLDER = str(Path(__file__).resolve().parents[2])
 BUDGET_COMMAND_S = 0.5
 BUDGET_CPU_S = {5_000: 0.4}
 """By the jobs in the queue: what a command may use of a processor, with the daemon's part."""
@@ -73,7 +72,7 @@ def daemon(root: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def environment(root: Path) -> dict[str, str]:
     """Return the environment of a command that talks to the daemon of a folder."""
-    return {**os.environ, "PYTHONPATH": FOLDER, "SHUNTER_URL": f"unix:{root}/s"}
+    return {**os.environ, "PYTHONPATH": str(ROOT), "SHUNTER_URL": f"unix:{root}/s"}
 
 
 def timed(do: Callable[[], object], runs: int) -> list[float]:
@@ -92,32 +91,23 @@ def measure(root: Path, queued: int, runs: int) -> dict[str, object]:
         holds = client.submit(["sleep", "3600"], gpus=4, suspend_mode="restart")
         client.submit_many(["true"], gpus=4, array=(0, queued - 1, 1, None), name="sweep")
 
-        def command(*words: str) -> None:
-            ran = subprocess.run(
-                [sys.executable, "-m", "shunter", *words],
-                env=environment(root),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                check=True,
-            )
-            assert ran.stdout.count(b"sweep/") >= queued, "every job is printed"
-
-        def used_s() -> float:
-            before_s = children_cpu_s()
-            command("queue")
-            return children_cpu_s() - before_s
+        def command(*words: str) -> Ran:
+            ran = shunter(*words, environment=environment(root))
+            assert ran.printed.count("sweep/") >= queued, "every job is printed"
+            return ran
 
         before_s = cpu_s(process.pid)
-        queue_cpu_s = min(used_s() for _ in range(runs))
+        queues = [command("queue") for _ in range(runs)]
         daemon_cpu_s = (cpu_s(process.pid) - before_s) / runs
+        queue_cpu_s = min(ran.cpu_s for ran in queues)
         document = {
             "benchmark": "live_api",
             "queued": queued,
             "queue_cpu_s": round(queue_cpu_s + daemon_cpu_s, 3),
             "queue_daemon_cpu_s": round(daemon_cpu_s, 3),
             "budget_queue_cpu_s": BUDGET_CPU_S.get(queued),
-            "queue_s": round(min(timed(lambda: command("queue"), runs)), 3),
-            "queue_json_s": round(min(timed(lambda: command("queue", "--json"), runs)), 3),
+            "queue_s": round(min(ran.wall_s for ran in queues), 3),
+            "queue_json_s": round(min(command("queue", "--json").wall_s for _ in range(runs)), 3),
             "budget_queue_s": BUDGET_COMMAND_S,
             "screen_s": round(min(timed(lambda: client.queue(limit=200), runs)), 4),
             "answer_s": round(statistics.median(timed(client.daemon, 20 * runs)), 4),
@@ -131,12 +121,6 @@ def measure(root: Path, queued: int, runs: int) -> dict[str, object]:
         client.cancel(holds.id)
         holds.wait(PATIENCE_S)
     return document
-
-
-def children_cpu_s() -> float:
-    """Return the processor time of all commands that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def cpu_s(pid: int) -> float:

@@ -1,6 +1,6 @@
 """How long a live append takes: 100 callers, 1,000 events a second, every commit synced to disk.
 
-    python benchmarks/live/append.py [--seconds 10] [--callers 100] [--rate 1000] [--folder DIR]
+    python -m benchmarks.live.append [--seconds 10] [--callers 100] [--rate 1000] [--folder DIR]
 
 Each caller appends one event and commits, at its own even pace (an open loop: a late answer does
 not slow the next request, and its delay counts from when the request was due). Prints JSON.

@@ -1,6 +1,6 @@
 """A live scheduler and real processes: how soon they run and leave, what it costs to watch them.
 
-    python benchmarks/live/jobs.py [--jobs 50] [--seconds 30] [--best-of 5]
+    python -m benchmarks.live.jobs [--jobs 50] [--seconds 30] [--best-of 5]
 
 The scheduler runs in this process, on a machine with as many made-up GPUs as jobs, and decides at
 every event. `launch_s` is from the answer to a submission to the first line of user code, and
@@ -14,29 +14,25 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 from anyio import to_thread
 
-from shunter.app.config.loading import make_config
-from shunter.app.live import Caller, Site, Submission, open_site
+from benchmarks.commands import ROOT
+from benchmarks.live.sites import SAYS_WHEN, WHOEVER, at_work, comes
+from shunter.app.config.loading import LoadedConfig, make_config
+from shunter.app.live import Site, Submission
 from shunter.events.facts.execution import AttemptStarted, GpusReleased
-from shunter.events.facts.jobs import JobCancelled, JobFinished
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
+from shunter.events.facts.jobs import JobFinished
 
 BUDGET_LAUNCH_S = 0.15
 BUDGET_RELEASE_S = 0.3
 BUDGET_IDLE_PERCENT = 1.0
 BATCH_S = 0.2
-WHOEVER = Caller("", None)
-SAYS_WHEN = "import time; print(time.monotonic_ns(), flush=True)"
 TRAINS = f"""
 import sys, time
-sys.path.insert(0, {str(Path(__file__).resolve().parents[2])!r})
+sys.path.insert(0, {str(ROOT)!r})
 from shunter import train
 run = train.start()
 print("up", flush=True)
@@ -55,11 +51,10 @@ os._exit(75)
 """
 
 
-@asynccontextmanager
-async def machine(root: Path, gpus: int) -> AsyncIterator[Site]:
-    """Run a scheduler in a folder."""
+def machine(root: Path, gpus: int) -> LoadedConfig:
+    """Return a cluster of one server with so many made-up GPUs, in a folder."""
     local = {"root": str(root / "attempts"), "grace": 0.5}
-    loaded = make_config(
+    return make_config(
         {
             "cluster": {"nodes": [{"name": "n0", "gpus": gpus}]},
             "policy": {"trigger": "event"},
@@ -67,16 +62,6 @@ async def machine(root: Path, gpus: int) -> AsyncIterator[Site]:
             "log": {"url": str(root / "log.db")},
         }
     )
-    async with open_site(loaded) as site, anyio.create_task_group() as tasks:
-        tasks.start_soon(site.run)
-        try:
-            yield site
-        finally:
-            left, after = set(site.state.jobs), site.committed
-            for job_id in sorted(left):
-                await site.cancel(job_id, WHOEVER)
-            await comes(site, after, JobCancelled, left)
-            site.stop()
 
 
 def program(text: str) -> Submission:
@@ -114,18 +99,6 @@ async def idle_percent(site: Site, jobs: int, seconds: float) -> float:
     return 100 * (time.process_time() - spent_s) / (time.monotonic() - begun_s)
 
 
-async def comes(site: Site, after: int, kind: type[Event], names: set[JobId]) -> None:
-    """Wait for an event of a kind about each of some jobs."""
-    left = set(names)
-    if not left:
-        return
-    async for _, event in site.follow(after):
-        if isinstance(event, kind):
-            left.discard(event.job_id)  # type: ignore[union-attr]  # both kinds asked for have one
-        if not left:
-            return
-
-
 def await_text(path: Path) -> None:
     """Wait until something is printed; runs in a thread."""
     while not (path.exists() and path.read_text()):
@@ -136,7 +109,7 @@ async def measure(jobs: int, seconds: float, runs: int) -> dict[str, object]:
     """Measure each, and return the document."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
-        async with machine(root, jobs) as site:
+        async with at_work(machine(root, jobs)) as site:
             launches = [await launch_s(site, root) for _ in range(runs)]
             releases = [await release_s(site, root) for _ in range(runs)]
             idle = await idle_percent(site, jobs - runs, seconds)

@@ -1,7 +1,7 @@
 """A live scheduler with a long queue: how long a round takes, what it occupies, how it restarts.
 
-    python benchmarks/live/long_queue.py [--queued 10000] [--ended 20000] [--policies las,gavel]
-    python benchmarks/live/long_queue.py --past 200000,1000000 [--folder FOLDER]
+    python -m benchmarks.live.long_queue [--queued 10000] [--ended 20000] [--policies las,gavel]
+    python -m benchmarks.live.long_queue --past 200000,1000000 [--folder FOLDER]
 
 Jobs are submitted as the API does it, and wait behind a gang that holds every GPU. Then that ends,
 and short jobs run in its place. `round_s` is the longest step of the core in which it planned while
@@ -23,9 +23,10 @@ import multiprocessing
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 
@@ -43,6 +44,7 @@ from shunter.events.log import open_log, seal
 from shunter.events.values.ids import JobId, UserName
 from shunter.events.values.job_spec import JobSpec
 
+T = TypeVar("T")
 BUDGET_ROUND_S = 0.2
 BUDGET_RSS_MIB = 300
 BUDGET_RESTART_S = 3.0
@@ -152,7 +154,7 @@ async def work(root: Path, policy: str, ended: int, queued: int) -> dict[str, ob
         tasks.start_soon(site.run)
         submit_s = await fill(site, ended, queued)
         await let_go(site, watched, 8)
-        found = {
+        found: dict[str, object] = {
             "queued": len(site.state.jobs),
             "rounds": len(watched.rounds_s),
             "ended": sum(site.state.outcomes.values()),
@@ -170,7 +172,7 @@ async def restart(root: Path, policy: str) -> dict[str, object]:
     begun_s, cpu_s = time.perf_counter(), time.process_time()
     async with open_site(config(root, policy)) as site:
         took_s = time.perf_counter() - begun_s
-        found = {
+        found: dict[str, object] = {
             "restart_s": round(took_s, 3),
             "restart_cpu_s": round(time.process_time() - cpu_s, 3),
             "restart_rss_mib": round(rss_mib(), 1),
@@ -209,10 +211,11 @@ async def write(root: Path, ended: int) -> None:
         await seal(log, max(0, state.seq - 100_000))
 
 
-def apart(run, *arguments):  # type: ignore[no-untyped-def]  # runs one of the two above
+def apart(run: Callable[..., Awaitable[T]], *arguments: object) -> T:
     """Run something in a process of its own, which has done nothing before."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(anyio.run, (run, *arguments))
+        found: T = pool.apply(anyio.run, (run, *arguments))
+    return found
 
 
 def long_lived(root: Path, policy: str, ended: int) -> dict[str, object]:

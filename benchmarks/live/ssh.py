@@ -1,6 +1,6 @@
 """Servers over SSH: how soon jobs run there, what watching costs, how soon a cut is noticed.
 
-    python benchmarks/live/ssh.py [--hosts 20] [--jobs 200] [--seconds 30] [--best-of 5]
+    python -m benchmarks.live.ssh [--hosts 20] [--jobs 200] [--seconds 30] [--best-of 5]
 
 The hosts are real sshds: one on loopback that plays all, and one in a network namespace (as root)
 whose packets are dropped. `launch_s` is from the answer to a submission to the first line of user
@@ -14,25 +14,20 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 import anyio
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
+from benchmarks.live.sites import SAYS_WHEN, WHOEVER, at_work, comes
 from shunter.app.config.loading import LoadedConfig, make_config
-from shunter.app.live import Caller, Site, Submission, open_site
+from shunter.app.live import Site, Submission
 from shunter.backends.ssh import SshBackend
 from shunter.core.intake.inputs import Input
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.jobs import JobCancelled, JobFinished
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
+from shunter.events.facts.jobs import JobFinished
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.farm import Farm, farm_at
 from tests.live.ssh.namespaces import lacking, namespaces_at
@@ -42,8 +37,6 @@ BUDGET_IDLE_PERCENT = 2.0
 BUDGET_NOTICED_KEEPALIVES = 3.0
 BUDGET_RECONNECT_S = 0.5
 KEEPALIVE_S = 1.0
-WHOEVER = Caller("", None)
-SAYS_WHEN = "import time; print(time.monotonic_ns(), flush=True)"
 
 
 def config(farm: Farm, root: Path, hosts: int, gpus: int) -> LoadedConfig:
@@ -68,33 +61,6 @@ def config(farm: Farm, root: Path, hosts: int, gpus: int) -> LoadedConfig:
             "log": {"url": str(root / "log.db")},
         }
     )
-
-
-@asynccontextmanager
-async def at_work(loaded: LoadedConfig) -> AsyncIterator[Site]:
-    """Run a scheduler, and end all its jobs."""
-    async with open_site(loaded) as site, anyio.create_task_group() as tasks:
-        tasks.start_soon(site.run)
-        try:
-            yield site
-        finally:
-            left, after = set(site.state.jobs), site.committed
-            for job_id in sorted(left):
-                await site.cancel(job_id, WHOEVER)
-            await comes(site, after, JobCancelled, left)
-            site.stop()
-
-
-async def comes(site: Site, after: int, kind: type[Event], names: set[JobId]) -> None:
-    """Wait for an event of a kind about each of some jobs."""
-    left = set(names)
-    if not left:
-        return
-    async for _, event in site.follow(after):
-        if isinstance(event, kind):
-            left.discard(event.job_id)  # type: ignore[union-attr]  # all kinds asked for have one
-        if not left:
-            return
 
 
 async def launch_s(site: Site) -> float:

@@ -1,6 +1,6 @@
 """What a year of a live log occupies: 200 jobs that run all the time, each sampled every minute.
 
-    python benchmarks/live/year.py [--minutes 720] [--jobs 200] [--folder DIR]
+    python -m benchmarks.live.year [--minutes 720] [--jobs 200] [--folder DIR]
 
 Samples are written as the daemon writes them, in batches of ten seconds, with snapshots and sealing
 as in a live log, for a slice of the year. What the file occupies at its end beyond what is not yet
@@ -26,6 +26,7 @@ from shunter.app.config.resolved import policy_runtime
 from shunter.app.live.history import read_history
 from shunter.app.live.maintenance.log_maintenance import SPAN_EVENTS, LogMaintenance
 from shunter.app.live.policy.asked import AskedPolicy
+from shunter.backends.inbox import Stamped
 from shunter.core.effects import Launch, Resume
 from shunter.core.intake.inputs import Input, SubmitJob
 from shunter.core.scheduler import Scheduler
@@ -48,9 +49,9 @@ class Waiting:
     """Stands in for the backend: keeps what is posted until the next step takes it."""
 
     def __init__(self) -> None:
-        self.posted: list = []
+        self.posted: list[Stamped] = []
 
-    def post(self, stamped) -> None:  # type: ignore[no-untyped-def]  # as the port's
+    def post(self, stamped: Stamped) -> None:
         """Keep an input."""
         self.posted.append(stamped)
 

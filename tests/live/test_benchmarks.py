@@ -34,7 +34,7 @@ NAMES = [
 def test_benchmark_runs_and_measures_what_its_table_shows(name: str) -> None:
     if name == "live_ssh" and LACKING:
         pytest.skip(LACKING)
-    words = [sys.executable, "benchmarks/run.py", "--quick", "--json", "--only", name]
+    words = [sys.executable, "-m", "benchmarks.run", "--quick", "--json", "--only", name]
     done = subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     documents = json.loads(done.stdout)
@@ -45,6 +45,6 @@ def test_benchmark_runs_and_measures_what_its_table_shows(name: str) -> None:
 
 
 def test_every_benchmark_is_tried_here_or_named_as_left_out() -> None:
-    listing = [sys.executable, "benchmarks/run.py", "--list"]
+    listing = [sys.executable, "-m", "benchmarks.run", "--list"]
     done = subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True)
     assert {*done.stdout.split()} == {*NAMES} | LEFT_OUT

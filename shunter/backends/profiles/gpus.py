@@ -197,7 +197,7 @@ def fault_of_code(code: int) -> GpuFault:
 
 
 def use_told(reading: GpuReading) -> GpuUse:
-    """Return the reading of a GPU, as `backends.node.far.gpus` tells it."""
+    """Return the reading of a GPU, as `backends.node.remote.gpus` tells it."""
     shares = reading.get("memory_by_pid")
     return GpuUse(
         index=reading["index"],
