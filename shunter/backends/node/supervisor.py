@@ -166,8 +166,7 @@ def _prepare(root: str, folder: str, order: Order, held_lock: int) -> tuple[Supe
         "attempt": order["attempt"],
         "term": order["term"],
         "placement": order["placement"],
-        # Values are secrets, and those of the command stand in it by now; the log has what may be
-        # read.
+        # Values are secrets, also those that stand in the command by now.
         "ranks": [{**rank, "env": {}, "argv": []} for rank in order["ranks"]],
         "port": order.get("port"),
         "gpus": order.get("gpus", []),

@@ -183,16 +183,8 @@ class AttemptLocations:
             for record in records:
                 found.setdefault((record["job"], record["attempt"]), {})[node] = record
         return [
-            {
-                "job": job,
-                "attempt": attempt,
-                "state": self._state(JobId(job), attempt, parts),
-                "folder": first["folder"],
-                "started": first["started"],
-                "status": first["status"],
-            }
+            self._joined(JobId(job), attempt, parts)
             for (job, attempt), parts in sorted(found.items())
-            for first in [next(iter(parts.values()))]
         ]
 
     async def _ask_about(self, job_id: JobId) -> None:
@@ -228,6 +220,18 @@ class AttemptLocations:
         if failed:
             raise failed[0]
         return {node: told[node] for node in self._connections if node in told}
+
+        """Return what the hosts of an attempt know, with the records of the first."""
+        """Return what the hosts of an attempt know as one record, with that of its first host."""
+        first = next(iter(parts.values()))
+        return {
+            "job": job_id,
+            "attempt": attempt,
+            "state": self._state(job_id, attempt, parts),
+            "folder": first["folder"],
+            "started": first["started"],
+            "status": first["status"],
+        }
 
     def _state(self, job_id: JobId, attempt: int, parts: Mapping[NodeName, Known]) -> State:
         nodes = self.of(job_id, attempt) or tuple(parts)
