@@ -221,8 +221,8 @@ class AttemptLocations:
             raise failed[0]
         return {node: told[node] for node in self._connections if node in told}
 
+    def _joined(self, job_id: JobId, attempt: int, parts: Mapping[NodeName, Known]) -> Found:
         """Return what the hosts of an attempt know, with the records of the first."""
-        """Return what the hosts of an attempt know as one record, with that of its first host."""
         first = next(iter(parts.values()))
         return {
             "job": job_id,
