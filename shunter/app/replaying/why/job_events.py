@@ -46,7 +46,8 @@ _SUBMITTED = JobSubmitted.__name__
 _QUOTA = QuotaChanged.__name__
 _TERMS = frozenset((SchedulerStarted.__name__, ConfigChanged.__name__))
 _SAMPLED = ProfileSampled.__name__
-_TELLING = tuple(orjson.dumps(kind) for kind in (_ROUND, _QUOTA, *sorted(_TERMS)))
+_TELLING = frozenset(kind.encode() for kind in (_ROUND, _QUOTA, *_TERMS))
+_OF_CLASSING = frozenset(kind.encode() for kind in (_SUBMITTED, _SAMPLED))
 _SPEC = row_fields(JobSubmitted).index("spec")
 _MODEL = [each.name for each in stored_fields(JobSpec)].index("model")
 _NUMBER = row_fields(RoundPlanned).index("number")
@@ -150,11 +151,9 @@ async def read_story(
 
 async def later_submission(reader: LogReader, job_id: JobId, after: int) -> JobSubmitted | None:
     """Return the submission of a job after an event, if there is one."""
-    needle = orjson.dumps(job_id)
+    words = [orjson.dumps(job_id)]
     async for frame in reader.frames(after):
-        if needle not in frame.payload:
-            continue
-        for row in frame.rows():
+        for _, row in frame.rows_with(words=words):
             if row[0] == _SUBMITTED and row[2] == job_id:
                 event = decode_event(row)
                 assert isinstance(event, JobSubmitted), "the row says so"
@@ -166,7 +165,7 @@ async def known_jobs(reader: LogReader) -> list[str]:
     """Return the ids of all jobs of a log, in order of submission."""
     found: list[str] = []
     async for frame in reader.frames():
-        found += [row[2] for row in frame.rows() if row[0] == _SUBMITTED]
+        found += [row[2] for _, row in frame.rows_with({_SUBMITTED.encode()})]
     return found
 
 
@@ -181,7 +180,6 @@ class _Scan:
         self._classing: Classing | None = None
         self._models = dict(start.models)
         self._messages = dict(start.messages)
-        self._needle = orjson.dumps(story.job_id)
         self._round = start.round
         self._latest: dict[bytes, tuple[Round, Row | None]] = dict(start.told)
         self._class = b""
@@ -189,7 +187,8 @@ class _Scan:
         self._must_consolidate = False
         self._bounded = set(start.bounded)
         self._dependencies: frozenset[str] = frozenset()
-        self._words = _TELLING
+        self._kinds = set(_TELLING)
+        self._words = [orjson.dumps(story.job_id)]
         self._granted = NOTHING
         self._split: tuple[int, ...] = ()
         self._places: list[int] = []
@@ -199,10 +198,7 @@ class _Scan:
     def take(self, frame: Frame) -> None:
         """Look through one frame, up to the end of the story."""
         story = self._story
-        mentions = self._needle in frame.payload
-        if not mentions and not self._concerns(frame):
-            return
-        for seq, row in enumerate(frame.rows(), frame.first_seq):
+        for seq, row in frame.rows_with(self._kinds, self._words):
             if seq > story.seq:
                 return
             if seq <= self._after:
@@ -219,22 +215,12 @@ class _Scan:
                 assert isinstance(event, SchedulerStarted | ConfigChanged), "the row says so"
                 story.terms.append((seq, event))
                 self._class_anew()
-            elif mentions and (row[2] == story.job_id or kind == _ALLOCATED):
+            elif row[2] == story.job_id or kind == _ALLOCATED:
                 self._mention(seq, row)
                 if self.over:
                     return
             elif kind in _ENDS and row[2] in self._dependencies:
                 story.dependencies.append((seq, decode_event(row)))
-
-    def _concerns(self, frame: Frame) -> bool:
-        """Say whether a frame that does not name the job may matter to it all the same.
-
-        Most of a live log are samples of other jobs, and to parse them is most of the work.
-        """
-        if self._classing is not None:
-            return True
-        payload = frame.payload
-        return any(word in payload for word in self._words)
 
     def _mention(self, seq: int, row: Row) -> None:
         story = self._story
@@ -253,10 +239,7 @@ class _Scan:
     def _begin(self, event: JobSubmitted) -> None:
         """From here on, follow the job's class of equal jobs."""
         self._dependencies = frozenset(each.job_id for each in event.spec.depends_on)
-        self._words = (
-            *_TELLING,
-            *(orjson.dumps(each.job_id) for each in event.spec.depends_on),
-        )
+        self._words += [orjson.dumps(job_id) for job_id in sorted(self._dependencies)]
         self._join_class()
 
     def _keep_split(self, event: Event) -> None:
@@ -278,6 +261,8 @@ class _Scan:
         """Note what tells gangs apart from here on; the job may be classed anew."""
         started = last_start(event for _, event in self._story.terms)
         self._classing = classing_of(started, self._rebuild)
+        if self._classing is not None:
+            self._kinds |= _OF_CLASSING
         if self._class:
             self._join_class()
 

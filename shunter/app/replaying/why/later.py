@@ -48,17 +48,17 @@ async def later_of(reader: LogReader, story: JobEvents, named: Sequence[JobId]) 
     if head.seq <= story.seq:
         return None
     later = Later(head.seq, story.at_us)
-    needles = [orjson.dumps(job_id) for job_id in (story.job_id, *named)]
+    words = [orjson.dumps(job_id) for job_id in (story.job_id, *named)]
     async for frame in reader.frames(story.seq, head.seq):
         later.upto_us = frame.at_us
-        if frame.last_seq < head.seq and not any(needle in frame.payload for needle in needles):
-            continue
-        for seq, row in enumerate(frame.rows(), frame.first_seq):
+        for seq, row in frame.rows_with(words=words):
             if story.seq < seq <= head.seq:
                 later.upto_us = row[1]
                 _take(later, story.job_id, named, seq, row)
             if later.event is not None:
                 return later
+        if frame.last_seq >= head.seq:
+            later.upto_us = frame.rows()[head.seq - frame.first_seq][1]
     return later
 
 

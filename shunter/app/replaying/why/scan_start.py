@@ -26,7 +26,6 @@ from shunter.events.values.job_spec import Demand, JobSpec
 __all__ = ["Round", "ScanStart", "scan_start_of"]
 
 _ROUND = RoundPlanned.__name__
-_ROUND_TEXT = orjson.dumps(_ROUND)
 _NUMBER = row_fields(RoundPlanned).index("number")
 _WAITS = row_fields(RoundPlanned).index("waits")
 
@@ -117,12 +116,9 @@ def _as_asked(demand: Demand, spec: JobSpec) -> Demand:
 def _look_back(start: ScanStart, frame: Frame, wanted: set[bytes]) -> None:
     """Note the last round of a frame, and what rounds said of wanted classes."""
     # As a round says why a class waits: demand and reason. A job's demand alone is in many events.
-    needles = [b"[%b,[" % key for key in wanted]
-    if start.round is None:
-        needles.append(_ROUND_TEXT)
-    if not any(needle in frame.payload for needle in needles):
-        return
-    for seq, row in reversed([*enumerate(frame.rows(), frame.first_seq)]):
+    words = [b"[%b,[" % key for key in wanted]
+    kinds = {_ROUND.encode()} if start.round is None else ()
+    for seq, row in reversed([*frame.rows_with(kinds, words)]):
         if row[0] != _ROUND or seq > start.seq:
             continue
         planned = Round(seq, row[_NUMBER], row[1])

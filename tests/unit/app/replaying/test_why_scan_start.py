@@ -1,7 +1,7 @@
 """Stories read from a snapshot on: the same as those read from the beginning of the log."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,8 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.events = self.snapshots = 0
-        rows, events, snapshot_at = Frame.rows, Frame.events, LogReader.snapshot_at
+        rows, rows_with = Frame.rows, Frame.rows_with
+        events, snapshot_at = Frame.events, LogReader.snapshot_at
 
         def counted_rows(frame: Frame) -> list[list[Any]]:
             self.events += frame.count
@@ -110,7 +111,15 @@ class Counted:
             self.snapshots += 1
             return await snapshot_at(reader, seq)
 
+        def counted_rows_with(
+            frame: Frame, kinds: Collection[bytes] = (), words: Collection[bytes] = ()
+        ) -> Iterator[tuple[int, list[Any]]]:
+            for found in rows_with(frame, kinds, words):
+                self.events += 1
+                yield found
+
         monkeypatch.setattr(Frame, "rows", counted_rows)
+        monkeypatch.setattr(Frame, "rows_with", counted_rows_with)
         monkeypatch.setattr(Frame, "events", counted_events)
         monkeypatch.setattr(LogReader, "snapshot_at", counted_snapshot_at)
 
