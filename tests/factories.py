@@ -18,7 +18,7 @@ from shunter.core.planning.guards import NO_GUARDS, Guards
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ports import Observers, Policy
 from shunter.core.ranking import RankedPolicy
-from shunter.core.rounds import run_rounds
+from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.events.facts.cluster import NodeAdded, QuotaChanged

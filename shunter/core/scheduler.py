@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.fold import RULES, Rule
 from shunter.core.fold.checkpoints import within_reach
-from shunter.core.intake.handlers import HANDLERS
+from shunter.core.intake.input_handlers import HANDLERS
 from shunter.core.intake.inputs import Input, NothingComes
 from shunter.core.planning.barrier import Barrier
 from shunter.core.planning.planner import Planner, RoundRules

@@ -76,7 +76,7 @@ def calls_of_one_job() -> list[str]:
         simulate(loaded)
     finally:
         sys.setprofile(None)
-    return calls[calls.index("shunter/core/rounds.py") :]
+    return calls[calls.index("shunter/core/round_loop.py") :]
 
 
 def test_files_of_the_core_have_their_say_in_this_order() -> None:

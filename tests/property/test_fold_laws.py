@@ -17,7 +17,7 @@ from shunter.core.fold import replay
 from shunter.core.intake.inputs import Input
 from shunter.core.ports import Backend
 from shunter.core.ranking import Ranking
-from shunter.core.rounds import run_rounds
+from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.events.codec import decode_record, encode_payload, encode_record

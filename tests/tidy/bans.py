@@ -22,7 +22,7 @@ PURE_FOLDERS = (
 )
 
 # The round loop waits, and the ports name what is awaited; nothing else in core is async.
-ASYNC_FILES = frozenset({"shunter/core/rounds.py", "shunter/core/ports.py"})
+ASYNC_FILES = frozenset({"shunter/core/round_loop.py", "shunter/core/ports.py"})
 
 OUTSIDE_WORLD = frozenset(
     [

@@ -34,7 +34,7 @@ from shunter.core.effects import (
     Suspend,
     Terminate,
 )
-from shunter.core.intake.handlers import stays_in_place
+from shunter.core.intake.input_handlers import stays_in_place
 from shunter.core.scheduler import resume_of
 from shunter.core.state import ENDING, LAUNCHING, SUSPENDING, Job, State
 from shunter.events.past_jobs import PastJobs

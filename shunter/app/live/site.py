@@ -29,7 +29,7 @@ from shunter.app.snapshots import snapshot_of
 from shunter.backends.node.failpoints import failpoint
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Command, Input
-from shunter.core.rounds import run_rounds
+from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.errors import NotFoundError

@@ -23,7 +23,7 @@ from shunter.core.digest import state_digest
 from shunter.core.metrics import JobLedger, JobResult
 from shunter.core.ports import Observers
 from shunter.core.ranking import RankedPolicy
-from shunter.core.rounds import run_rounds
+from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.core.view import View

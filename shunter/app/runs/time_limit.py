@@ -12,7 +12,7 @@ from types import FrameType
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Input
 from shunter.core.planning.barrier import OBSERVER, Barrier
-from shunter.core.rounds import Step
+from shunter.core.round_loop import Step
 from shunter.core.scheduler import Scheduler
 from shunter.errors import PlanError
 from shunter.events.facts.decisions import PolicySetAside

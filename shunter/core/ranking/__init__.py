@@ -10,8 +10,8 @@ from shunter.core.ranking.index import (
     Ranks,
     Remembering,
 )
-from shunter.core.ranking.notes import Note, Notes
 from shunter.core.ranking.policy import RankedPolicy
+from shunter.core.ranking.rank_memory import Note, Notes
 from shunter.core.ranking.ranking import Ranking
 
 __all__ = [

@@ -23,7 +23,7 @@ from shunter.core.ranking.index import (
     Telling,
 )
 from shunter.core.ranking.keys import LEVEL
-from shunter.core.ranking.notes import Notes
+from shunter.core.ranking.rank_memory import Notes
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.ids import JobId

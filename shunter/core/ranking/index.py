@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from shunter.core.ranking.notes import Notes
+from shunter.core.ranking.rank_memory import Notes
 from shunter.core.state import Job
 from shunter.core.view import View
 

@@ -9,7 +9,7 @@ from shunter.core.placement import Placement
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.plan import EMPTY_PLAN, Change, Plan, Start, Suspend
 from shunter.core.ports import Observers, Rng
-from shunter.core.ranking.classing import classes_of
+from shunter.core.ranking.consolidation_classes import classes_of
 from shunter.core.ranking.easy import backfill
 from shunter.core.ranking.index import Index, Misfit, Ranks, Remembering, Telling
 from shunter.core.ranking.keys import drift, rank_of
@@ -17,7 +17,7 @@ from shunter.core.ranking.observers import estimating, listeners
 from shunter.core.ranking.placing import Placing, Shares
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.ranking.selection import MAKES_ROOM, Bars, Selection, Settled, Walk
-from shunter.core.ranking.waits import class_waits
+from shunter.core.ranking.wait_reasons import class_waits
 from shunter.core.state import WAITING
 from shunter.core.view import View
 from shunter.events.facts.decisions import Target

@@ -13,11 +13,11 @@ from typing import Any
 from shunter.core.cluster import Pool
 from shunter.core.planning.guards import Band
 from shunter.core.ranking.budgets import Budget
-from shunter.core.ranking.classing import Classes
+from shunter.core.ranking.consolidation_classes import Classes
 from shunter.core.ranking.index import Ranks
 from shunter.core.ranking.keys import band_of, ordinal_of, pack
-from shunter.core.ranking.notes import Notes
-from shunter.core.ranking.waiting import WaitingClass
+from shunter.core.ranking.rank_memory import Notes
+from shunter.core.ranking.waiting_class import WaitingClass
 from shunter.core.state import RUNNING, WAITING, Job
 from shunter.core.view import View
 from shunter.events.rows import DERIVED

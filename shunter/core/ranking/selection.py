@@ -16,7 +16,7 @@ from shunter.core.ranking.budgets import Budget
 from shunter.core.ranking.index import Misfit
 from shunter.core.ranking.keys import FIRST, LAST, ORDINAL_MASK
 from shunter.core.ranking.ranking import Entry, Ranking
-from shunter.core.ranking.waiting import WaitingClass
+from shunter.core.ranking.waiting_class import WaitingClass
 from shunter.core.view import View
 from shunter.events.values.allocation import Share
 from shunter.events.values.fact import record

@@ -93,7 +93,7 @@ class Frame:
     def rows_with(
         self, kinds: Collection[bytes] = (), words: Collection[bytes] = ()
     ) -> Iterator[tuple[int, Row]]:
-        """Yield the rows of some kinds, and all in which a word stands, with their numbers.
+        """Yield the rows of some kinds, and those with a word, with their numbers.
 
         Only these are parsed: to split a frame into rows takes a tenth of what parsing it takes.
 
@@ -183,7 +183,7 @@ class Frame:
 
 
 def _is_row(row: object) -> bool:
-    """Say whether a value of JSON has the form of an event: a kind, an instant, a job or null."""
+    """Say whether a value is a row: a kind, an instant, a job or null, and more."""
     return type(row) is list and len(row) >= 3 and type(row[0]) is str
 
 

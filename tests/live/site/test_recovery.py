@@ -11,11 +11,11 @@ import pytest
 from anyio import to_thread
 
 from shunter.app.api.documents.job_history import history_of
-from shunter.app.live import Site, Submission, open_site, opening
+from shunter.app.live import Site, Submission, open_site, startup
 from shunter.app.live.clock import wall_now
 from shunter.app.live.history import History, Identity
 from shunter.app.live.maintenance.log_maintenance import superseded
-from shunter.app.live.opening import start_us
+from shunter.app.live.startup import start_us
 from shunter.core.state import State
 from shunter.errors import ConfigError, LogError
 from shunter.events.facts.cluster import NodeAdded, NodeRemoved
@@ -290,7 +290,7 @@ async def test_clock_that_went_back_between_two_terms_is_recorded_and_not_follow
 ) -> None:
     async with machine(tmp_path) as site:
         await outcome(site, await site.submit(program("pass"), NOBODY))
-    monkeypatch.setattr(opening, "wall_now", lambda: wall_now() - timedelta(hours=1))
+    monkeypatch.setattr(startup, "wall_now", lambda: wall_now() - timedelta(hours=1))
     async with machine(tmp_path) as site:
         assert await outcome(site, await site.submit(program("pass"), NOBODY)) == "finished"
     events = await all_events(tmp_path)

@@ -7,7 +7,7 @@ import pytest
 from shunter.app.config.policies import informed
 from shunter.core.intake.inputs import SubmitJob
 from shunter.core.placement import PLACEMENTS
-from shunter.core.rounds import run_rounds
+from shunter.core.round_loop import run_rounds
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError

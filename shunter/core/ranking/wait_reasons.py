@@ -4,7 +4,7 @@ from shunter.core.planning.guards import Band
 from shunter.core.ranking.budgets import Budget
 from shunter.core.ranking.keys import ordinal_of, pack
 from shunter.core.ranking.selection import Walk
-from shunter.core.ranking.waiting import WaitingClass
+from shunter.core.ranking.waiting_class import WaitingClass
 from shunter.core.view import View
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import ClassWait, Reason, Wait
