@@ -15,6 +15,7 @@
     ├── BackendError              1  the world said no: `retryable` decides
     ├── LogError                  1  the log cannot be read or written; carries `seq`
     │   ├── LogDamagedError       1  its bytes are not what was written
+    │   │   └── LogSchemaError    2  an event is not what its kind says
     │   ├── StaleTermError        1  a newer scheduler writes here
     │   ├── LogExistsError        2  a log is there already and must not be touched
     │   └── LogVersionError       2  written by a newer Shunter
@@ -36,6 +37,7 @@ __all__ = [
     "LogDamagedError",
     "LogError",
     "LogExistsError",
+    "LogSchemaError",
     "LogVersionError",
     "NotFoundError",
     "PlanError",
@@ -138,6 +140,12 @@ class LogError(ShunterError):
 
 class LogDamagedError(LogError):
     """The bytes of the log are not those that were written; nothing is skipped."""
+
+
+class LogSchemaError(LogDamagedError):
+    """An event is not what its kind says, in bytes as they were written: not by Shunter."""
+
+    exit_code: ClassVar[int] = 2
 
 
 class StaleTermError(LogError):

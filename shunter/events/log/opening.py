@@ -15,6 +15,7 @@ from shunter.events.log.frames import GENESIS, Head
 from shunter.events.log.memory import MemoryStore, NullStore
 from shunter.events.log.reader import LogReader
 from shunter.events.log.stores import Segment, Store, StoredPastJobs
+from shunter.events.log.verifying import wrong_types_in
 from shunter.events.log.writer import LogWriter
 
 MEMORY = "memory:"
@@ -88,6 +89,7 @@ async def read_log(log: str | LogWriter) -> AsyncIterator[LogReader]:
     Raises:
         NotFoundError: there is no such log.
         LogVersionError: it is something else, or of a newer Shunter.
+        LogSchemaError: whoever reads it fails on an event that violates its schema.
     """
     if isinstance(log, LogWriter):
         opened = log.source()
@@ -98,7 +100,14 @@ async def read_log(log: str | LogWriter) -> AsyncIterator[LogReader]:
 
         opened = open_source(path_of(log))
     async with opened as source:
-        yield LogReader(source)
+        reader = LogReader(source)
+        try:
+            yield reader
+        except (TypeError, ValueError, AttributeError, LookupError) as error:
+            damage = await wrong_types_in(reader.frames())
+            if damage is None:
+                raise
+            raise damage from error
 
 
 def open_past_jobs(log: LogWriter) -> StoredPastJobs:

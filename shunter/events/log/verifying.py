@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from shunter.errors import IllegalEventError, LogDamagedError
+from shunter.errors import IllegalEventError, LogDamagedError, LogSchemaError
 from shunter.events.kinds import Event
 from shunter.events.log.checks import REINDEX, refuse_other_chain, refuse_other_term
 from shunter.events.log.frames import GENESIS, Frame, Head, Outcomes, Snapshot
@@ -196,14 +196,30 @@ class PastCheck:
         self._done, self._expected = upto, PastRows()
 
 
+async def wrong_types_in(frames: AsyncIterator[Frame]) -> LogSchemaError | None:
+    """Return what says of the first event without the types of its kind, if there is one."""
+    async for frame in frames:
+        damage = _wrong_types(frame)
+        if damage is not None:
+            return damage
+    return None
+
+
+def _wrong_types(frame: Frame) -> LogSchemaError | None:
+    fault = fault_in(frame.payload)
+    if fault is None:
+        return None
+    seq = frame.first_seq + fault.number
+    return LogSchemaError(f"the event {seq} violates its schema: {fault.what}", seq)
+
+
 def _checker(*, schema: bool) -> Callable[[Frame], list[Event]]:
     """Return what proves a payload: types, decoding, or the schema too."""
 
     def check(frame: Frame) -> list[Event]:
-        fault = fault_in(frame.payload)
-        if fault is not None:
-            seq = frame.first_seq + fault.number
-            raise LogDamagedError(f"the event {seq} violates its schema: {fault.what}", seq)
+        damage = _wrong_types(frame)
+        if damage is not None:
+            raise damage
         return [*frame.events()]
 
     if not schema:
