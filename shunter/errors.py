@@ -143,7 +143,7 @@ class LogDamagedError(LogError):
 
 
 class LogSchemaError(LogDamagedError):
-    """An event is not what its kind says, in bytes as they were written: not by Shunter."""
+    """An event is not what its kind says: nothing of Shunter wrote these bytes."""
 
     exit_code: ClassVar[int] = 2
 

@@ -197,7 +197,7 @@ class PastCheck:
 
 
 async def wrong_types_in(frames: AsyncIterator[Frame]) -> LogSchemaError | None:
-    """Return what says of the first event without the types of its kind, if there is one."""
+    """Return what is wrong with the first event of a wrong type, if there is one."""
     async for frame in frames:
         damage = _wrong_types(frame)
         if damage is not None:

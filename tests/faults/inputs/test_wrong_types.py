@@ -1,4 +1,4 @@
-"""Events with a field of a wrong type under a valid chain: no command fails but by an error of ours."""
+"""Events with a field of a wrong type under a valid chain fail every command in our words."""
 
 import asyncio
 from dataclasses import replace
@@ -64,9 +64,12 @@ def test_command_says_in_one_line_which_event_is_wrong(
     place = next(place for place, event in enumerate(GOOD) if isinstance(event, JobSubmitted))
     path = tmp_path / "wrong.db"
 
+    at_us: Any = "x"
+    bad = replace(GOOD[place], at_us=at_us)
+
     async def write() -> None:
         async with open_log(str(path), frame_events=50) as log:
-            log.append([*GOOD[:place], replace(GOOD[place], at_us="x"), *GOOD[place + 1 :]])
+            log.append([*GOOD[:place], bad, *GOOD[place + 1 :]])
 
     asyncio.run(write())
     found = CliRunner().invoke(app, [*words, str(path)])
