@@ -13,7 +13,14 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_every_installation_is_announced(tmp_path: Path) -> None:
     """Method: what make would run in a folder without an environment."""
     ran = subprocess.run(
-        ["make", "--dry-run", "--no-print-directory", "demo", f"VENV={tmp_path}/venv", "PYTHON=python3"],
+        [
+            "make",
+            "--dry-run",
+            "--no-print-directory",
+            "demo",
+            f"VENV={tmp_path}/venv",
+            "PYTHON=python3",
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
