@@ -1,9 +1,9 @@
 """What `why` costs on a finished log: CPU seconds of the command beyond those of `--help`.
 
-    python -m benchmarks.why [--trace PATH] [--jobs 200000] [--asked 9] [--best-of 3]
+    python -m benchmarks.why [--trace PATH] [--jobs 320000] [--asked 9] [--best-of 3]
 
 Two logs under `las`: the Philly trace on 400 GPUs, and that of so many generated jobs on 5,000
-GPUs, five events a job. In each, jobs spread over the whole trace are asked about, at the log's end
+GPUs, a million events. In each, jobs spread over the whole trace are asked about, at the log's end
 and at an instant while they waited; a question is asked several times, and its least counts.
 Prints a JSON document for each log: the median question and the dearest one, whose CPU is the
 budget's.
@@ -83,7 +83,7 @@ def main() -> None:
     """Measure, and print a JSON document a line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trace", type=Path, default=TRACE)
-    parser.add_argument("--jobs", type=int, default=200_000)
+    parser.add_argument("--jobs", type=int, default=320_000)
     parser.add_argument("--asked", type=int, default=9)
     parser.add_argument("--best-of", type=int, default=3)
     options = parser.parse_args()
