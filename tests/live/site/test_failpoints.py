@@ -41,6 +41,13 @@ SUPERVISORS = ("attempt ", "put started", "put status")
 TOGETHER = 6
 TRIES = 4
 JOB = """
+def await_trimmed():  # until its supervisor has heard that the note is durable, if it lives
+    journal = os.path.dirname(os.environ["SHUNTER_CHANNEL"]) + "/journal"
+    until_s = time.monotonic() + 2.0
+    while time.monotonic() < until_s:
+        if os.path.exists(journal) and "trimmed" in open(journal).read():
+            return
+        time.sleep(0.01)
 works_s, code = float(sys.argv[2]), int(sys.argv[3])
 path = os.environ["SHUNTER_CHECKPOINT_DIR"] + "/done"
 done_s = float(open(path).read()) if os.path.exists(path) else 0.0
@@ -48,6 +55,7 @@ saves = code < 0  # works until it was suspended, and goes on from there
 while done_s < works_s or (saves and not os.path.exists(path)):
     if os.path.exists(os.environ["SHUNTER_SUSPEND"]):
         say("acknowledged")
+        await_trimmed()
         with open(path + ".new", "w") as file:
             file.write(str(done_s))
         os.replace(path + ".new", path)
@@ -77,7 +85,7 @@ ENDS = {
     "overdue": Outcome.timeout,
     "stopped": Outcome.finished,
 }
-MARKED = re.compile(r'crash_point\("([^"]+)"\)')
+MARKED = re.compile(r'failpoint\("([^"]+)"\)')
 STARTS = (
     "term taken",
     "backend taken over",
@@ -220,11 +228,12 @@ def all_points(root: Path) -> list[str]:
 def marked_points() -> list[str]:
     """Return the points marked by a fixed name in what a cluster of one machine runs.
 
-    Those of far hosts are struck by tests/live/ssh/faults/test_helper_crashes.py.
+    Those of remote hosts are struck by tests/live/ssh/faults/test_helper_crashes.py.
     """
     package = Path(shunter.__file__).parent
-    far = package / "backends" / "node" / "far"
-    paths = [path for path in sorted(package.rglob("*.py")) if far not in path.parents]
+    remote = package / "backends" / "node" / "remote"
+    assert remote.is_dir()
+    paths = [path for path in sorted(package.rglob("*.py")) if remote not in path.parents]
     sources = [path.read_text() for path in paths]
     return [name for text in sources for name in MARKED.findall(text)]
 
@@ -240,6 +249,7 @@ def in_groups(points: Sequence[str]) -> list[tuple[str, ...]]:
 
 def test_every_crash_point_is_survived(tmp_path: Path) -> None:
     points = all_points(tmp_path)
+    assert marked_points()
     assert set(marked_points()) <= set(points)
     pairs: list[Sequence[str]] = [(before, start) for before in BEFORE for start in STARTS]
     groups = [*in_groups(points), *pairs]
