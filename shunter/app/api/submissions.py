@@ -17,9 +17,8 @@ from shunter.errors import RefusedError, UsageError
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Dependency, DependsWhen
 
-__all__ = ["ARRAY_INDEX", "array_of", "dry_run", "submission_of"]
+__all__ = ["array_of", "dry_run", "submission_of"]
 
-ARRAY_INDEX = "SHUNTER_ARRAY_INDEX"
 SECRET_LEAST = 4
 
 
@@ -60,13 +59,12 @@ def submission_of(body: SubmitBody, key: str) -> Submission:
 
 
 def array_of(request: Submission, array: ArrayBody) -> list[Submission]:
-    """Return the submission of each task, its index in name, variable and key."""
+    """Return the submission of each task, its index in name and key."""
     return [
         replace(
             request,
             array_index=index,
             name=f"{request.name}/{index}" if request.name else "",
-            environment={**request.environment, ARRAY_INDEX: str(index)},
             key=f"{request.key}/{index}" if request.key else "",
         )
         for index in array.indices

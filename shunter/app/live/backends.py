@@ -84,8 +84,12 @@ class LiveBackend(Backend, Protocol):
             BackendError: something could not be removed, or a server does not answer.
         """
 
-    async def equip(self, job_id: JobId, environment: Mapping[str, str]) -> None:
-        """Keep what only the job's processes may see; what was kept before is gone."""
+    async def store_environments(self, given: Mapping[JobId, Mapping[str, str]]) -> None:
+        """Store what only the processes of jobs may see; what was stored before is gone.
+
+        Raises:
+            BackendError: it cannot be stored.
+        """
 
     async def read_output(
         self, job_id: JobId, attempt: int, rank: int, stream: str, offset: int, size: int

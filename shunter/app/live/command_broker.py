@@ -26,6 +26,8 @@ from shunter.events.log import LogWriter
 
 __all__ = ["CommandBroker", "Stopped", "mark"]
 
+_SUBJECTS = ("job_id", "node")
+
 
 class Stopped(Exception):  # noqa: N818 it is no error: the loop was asked to end
     """The loop was asked to end, between two steps."""
@@ -39,6 +41,18 @@ class _Asked:
     command: Command | None = None
     receipt: Receipt | None = None
     refused: ShunterError | None = None
+
+    async def receive(self) -> Receipt:
+        """Wait for the answer.
+
+        Raises:
+            UnreachableError: the scheduler stopped before it took the command.
+        """
+        await self.answered.wait()
+        if self.refused is not None:
+            raise self.refused
+        assert self.receipt is not None, "who is answered and not refused has a receipt"
+        return self.receipt
 
 
 class CommandBroker:
@@ -73,8 +87,21 @@ class CommandBroker:
         Raises:
             UnreachableError: the scheduler stopped before it took the command.
         """
+        (receipt,) = await self.tell_all([stamped])
+        return receipt
+
+    async def tell_all(self, stamped: Sequence[Callable[[int], Command]]) -> list[Receipt]:
+        """Hand commands in, in order; return once all are durable and carried out.
+
+        Raises:
+            UnreachableError: the scheduler stopped before it took all of them.
+        """
         if self._closed is not None:
             raise self._closed
+        posted = [self._post(one) for one in stamped]
+        return [await asked.receive() for asked in posted]
+
+    def _post(self, stamped: Callable[[int], Command]) -> _Asked:
         asked = _Asked()
         self._open[asked] = None
 
@@ -84,11 +111,7 @@ class CommandBroker:
             return asked.command
 
         self._backend.post(stamp)
-        await asked.answered.wait()
-        if asked.refused is not None:
-            raise asked.refused
-        assert asked.receipt is not None, "who is answered and not refused has a receipt"
-        return asked.receipt
+        return asked
 
     async def observe(
         self, until_us: int | None, gather_us: int = 0
@@ -151,9 +174,10 @@ class CommandBroker:
             self._settle(asked)
 
     def _answer(self) -> None:
+        told = _by_subject(self._events) if self._in_step else {}
         for asked in self._in_step:
             assert asked.command is not None, "a command in a step was stamped"
-            about = tuple(event for event in self._events if _is_about(event, asked.command))
+            about = tuple(told.get(_subject(asked.command), ()))
             asked.receipt = Receipt(self._log.seq, self._at_us, about)
             failpoint(f"answer {type(asked.command).__name__}")
             self._settle(asked)
@@ -172,9 +196,21 @@ def mark(what: str, records: Sequence[object]) -> None:
             failpoint(f"{what} {type(record).__name__}")
 
 
-def _is_about(event: Event, command: Command) -> bool:
-    for name in ("job_id", "node"):
-        subject = getattr(command, name, None)
-        if subject is not None:
-            return bool(getattr(event, name, None) == subject)
-    return False
+def _by_subject(events: Sequence[Event]) -> dict[tuple[str, object], list[Event]]:
+    """Return the events about each job and each server."""
+    found: dict[tuple[str, object], list[Event]] = {}
+    for event in events:
+        for name in _SUBJECTS:
+            about = getattr(event, name, None)
+            if about is not None:
+                found.setdefault((name, about), []).append(event)
+    return found
+
+
+def _subject(command: Command) -> tuple[str, object]:
+    """Return what a command is about: a job before a server, and which one."""
+    for name in _SUBJECTS:
+        about = getattr(command, name, None)
+        if about is not None:
+            return name, about
+    return "", None

@@ -102,11 +102,11 @@ class Commands:
 
     def refuse_rejected(self, job_id: JobId, receipt: Receipt | None = None) -> None:
         """Raise RefusedError if a submitted job can never run here."""
-        if self._past.outcome(job_id) is not Outcome.rejected:
-            return
         events = receipt.events if receipt is not None else ()
         told = [event for event in events if isinstance(event, JobRejected)]
         specs = [event.spec for event in events if isinstance(event, JobSubmitted)]
+        if not told and (specs or self._past.outcome(job_id) is not Outcome.rejected):
+            return
         why = "see its events"
         if told and specs and is_short_when_empty(told[0]):
             words = rejection_in_words(told[0], specs[0], self._state.cluster)

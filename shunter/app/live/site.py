@@ -24,7 +24,7 @@ from shunter.app.live.maintenance.retention import forget_environments, keep_for
 from shunter.app.live.past_jobs import LivePastJobs
 from shunter.app.live.policy import AskedPolicy
 from shunter.app.live.requests import Caller, Receipt, Submission
-from shunter.app.live.task_groups import first_error, gathered
+from shunter.app.live.task_groups import first_error
 from shunter.app.snapshots import snapshot_of
 from shunter.backends.node.failpoints import failpoint
 from shunter.core.effects import Effect
@@ -169,9 +169,9 @@ class Site:
             return known
         job_id = commands.next_id()
         stamped = commands.submit(job_id, request, by)
-        await self._backend.equip(job_id, request.environment)
-        failpoint("equipped")
-        return await self._submit(job_id, stamped, request, by)
+        await self._backend.store_environments({job_id: request.environment})
+        failpoint("environments stored")
+        return await self._taken(job_id, request, by, await self.tell(stamped))
 
     async def submit_together(self, requests: Sequence[Submission], by: Caller) -> list[JobId]:
         """Submit jobs in one go, in their order; return their ids once all are durable.
@@ -179,40 +179,38 @@ class Site:
         Raises:
             ShunterError: as `submit` does, of the first that cannot be taken.
         """
-        commands, made = self._commands, []
+        commands, ids = self._commands, list[JobId]()
+        fresh: dict[JobId, tuple[Submission, Stamped]] = {}
         for request in requests:
             known = commands.known(request, by)
             if known is not None:
                 await self._refuse_other(known, request, by)
             job_id = known or commands.next_id()
-            stamped = None if known else commands.submit(job_id, request, by)
-            made.append((job_id, stamped, request))
-        await gathered(
-            partial(self._backend.equip, job_id, request.environment)
-            for job_id, stamped, request in made
-            if stamped is not None
-        )
-        failpoint("equipped")
-        # Tasks begin in the order in which they are made, and each hands its job in as it begins.
-        ids = await gathered(
-            partial(self._submit, job_id, stamped, request, by)
-            for job_id, stamped, request in made
-            if stamped is not None
-        )
+            if known is None:
+                fresh[job_id] = request, commands.submit(job_id, request, by)
+            ids.append(job_id)
+        given = {job_id: request.environment for job_id, (request, _) in fresh.items()}
+        await self._backend.store_environments(given)
+        failpoint("environments stored")
+        receipts = await self._broker.tell_all([stamped for _, stamped in fresh.values()])
+        taken = {
+            job_id: await self._taken(job_id, request, by, receipt)
+            for (job_id, (request, _)), receipt in zip(fresh.items(), receipts, strict=True)
+        }
         await self._feed.reached(self.state.seq)
-        fresh = iter(ids)
-        return [job_id if stamped is None else next(fresh) for job_id, stamped, _ in made]
+        return [taken.get(job_id, job_id) for job_id in ids]
 
-    async def _submit(
-        self, job_id: JobId, stamped: Stamped, request: Submission, by: Caller
+    async def _taken(
+        self, job_id: JobId, request: Submission, by: Caller, receipt: Receipt
     ) -> JobId:
-        """Hand a job in whose variables are kept; return whose submission was taken."""
+        """Return whose submission was taken, of a job that was handed in."""
         commands = self._commands
-        receipt = await self.tell(stamped)
-        # Somebody else may have used the key meanwhile: then it was the other job that was taken.
-        taken = commands.known(request, by) or job_id
+        taken = job_id
+        if not any(isinstance(event, JobSubmitted) for event in receipt.events):
+            # Somebody else used the key meanwhile: it was the other job that was taken.
+            taken = commands.known(request, by) or job_id
         if taken != job_id:
-            await self._backend.equip(job_id, {})
+            await self._backend.store_environments({job_id: {}})
             await self._refuse_other(taken, request, by)
         commands.refuse_rejected(taken, receipt)
         return taken

@@ -151,13 +151,13 @@ class LocalBackend:
         keys = [(str(job_id), attempt) for job_id, attempt in wanted]
         return await to_thread.run_sync(attempts.running, root, keys)
 
-    async def equip(self, job_id: JobId, environment: Mapping[str, str]) -> None:
-        """Keep what only the job's processes may see; what was kept before is gone.
+    async def store_environments(self, given: Mapping[JobId, Mapping[str, str]]) -> None:
+        """Store what only the processes of jobs may see; what was stored before is gone.
 
         Raises:
-            BackendError: it cannot be kept.
+            BackendError: it cannot be stored.
         """
-        await to_thread.run_sync(environments.keep, self._settings.root, job_id, environment)
+        await to_thread.run_sync(environments.store_all, self._settings.root, given)
 
     async def old_jobs(self, keep_s: float) -> list[JobId]:
         """Return the jobs whose attempts have not changed for so long, ended or not."""

@@ -173,13 +173,13 @@ class SshBackend:
                     self._tasks.start_soon(self._end_strays, connection)
         self._orders.give(effects)
 
-    async def equip(self, job_id: JobId, environment: Mapping[str, str]) -> None:
-        """Keep what only the job's processes may see; what was kept before is gone.
+    async def store_environments(self, given: Mapping[JobId, Mapping[str, str]]) -> None:
+        """Store what only the processes of jobs may see; what was stored before is gone.
 
         Raises:
-            BackendError: it cannot be kept.
+            BackendError: it cannot be stored.
         """
-        await to_thread.run_sync(environments.keep, self._settings.root, job_id, environment)
+        await to_thread.run_sync(environments.store_all, self._settings.root, given)
 
     async def old_jobs(self, keep_s: float) -> list[JobId]:
         """Return the jobs unchanged for so long; none while a host is silent."""

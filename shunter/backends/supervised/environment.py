@@ -14,7 +14,7 @@ from shunter.backends.node.records import own_folder
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId
 
-__all__ = ["filled", "given_to", "keep", "path_of", "put_privately", "rank_environment"]
+__all__ = ["filled", "given_to", "path_of", "put_privately", "rank_environment", "store_all"]
 
 LOOPBACK = "127.0.0.1"
 _SECRET = re.compile(r"\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -44,12 +44,17 @@ def given_to(root: str, job_id: JobId) -> dict[str, str]:
     return found
 
 
-def keep(root: str, job_id: JobId, given: Mapping[str, str]) -> None:
-    """Keep what a submitter gave a job, durably; what was kept before is gone.
+def store_all(root: str, given: Mapping[JobId, Mapping[str, str]]) -> None:
+    """Store what submitters gave jobs, durably; what was stored before is gone.
 
     Raises:
-        BackendError: it cannot be written.
+        BackendError: one of them cannot be written.
     """
+    for job_id, environment in given.items():
+        _store(root, job_id, environment)
+
+
+def _store(root: str, job_id: JobId, given: Mapping[str, str]) -> None:
     path = path_of(root, job_id)
     try:
         if not given:
@@ -58,7 +63,7 @@ def keep(root: str, job_id: JobId, given: Mapping[str, str]) -> None:
         own_folder(str(path.parent))
         put_privately(path, json.dumps(dict(given)))
     except OSError as error:
-        what = f"the environment of job {job_id} cannot be kept in {path}: {error.strerror}"
+        what = f"the environment of job {job_id} cannot be stored in {path}: {error.strerror}"
         raise BackendError(what, retryable=True) from error
 
 

@@ -129,5 +129,10 @@ def contract_of(
         checkpoints=checkpoints,
     )
     signal = Signals(limits.suspend_signal).name
-    node = effect.allocation.shares[number].node
-    return {**contract, "SHUNTER_NODE": node, "SHUNTER_SUSPEND_SIGNAL": signal}
+    node, index = effect.allocation.shares[number].node, effect.spec.array_index
+    return {
+        **contract,
+        "SHUNTER_NODE": node,
+        "SHUNTER_SUSPEND_SIGNAL": signal,
+        **({} if index is None else {"SHUNTER_ARRAY_INDEX": str(index)}),
+    }

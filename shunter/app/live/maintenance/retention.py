@@ -79,4 +79,4 @@ async def forget_environments(feed: Feed, backend: LiveBackend) -> None:
     """
     async for _, event in feed.follow(feed.committed):
         if isinstance(event, JOB_ENDS):
-            await backend.equip(event.job_id, {})
+            await backend.store_environments({event.job_id: {}})

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from shunter.app.api.models.submission import ArrayBody, SubmitBody
-from shunter.app.api.submissions import ARRAY_INDEX, array_of, submission_of
+from shunter.app.api.submissions import array_of, submission_of
 from shunter.errors import UsageError
 
 
@@ -34,4 +34,4 @@ def test_tasks_of_an_array_differ_in_index_name_and_key() -> None:
     found = array_of(request, ArrayBody(first=2, last=6, step=2))
     assert [task.array_index for task in found] == [2, 4, 6]
     assert [(task.name, task.key) for task in found[:2]] == [("sweep/2", "k/2"), ("sweep/4", "k/4")]
-    assert found[2].environment == {"A": "1", ARRAY_INDEX: "6"}
+    assert found[2].environment == {"A": "1"}

@@ -5,9 +5,17 @@ from pathlib import Path
 import pytest
 
 from shunter.backends.local.ports import Ports
-from shunter.backends.supervised.environment import given_to, path_of
+from shunter.backends.supervised.environment import (
+    given_to,
+    path_of,
+    store_all,
+)
+from shunter.backends.supervised.order_parts import Limits, contract_of
+from shunter.core.effects import Launch
 from shunter.errors import BackendError
-from shunter.events.values.ids import JobId
+from shunter.events.values.allocation import Allocation, Share
+from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.job_spec import JobSpec
 
 J0 = JobId("j0")
 
@@ -32,6 +40,27 @@ def test_bad_environment_names_its_file_and_never_what_it_says(tmp_path: Path, t
         given_to(root, J0)
     assert "s3cret" not in str(caught.value)
     assert not caught.value.retryable
+
+
+def test_stored_environments_replace_earlier_ones_and_only_we_read_them(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    store_all(root, {J0: {"A": "1"}, JobId("j1"): {"A": "2"}, JobId("j2"): {}})
+    assert [given_to(root, JobId(name)) for name in ("j0", "j1", "j2")] == [
+        {"A": "1"},
+        {"A": "2"},
+        {},
+    ]
+    assert path_of(root, J0).stat().st_mode & 0o777 == 0o600
+    store_all(root, {J0: {}, JobId("j1"): {"B": "3"}})
+    assert [given_to(root, JobId(name)) for name in ("j0", "j1")] == [{}, {"B": "3"}]
+    assert not path_of(root, J0).exists()
+
+
+@pytest.mark.parametrize("index", [None, 0, 17])
+def test_task_of_an_array_is_promised_its_index(index: int | None) -> None:
+    effect = Launch(J0, 1, Allocation((Share(NodeName("n0"), 1),)), JobSpec(array_index=index))
+    promised = contract_of(effect, 0, ["0"], Limits(), ("127.0.0.1", 23_450), "/c")
+    assert promised.get("SHUNTER_ARRAY_INDEX") == (None if index is None else str(index))
 
 
 def test_ports_are_given_in_turn_and_never_twice() -> None:
