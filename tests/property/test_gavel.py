@@ -16,12 +16,12 @@ from shunter.core.state import Job
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events import PlanRejected, SchedulerStarted, encode_record
 from shunter.events.values.ids import GpuType, JobId
-from shunter.policies.gavel.corrected import GavelPolicy
-from shunter.policies.gavel.corrected.catalogue import OBJECTIVES, Chosen
-from shunter.policies.gavel.corrected.choosing import Candidate, Room, choose
-from shunter.policies.gavel.corrected.policy import Timing
-from shunter.policies.gavel.corrected.two_level import TwoLevelPolicy
 from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest, Ledger
+from shunter.policies.gavel.scheduling import GavelPolicy
+from shunter.policies.gavel.scheduling.catalogue import OBJECTIVES, Chosen
+from shunter.policies.gavel.scheduling.choosing import Candidate, Room, choose
+from shunter.policies.gavel.scheduling.policy import Timing
+from shunter.policies.gavel.scheduling.two_level import TwoLevelPolicy
 from tests.commanded import Commanded
 from tests.factories import Outcome, job_spec, run
 from tests.property.worlds import Scene, scenes

@@ -22,7 +22,7 @@ from shunter.events.codec import encode_record
 from shunter.events.facts.cluster import NodeLost
 from shunter.events.facts.decisions import PlanRejected, RoundPlanned, TargetsSet
 from shunter.events.values.ids import GpuType
-from shunter.policies.gavel.corrected import Gavel
+from shunter.policies.gavel.scheduling import Gavel
 from tests.factories import World, node_added, node_name, quota, run, trace_job
 from tests.property.invariants import check_state
 

@@ -10,10 +10,10 @@ from shunter.app.replaying.why.sentences import details
 from shunter.core.placement import PLACEMENTS
 from shunter.errors import PlanError
 from shunter.events import SchedulerStarted
-from shunter.policies.gavel.corrected import GavelPolicy
-from shunter.policies.gavel.corrected.policy import Timing
 from shunter.policies.gavel.mechanism import Demands, Fractions, Targets
 from shunter.policies.gavel.objectives import Isolated, MaxMinFairness
+from shunter.policies.gavel.scheduling import GavelPolicy
+from shunter.policies.gavel.scheduling.policy import Timing
 from tests.factories import World, node_added, run, trace_job
 from tests.replay.recording import Recorded, asked, rebuilt
 

@@ -4,7 +4,7 @@ import pytest
 
 from shunter.app.runs.share_gaps import ShareGaps
 from shunter.core.placement import PLACEMENTS
-from shunter.policies.gavel.corrected import Gavel
+from shunter.policies.gavel.scheduling import Gavel
 from tests.factories import World, node_added, policy, run, trace_job
 
 MINUTE_US = 60_000_000

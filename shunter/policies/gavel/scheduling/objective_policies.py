@@ -7,9 +7,9 @@ no name here: it is taken.
 from typing import ClassVar, Final
 
 from shunter.core.placement import Placement
-from shunter.policies.gavel.corrected.catalogue import ObjectiveName
-from shunter.policies.gavel.corrected.plugin import GavelOptions, gavel
-from shunter.policies.gavel.corrected.policy import GavelPolicy
+from shunter.policies.gavel.scheduling.catalogue import ObjectiveName
+from shunter.policies.gavel.scheduling.plugin import GavelOptions, gavel
+from shunter.policies.gavel.scheduling.policy import GavelPolicy
 
 __all__ = [
     "Allox",

@@ -42,13 +42,13 @@ from shunter.events.facts.jobs import (
 )
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Because, Reason, Wait
-from shunter.policies.gavel.corrected.changes import changes_of
-from shunter.policies.gavel.corrected.choosing import Candidate, Choice
-from shunter.policies.gavel.corrected.cpu_jobs import cpu_starts
-from shunter.policies.gavel.corrected.job_requests import EntityBy, wants
-from shunter.policies.gavel.corrected.movable import may_leave, room_among
-from shunter.policies.gavel.corrected.policy_memory import gpu_type_of
-from shunter.policies.gavel.corrected.together import seat_together
+from shunter.policies.gavel.scheduling.changes import changes_of
+from shunter.policies.gavel.scheduling.choosing import Candidate, Choice
+from shunter.policies.gavel.scheduling.cpu_jobs import cpu_starts
+from shunter.policies.gavel.scheduling.job_requests import EntityBy, wants
+from shunter.policies.gavel.scheduling.movable import may_leave, room_among
+from shunter.policies.gavel.scheduling.policy_memory import gpu_type_of
+from shunter.policies.gavel.scheduling.together import seat_together
 from shunter.policies.params import Duration, PolicyParams
 
 __all__ = ["TwoLevel", "TwoLevelMemory", "TwoLevelParams", "TwoLevelPolicy"]

@@ -15,9 +15,9 @@ from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
-from shunter.policies.gavel.corrected.choosing import Candidate, Choice
-from shunter.policies.gavel.corrected.movable import left_by
-from shunter.policies.gavel.corrected.placements import (
+from shunter.policies.gavel.scheduling.choosing import Candidate, Choice
+from shunter.policies.gavel.scheduling.movable import left_by
+from shunter.policies.gavel.scheduling.placements import (
     Placements,
     demand_of,
     fill_up,

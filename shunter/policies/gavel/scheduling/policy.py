@@ -37,25 +37,6 @@ from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Reason, Wait
-from shunter.policies.gavel.corrected.changes import Told, changes_of, waits_of
-from shunter.policies.gavel.corrected.choosing import Candidate, choose, is_starved
-from shunter.policies.gavel.corrected.cpu_jobs import cpu_starts
-from shunter.policies.gavel.corrected.job_requests import (
-    EntityBy,
-    demands_of,
-    room_of,
-    unable,
-    wants,
-)
-from shunter.policies.gavel.corrected.movable import may_leave, room_among
-from shunter.policies.gavel.corrected.policy_memory import (
-    GavelMemory,
-    fractions_of,
-    gpu_type_of,
-    seconds,
-)
-from shunter.policies.gavel.corrected.rates import Rates
-from shunter.policies.gavel.corrected.together import seat_together
 from shunter.policies.gavel.mechanism import (
     Demands,
     Fractions,
@@ -64,6 +45,25 @@ from shunter.policies.gavel.mechanism import (
     Targets,
 )
 from shunter.policies.gavel.objectives import FinishTimes
+from shunter.policies.gavel.scheduling.changes import Told, changes_of, waits_of
+from shunter.policies.gavel.scheduling.choosing import Candidate, choose, is_starved
+from shunter.policies.gavel.scheduling.cpu_jobs import cpu_starts
+from shunter.policies.gavel.scheduling.job_requests import (
+    EntityBy,
+    demands_of,
+    room_of,
+    unable,
+    wants,
+)
+from shunter.policies.gavel.scheduling.movable import may_leave, room_among
+from shunter.policies.gavel.scheduling.policy_memory import (
+    GavelMemory,
+    fractions_of,
+    gpu_type_of,
+    seconds,
+)
+from shunter.policies.gavel.scheduling.rates import Rates
+from shunter.policies.gavel.scheduling.together import seat_together
 
 __all__ = ["GavelPolicy", "Timing"]
 

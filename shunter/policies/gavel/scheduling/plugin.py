@@ -20,14 +20,14 @@ from pydantic import Field, model_validator
 from shunter.core.placement import Placement
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
-from shunter.policies.gavel.corrected.catalogue import (
+from shunter.policies.gavel.scheduling.catalogue import (
     OBJECTIVES,
     UNSHARED,
     Chosen,
     ObjectiveName,
 )
-from shunter.policies.gavel.corrected.job_requests import EntityBy
-from shunter.policies.gavel.corrected.policy import GavelPolicy, Timing
+from shunter.policies.gavel.scheduling.job_requests import EntityBy
+from shunter.policies.gavel.scheduling.policy import GavelPolicy, Timing
 from shunter.policies.params import Duration, PolicyParams
 
 __all__ = ["Gavel", "GavelOptions", "GavelParams", "gavel"]

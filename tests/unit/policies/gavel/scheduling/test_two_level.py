@@ -9,7 +9,7 @@ from shunter.core.placement import PLACEMENTS
 from shunter.core.ports import Policy
 from shunter.errors import ConfigError
 from shunter.events.facts.decisions import PlanRejected
-from shunter.policies.gavel.corrected.two_level import TwoLevel
+from shunter.policies.gavel.scheduling.two_level import TwoLevel
 from shunter.workloads.trace import TraceJob
 from tests.factories import Outcome, World, node_added, run, trace_job
 

@@ -11,7 +11,7 @@ from shunter.core.ports import Backend
 from shunter.events.facts.decisions import TargetsSet
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import GpuType, JobId
-from shunter.policies.gavel.corrected import Gavel
+from shunter.policies.gavel.scheduling import Gavel
 from tests.factories import Outcome, World, node_added, run, trace_job
 
 MINUTE_US = 60_000_000

@@ -18,9 +18,9 @@ from shunter.events.facts.decisions import (
 from shunter.events.facts.execution import AttemptStarted, JobSuspended
 from shunter.events.values.ids import GpuType
 from shunter.events.values.reasons import Reason
-from shunter.policies.gavel.corrected import GavelPolicy
-from shunter.policies.gavel.corrected.catalogue import OBJECTIVES, Chosen
-from shunter.policies.gavel.corrected.policy import Timing
+from shunter.policies.gavel.scheduling import GavelPolicy
+from shunter.policies.gavel.scheduling.catalogue import OBJECTIVES, Chosen
+from shunter.policies.gavel.scheduling.policy import Timing
 from shunter.workloads.trace import TraceJob
 from tests.factories import Outcome, World, node_added, quota, run, trace_job
 

@@ -17,7 +17,7 @@ from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import GpuType
 from shunter.events.values.job_spec import Level
-from shunter.policies.gavel.corrected import Gavel, GavelPolicy
+from shunter.policies.gavel.scheduling import Gavel, GavelPolicy
 from tests.factories import Outcome, World, job_id, job_spec, node_added, run, trace_job
 
 TURN_US = 60_000_000

@@ -8,9 +8,9 @@ from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.core.view import View
 from shunter.events.values.ids import GpuType
 from shunter.events.values.reasons import Reason, Wait
-from shunter.policies.gavel.corrected.policy_memory import gpu_type_of, seconds
-from shunter.policies.gavel.corrected.rates import Rates
 from shunter.policies.gavel.mechanism import Demands, JobRequest
+from shunter.policies.gavel.scheduling.policy_memory import gpu_type_of, seconds
+from shunter.policies.gavel.scheduling.rates import Rates
 
 __all__ = ["EntityBy", "demands_of", "room_of", "unable", "wants"]
 

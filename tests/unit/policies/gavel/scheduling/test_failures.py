@@ -15,11 +15,11 @@ from shunter.events.facts.cluster import NodeLost
 from shunter.events.facts.decisions import AllocationChanged, TargetsSet, WaitReasonChanged
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Reason, Wait
-from shunter.policies.gavel.corrected import Gavel, GavelPolicy
-from shunter.policies.gavel.corrected.named import MinCost
-from shunter.policies.gavel.corrected.policy import Timing
 from shunter.policies.gavel.mechanism import Demands, Fractions
 from shunter.policies.gavel.objectives import Isolated, ThroughputSum
+from shunter.policies.gavel.scheduling import Gavel, GavelPolicy
+from shunter.policies.gavel.scheduling.objective_policies import MinCost
+from shunter.policies.gavel.scheduling.policy import Timing
 from tests.factories import Tape, World, drive, job_spec, node_added, node_name, run, trace_job
 
 TURN_US = 60_000_000

@@ -6,8 +6,8 @@ from shunter.core.placement import PLACEMENTS
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events.facts.decisions import TargetsSet
 from shunter.events.values.ids import GpuType
-from shunter.policies.gavel.corrected import Gavel
-from shunter.policies.gavel.corrected.policy import guesses_in_words
+from shunter.policies.gavel.scheduling import Gavel
+from shunter.policies.gavel.scheduling.policy import guesses_in_words
 from tests.factories import World, node_added, run, trace_job
 
 K80, V100 = GpuType("k80"), GpuType("v100")

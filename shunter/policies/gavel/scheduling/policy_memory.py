@@ -12,9 +12,9 @@ from shunter.events.values.allocation import Sharing
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Reason
-from shunter.policies.gavel.corrected.rates import Measured
 from shunter.policies.gavel.mechanism import Fractions, Gang, Ledger
 from shunter.policies.gavel.objectives import FinishTimes
+from shunter.policies.gavel.scheduling.rates import Measured
 
 __all__ = [
     "SOLVED",

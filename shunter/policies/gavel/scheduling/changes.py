@@ -9,9 +9,9 @@ from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.reasons import Because, Reason, Wait
-from shunter.policies.gavel.corrected.choosing import Candidate, Choice
-from shunter.policies.gavel.corrected.placements import Placements
 from shunter.policies.gavel.mechanism import Gang, Ledger
+from shunter.policies.gavel.scheduling.choosing import Candidate, Choice
+from shunter.policies.gavel.scheduling.placements import Placements
 
 __all__ = ["BESIDE", "SHARE", "SPARE", "Teller", "Told", "changes_of", "waits_of"]
 
