@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Command, Input
-from shunter.core.ports import Backend
+from shunter.core.interfaces import Backend
 
 
 class Commanded:

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.failures import NO_FAILURES, Failures
 from shunter.backends.simulated.lease import PLAIN_LEASE, Lease
+from shunter.core.interfaces import Observers, Policy
 from shunter.core.performance import SpeedModel
 from shunter.core.placement import PLACEMENTS
-from shunter.core.planning.barrier import OnFault
+from shunter.core.planning.fault_barrier import OnFault
 from shunter.core.planning.guards import NO_GUARDS, Guards
 from shunter.core.planning.planner import RoundRules
-from shunter.core.ports import Observers, Policy
 from shunter.core.ranking import RankedPolicy
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler

@@ -1,6 +1,6 @@
 """A policy of a test that remembers nothing and is asked at every round; it says how it plans."""
 
-from shunter.core.ports import Observers
+from shunter.core.interfaces import Observers
 from shunter.core.view import View
 from shunter.events.facts.decisions import Target
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Input
-from shunter.core.ports import Backend, SimulatedWorld
+from shunter.core.interfaces import Backend, SimulatedWorld
 from shunter.errors import ConfigError
 from shunter.events.values.ids import JobId
 

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
-from shunter.core.planning.barrier import told_of
+from shunter.core.planning.fault_barrier import told_of
 from shunter.errors import ConfigError
 
 __all__ = ["BRINGS", "PEERS", "Plugins", "did_you_mean"]

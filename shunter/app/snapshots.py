@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _ENDED, _KEYS = "ended", "keys"
-_AFTER = {"durations_us": _ENDED, "surplus_since_us": _KEYS}
+_AFTER = {"durations_us": _ENDED, "overcommit_since_us": _KEYS}
 """Behind which fields of a state those stood that it has no more."""
 
 KEYS_MOST = 10_000

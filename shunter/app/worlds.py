@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from shunter.app.plugins import Plugins
-from shunter.core.ports import Backend, SimulatedWorld
+from shunter.core.interfaces import Backend, SimulatedWorld
 from shunter.errors import ConfigError
 
 __all__ = ["WORLDS", "WorldPlugin", "find_world"]

@@ -101,7 +101,7 @@ class Fence:
     is_alone: bool = False
 
 
-Stance: TypeAlias = Stop | Continue
+PauseEffect: TypeAlias = Stop | Continue
 """What leaves an attempt where it is."""
 
 Effect: TypeAlias = (

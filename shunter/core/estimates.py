@@ -15,11 +15,11 @@ def remaining_us(job: Job, now_us: int) -> int | None:
 
     It falls as time passes while the job works, from the last sample on.
     """
-    pace, steps = job.pace, job.spec.total_steps
-    if pace is not None and steps is not None:
-        left_us = max(0, steps - pace.step) * pace.batch_us
+    measured_rate, steps = job.measured_rate, job.spec.total_steps
+    if measured_rate is not None and steps is not None:
+        left_us = max(0, steps - measured_rate.step) * measured_rate.batch_us
         since_us = job.working_since_us
-        worked_us = 0 if since_us is None else now_us - max(since_us, pace.at_us)
+        worked_us = 0 if since_us is None else now_us - max(since_us, measured_rate.at_us)
         return max(0, left_us - worked_us)
     limit_us = job.spec.time_limit_us
     return None if limit_us is None else max(0, limit_us - job.occupied_us(now_us))
@@ -27,7 +27,7 @@ def remaining_us(job: Job, now_us: int) -> int | None:
 
 def total_us(job: Job) -> int | None:
     """Return the time a job probably needs in all, None where nothing is known of it."""
-    pace, steps = job.pace, job.spec.total_steps
-    if pace is not None and steps is not None:
-        return steps * pace.batch_us
+    measured_rate, steps = job.measured_rate, job.spec.total_steps
+    if measured_rate is not None and steps is not None:
+        return steps * measured_rate.batch_us
     return job.spec.time_limit_us

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from shunter.core.ports import Observers
+from shunter.core.interfaces import Observers
 from shunter.core.state import Job, State
 from shunter.core.view import View
 from shunter.events.facts.cluster import (
@@ -194,7 +194,7 @@ class JobLedger:
             else job.service_gpu_us
             for job in state.jobs.values()
         )
-        held_us -= state.surplus_us(end_us)
+        held_us -= state.overcommit_us(end_us)
         return held_us / capacity_us if capacity_us > 0 else None
 
 

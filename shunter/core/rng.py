@@ -1,4 +1,4 @@
-"""Chance without state of its own: the same seed, name and number give the same stream.
+"""Random numbers without state of their own: the same seed, name and number give the same stream.
 
 A stream is SplitMix64 (Steele, Lea, Flood, OOPSLA 2014) over a seed mixed from its parts, so it
 is the same in every Python, and costs nothing until its first draw.
@@ -8,7 +8,7 @@ _MASK = (1 << 64) - 1
 _GAMMA = 0x9E3779B97F4A7C15
 
 
-class Stream:
+class Rng:
     """One stream of pseudo-random numbers, named by its parts."""
 
     __slots__ = ("_parts", "_state")

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Input
-from shunter.core.ports import Backend, EventLog
+from shunter.core.interfaces import Backend, EventLog
 from shunter.core.scheduler import Scheduler
 from shunter.events.kinds import Event
 

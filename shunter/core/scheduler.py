@@ -13,9 +13,9 @@ from shunter.core.fold import RULES, Rule
 from shunter.core.fold.checkpoints import within_reach
 from shunter.core.intake.input_handlers import HANDLERS
 from shunter.core.intake.inputs import Input, NothingComes
-from shunter.core.planning.barrier import Barrier
+from shunter.core.interfaces import Observer, Observers, Policy
+from shunter.core.planning.fault_barrier import Barrier
 from shunter.core.planning.planner import Planner, RoundRules
-from shunter.core.ports import Observer, Observers, Policy
 from shunter.core.reactor import WATCHED, Reactor, holds, orders_end
 from shunter.core.state import LAUNCHING, NO_RESULT, RUNNING, Job, State
 from shunter.core.view import View
@@ -68,7 +68,6 @@ class Scheduler:
         "_often",
         "_routes",
         "asked",
-        "dirty",
         "fruitless",
         "memory",
         "nothing_comes",
@@ -76,6 +75,7 @@ class Scheduler:
         "planner",
         "policy",
         "reactor",
+        "replan_needed",
         "round_ended",
         "rules",
         "state",
@@ -113,7 +113,7 @@ class Scheduler:
         self.round_ended = False
         self.nothing_comes = False
         self.fruitless = 0
-        self.dirty = True
+        self.replan_needed = True
         self._listeners = (_recording(self.past, self.state), *listeners)
         self._routes = self._routed()
         self._events: list[Event] = []
@@ -141,13 +141,13 @@ class Scheduler:
         for item in inputs:
             handlers[type(item)](self, item)
         if inputs and type(inputs[-1]) is not NothingComes:
-            self.dirty, self.nothing_comes, self.fruitless = True, False, 0
+            self.replan_needed, self.nothing_comes, self.fruitless = True, False, 0
         timers = self.reactor.timers
         if timers.is_set:
             while (fact := timers.due(now_us)) is not None:
                 self.derive(fact)
                 if type(fact) is JobReleased:
-                    self.dirty = True
+                    self.replan_needed = True
         self.view.close()
 
     def is_due(self, now_us: int) -> bool:
@@ -159,7 +159,7 @@ class Scheduler:
             return ended
         if self.rules.round_us and not self._is_on_grid(now_us):
             return False
-        if self.dirty and not self._often.settled(self.memory):
+        if self.replan_needed and not self._often.settled(self.memory):
             return True
         wake_us = self._often.wake_at(self.memory)
         return wake_us is not None and wake_us <= now_us
@@ -193,7 +193,7 @@ class Scheduler:
         if rules.backend_rounds:
             return timed_us
         wake_us = self._often.wake_at(self.memory)
-        if self.dirty and not self._often.settled(self.memory):
+        if self.replan_needed and not self._often.settled(self.memory):
             wake_us = now_us + 1 if wake_us is None else min(wake_us, now_us + 1)
         if wake_us is not None:
             wake_us = rules.grid_at(max(wake_us, now_us + 1))
@@ -243,13 +243,13 @@ class Scheduler:
         return not rest_us and number != self.state.round_number
 
     def _plan(self, now_us: int) -> None:
-        trigger = (_ROUND if self.rules.round_us else _EVENT) if self.dirty else _WAKE
+        trigger = (_ROUND if self.rules.round_us else _EVENT) if self.replan_needed else _WAKE
         if self.asked.is_lost:
             self._begin_anew(now_us)
         targets = self.planner.targets(now_us)
         if targets is not None:
             self.emit(targets)
-        self.dirty = False
+        self.replan_needed = False
         self.fruitless += 1
         decisions = self.planner.decisions(now_us, trigger)
         if self.asked.aside:
@@ -261,7 +261,7 @@ class Scheduler:
             else:
                 self.emit(event)
                 if self.rules.round_us and leaves_work(event):
-                    self.dirty = True  # without rounds, the next event is soon enough
+                    self.replan_needed = True  # without rounds, the next event is soon enough
         if self.fruitless >= ROUNDS_IN_VAIN and self.nothing_comes:
             self._refuse_rounds_for_ever()
 

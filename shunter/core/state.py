@@ -50,7 +50,7 @@ WAITING, GRANTED, LAUNCHING, RUNNING, SUSPENDING, ENDING = JobPhase
 
 
 @fact
-class Pace:
+class MeasuredRate:
     """How far an attempt was at an instant, and how long its mini-batches took."""
 
     step: int
@@ -125,7 +125,7 @@ class Job:
     held_by: str = ""
     back_at_us: int | None = None
     notes: int = 0
-    pace: Pace | None = None
+    measured_rate: MeasuredRate | None = None
     checkpoints: tuple[Place, ...] | None = None
     out_of_reach: int = 0
     split: tuple[int, ...] = ()
@@ -229,8 +229,8 @@ class State:
     granted: dict[JobId, None] = field(default_factory=dict)
     targets: tuple[Target, ...] = ()
     messages: dict[str, tuple[int, int]] = field(default_factory=dict)
-    surplus_gpu_us: int = 0
-    surplus_since_us: int = 0
+    overcommit_gpu_us: int = 0
+    overcommit_since_us: int = 0
     targets_status: str = ""
     policy_fault: str = ""
     outcomes: dict[Outcome, int] = field(default_factory=dict)
@@ -259,10 +259,10 @@ class State:
         cluster.decide(given)
         cluster.hold(held)
 
-    def surplus_us(self, at_us: int) -> int:
+    def overcommit_us(self, at_us: int) -> int:
         """Return the GPU time for which more than one job held a GPU, up to an instant."""
-        since_us = max(0, at_us - self.surplus_since_us)
-        return self.surplus_gpu_us + self.cluster.holding.surplus * since_us
+        since_us = max(0, at_us - self.overcommit_since_us)
+        return self.overcommit_gpu_us + self.cluster.holding.overcommit * since_us
 
     def demand_of(self, spec: JobSpec) -> Demand:
         """Return a job's demand under today's quotas, one object for equal ones."""

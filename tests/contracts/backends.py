@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend
 from shunter.core.intake.inputs import AttemptExited, Input, NothingComes
-from shunter.core.ports import Backend
+from shunter.core.interfaces import Backend
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName

@@ -48,7 +48,7 @@ class GavelRun:
     last_reset_s: float = 0.0
     round_start_s: float = 0.0
     round_end_s: float = 0.0
-    dirty: bool = False
+    replan_needed: bool = False
     jobs: dict[int, GavelJob] = field(default_factory=dict)
     left: dict[int, int] = field(default_factory=dict)
     failures: dict[int, int] = field(default_factory=dict)
@@ -106,13 +106,13 @@ class GavelRun:
             for name in self.servers:
                 self.time_s[gang, name] = SEED_S if len(gang) == 1 else 0.0
                 self.deficit[gang, name] = 0.0
-        self.dirty = True
+        self.replan_needed = True
 
     def _remove(self, number: int, jct_s: float | None) -> None:
         del self.jobs[number]
         self.gangs = [gang for gang in self.gangs if number not in gang]
         self.jct_s[number] = jct_s
-        self.dirty = True
+        self.replan_needed = True
 
     def _complete(self, one: Going) -> None:
         exec_s, name = one.finish_s - self.round_start_s, one.gpu_type
@@ -132,7 +132,7 @@ class GavelRun:
                 self._remove(number, one.finish_s - self.jobs[number].arrival_s)
 
     def _fail(self, gang: Gang) -> None:
-        self.dirty = True
+        self.replan_needed = True
         for number in gang:
             self.failures[number] += 1
             if self.failures[number] >= FAILURES_MOST:
@@ -149,11 +149,11 @@ class GavelRun:
                 self.type_time_s[name] += SEED_S
         self.last_reset_s = self.now_s
         self.fractions = self.policy(self)
-        self.dirty = False
+        self.replan_needed = False
 
     def _priorities(self) -> dict[tuple[Gang, str], float]:
         elapsed_s = self.now_s - self.last_reset_s
-        if self.dirty and (elapsed_s >= RESET_S or self.last_reset_s == 0):
+        if self.replan_needed and (elapsed_s >= RESET_S or self.last_reset_s == 0):
             self._reset()
         found = {}
         for name in self.servers:

@@ -8,7 +8,7 @@ from shunter.app.config.simulation import SimulationSection
 from shunter.app.runs.setup import load_jobs, set_up
 from shunter.backends.simulated import SimulatedBackend
 from shunter.core.intake.inputs import AttemptExited, Input, SubmitJob
-from shunter.core.ports import Backend
+from shunter.core.interfaces import Backend
 from shunter.errors import ConfigError
 from shunter.workloads.trace import TraceJob
 from shunter_peers.remembered_ends import RememberedEnds

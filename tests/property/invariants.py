@@ -43,7 +43,7 @@ def check_bitmaps(state: State) -> None:
             if there[0][2] is Sharing.packed
         }
         assert tenants.by_gpu == packed, "tenants"
-        assert tenants.surplus == sum(len(there) - 1 for there in packed.values()), "surplus"
+        assert tenants.overcommit == sum(len(there) - 1 for there in packed.values()), "surplus"
 
 
 def owners(placed: list[tuple[Job, Allocation]]) -> dict[tuple[NodeName, int], list[Owner]]:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from shunter.core.interfaces import Policy
 from shunter.core.placement import PLACEMENTS, Placement
-from shunter.core.ports import Policy
 from shunter.core.ranking import Aged, Index, RankedPolicy
 from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned
 from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobRejected

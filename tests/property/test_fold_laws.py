@@ -15,7 +15,7 @@ from shunter.backends.simulated.failures import Failures
 from shunter.core.effects import Effect
 from shunter.core.fold import replay
 from shunter.core.intake.inputs import Input
-from shunter.core.ports import Backend
+from shunter.core.interfaces import Backend
 from shunter.core.ranking import Ranking
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler

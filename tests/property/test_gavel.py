@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from shunter.app.config.policies import completed
 from shunter.app.replaying.verification import Verifier
 from shunter.core.digest import state_digest
+from shunter.core.interfaces import Policy
 from shunter.core.placement import PLACEMENTS
-from shunter.core.ports import Policy
 from shunter.core.state import Job
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events import PlanRejected, SchedulerStarted, encode_record

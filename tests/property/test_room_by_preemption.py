@@ -20,7 +20,7 @@ from shunter.core.planning.guards import Guards
 from shunter.core.planning.plan import Plan, Start, Suspend
 from shunter.core.ranking import RankedPolicy
 from shunter.core.ranking.ranking import Ranking
-from shunter.core.rng import Stream
+from shunter.core.rng import Rng
 from shunter.core.state import Job, State
 from shunter.core.view import View
 from shunter.events.facts.decisions import AllocationChanged
@@ -198,7 +198,7 @@ def planned(moment: Moment) -> Planned:
     view.now_us = NOW_US
     policy = RankedPolicy(las.AttainedService((1_000,)), PLACEMENTS[moment.placement]())
     memory = policy.start(view)
-    plan = policy.plan(memory, view, Stream(0, "las", 0))
+    plan = policy.plan(memory, view, Rng(0, "las", 0))
     return Planned(state, memory, plan)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from shunter.app.replaying.terms import Rebuild
 from shunter.app.replaying.why.explanation import Explanation, explain
 from shunter.core.intake.inputs import Command
+from shunter.core.interfaces import Policy
 from shunter.core.planning.planner import RoundRules
-from shunter.core.ports import Policy
 from shunter.events import Event, JobId, SchedulerStarted
 from shunter.events.log import LogReader, open_log, read_log
 from tests.commanded import Commanded

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shunter.core.cluster import CPU_POOL, Pool
+from shunter.core.interfaces import Rng
 from shunter.core.placement import Placement, place
 from shunter.core.planning.plan import Change, Plan, Start, Suspend
-from shunter.core.ports import Rng
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation

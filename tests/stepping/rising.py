@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from shunter.core.interfaces import Observers, Rng
 from shunter.core.placement import Placement
 from shunter.core.planning.plan import Plan
-from shunter.core.ports import Observers, Rng
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.facts.decisions import Target

@@ -22,7 +22,7 @@ PURE_FOLDERS = (
 )
 
 # The round loop waits, and the ports name what is awaited; nothing else in core is async.
-ASYNC_FILES = frozenset({"shunter/core/round_loop.py", "shunter/core/ports.py"})
+ASYNC_FILES = frozenset({"shunter/core/round_loop.py", "shunter/core/interfaces.py"})
 
 OUTSIDE_WORLD = frozenset(
     [
@@ -96,7 +96,7 @@ BLIND_EXCEPT_FILES = frozenset(
         "shunter/app/config/policies.py",
         "shunter/app/plugins.py",
         "shunter/client/called.py",
-        "shunter/core/planning/barrier.py",
+        "shunter/core/planning/fault_barrier.py",
     }
 )
 

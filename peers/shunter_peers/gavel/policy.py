@@ -9,8 +9,8 @@ whole steps, a table of throughputs, and servers that stay.
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from shunter.core.interfaces import Observers, Rng
 from shunter.core.planning.plan import EMPTY_PLAN, Change, Pack, Plan, Start, Suspend
-from shunter.core.ports import Observers, Rng
 from shunter.core.state import Job
 from shunter.core.throughputs import ThroughputTable
 from shunter.core.view import View

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from shunter.core.interfaces import Observers, Rng
 from shunter.core.placement import Placement
 from shunter.core.planning.plan import Plan
-from shunter.core.ports import Observers, Rng
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.facts.cluster import (

@@ -132,7 +132,7 @@ def fit(
     """Measure what starts and suspensions cost in a log, as a config that predicts."""
     import asyncio
 
-    from shunter.app.fitting import (
+    from shunter.app.cost_fitting import (
         Observed,
         config_text,
         fit_costs,

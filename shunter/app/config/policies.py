@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from shunter.app.config.cluster_section import ClusterSection
 from shunter.app.plugins import Plugins
+from shunter.core.interfaces import AnyPolicy
 from shunter.core.placement import Placement
-from shunter.core.planning.barrier import told_of
-from shunter.core.ports import AnyPolicy
+from shunter.core.planning.fault_barrier import told_of
 from shunter.core.ranking import RankedPolicy
 from shunter.core.throughputs import ThroughputTable
 from shunter.errors import ConfigError, NotFoundError, ShunterError

@@ -7,10 +7,10 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field
 
 from shunter.app.config.section import Positive, Section, Span, Stretch
+from shunter.core.interfaces import AnyPolicy
 from shunter.core.placement import PLACEMENTS, SKEW_THRESHOLD, Placement, Skew
-from shunter.core.planning.barrier import OnFault
+from shunter.core.planning.fault_barrier import OnFault
 from shunter.core.planning.guards import Guards
-from shunter.core.ports import AnyPolicy
 from shunter.core.ranking import LEVELS_MOST, Aged, RankedPolicy
 from shunter.errors import ConfigError
 from shunter.policies.skews import BUILTIN_SKEWS

@@ -14,8 +14,8 @@ from shunter.app.config.model import Config
 from shunter.app.config.policies import built, completed, equipped, find_policy, fitted, informed
 from shunter.app.config.policy import PolicySection
 from shunter.app.worlds import find_world
+from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.planner import RoundRules
-from shunter.core.ports import AnyPolicy
 from shunter.core.throughputs import ThroughputTable
 from shunter.errors import ConfigError
 

@@ -16,7 +16,7 @@ from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
 from shunter.backends.node.messages.wire import Found
 from shunter.backends.node.records import get, hold, put
 from shunter.core.intake.inputs import Input
-from shunter.core.ports import Backend
+from shunter.core.interfaces import Backend
 from shunter.errors import BackendError, ConfigError, extra_hint
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName

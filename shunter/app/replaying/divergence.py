@@ -13,7 +13,7 @@ from shunter.app.replaying.instants import clock
 from shunter.app.replaying.scores import measures_of, score_in_words
 from shunter.app.replaying.terms import Term
 from shunter.app.sources import sources_of
-from shunter.core.ports import AnyPolicy
+from shunter.core.interfaces import AnyPolicy
 from shunter.core.ranking import RankedPolicy, Ranking
 from shunter.core.ranking.keys import drift, rank_of
 from shunter.core.ranking.ranking import NO_POOL, Entry

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from shunter.core.planning.barrier import TARGET, Barrier
+from shunter.core.interfaces import AnyPolicy
+from shunter.core.planning.fault_barrier import TARGET, Barrier
 from shunter.core.planning.planner import Planner, RoundRules
-from shunter.core.ports import AnyPolicy
 from shunter.core.scheduler import merged, policy_observers
 from shunter.core.state import FoldResult, State
 from shunter.core.view import View

@@ -8,7 +8,7 @@ nobody saw how long they run.
 
 from dataclasses import replace
 
-from shunter.app.fitting import (
+from shunter.app.cost_fitting import (
     Fitted,
     Observed,
     ObservedJob,

@@ -12,10 +12,10 @@ from shunter.app.runs.throughputs import fit_to_table
 from shunter.app.worlds import find_world
 from shunter.backends.simulated import SimulatedBackend
 from shunter.backends.simulated.failures import Failures
+from shunter.core.interfaces import AnyPolicy, Backend
 from shunter.core.performance import SpeedModel
 from shunter.core.planning.planner import RoundRules
 from shunter.core.planning.policy_answers import is_our_own
-from shunter.core.ports import AnyPolicy, Backend
 from shunter.errors import ConfigError, TraceError, UsageError
 from shunter.events.facts.cluster import NodeAdded, QuotaChanged
 from shunter.events.facts.run import SchedulerStarted

@@ -9,7 +9,7 @@ what no order of turns can give them.
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from shunter.core.ports import Observers
+from shunter.core.interfaces import Observers
 from shunter.core.view import View
 from shunter.events.facts.decisions import AllocationChanged, TargetsSet
 from shunter.events.facts.jobs import JOB_ENDS, JobCancelled, JobFailed, JobFinished, JobRejected

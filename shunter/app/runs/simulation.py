@@ -20,8 +20,8 @@ from shunter.app.runs.time_limit import timed
 from shunter.app.snapshots import snapshot_of
 from shunter.app.sources import sources_of
 from shunter.core.digest import state_digest
+from shunter.core.interfaces import Observers
 from shunter.core.metrics import JobLedger, JobResult
-from shunter.core.ports import Observers
 from shunter.core.ranking import RankedPolicy
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler

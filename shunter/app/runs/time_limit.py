@@ -11,7 +11,7 @@ from types import FrameType
 
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Input
-from shunter.core.planning.barrier import OBSERVER, Barrier
+from shunter.core.planning.fault_barrier import OBSERVER, Barrier
 from shunter.core.round_loop import Step
 from shunter.core.scheduler import Scheduler
 from shunter.errors import PlanError

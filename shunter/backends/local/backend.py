@@ -32,7 +32,7 @@ from shunter.backends.local.watcher import Watcher
 from shunter.backends.node import attempts
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.heartbeat import write_beat
-from shunter.backends.node.messages.known import started_in
+from shunter.backends.node.messages.attempt_records import started_in
 from shunter.backends.node.messages.wire import Found, Order
 from shunter.backends.node.output.files import piece_of
 from shunter.backends.node.records import folder_of
@@ -46,9 +46,9 @@ from shunter.core.effects import (
     Fence,
     Launch,
     Migrate,
+    PauseEffect,
     Resume,
     SetAside,
-    Stance,
     Stop,
     Terminate,
 )
@@ -334,7 +334,7 @@ class LocalBackend:
             return
         elif isinstance(effect, Terminate):
             await self._tell(watch, "terminate")
-        elif isinstance(effect, Stance):
+        elif isinstance(effect, PauseEffect):
             await self._tell(watch, "stop" if isinstance(effect, Stop) else "continue")
         else:
             if isinstance(effect, Migrate) and watch.started is not None:

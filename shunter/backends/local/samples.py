@@ -10,7 +10,7 @@ import anyio
 from anyio import to_thread
 
 from shunter.backends.inbox import Inbox
-from shunter.backends.node.messages.known import sample_in
+from shunter.backends.node.messages.attempt_records import sample_in
 from shunter.backends.node.messages.wire import Sample
 from shunter.backends.profiles import Downsampler, GpuReader, GpuUse, NoGpus, profile_of
 from shunter.backends.supervised.profile_forwarding import forward_profiles

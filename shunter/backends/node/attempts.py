@@ -16,7 +16,13 @@ import signal
 from typing import TYPE_CHECKING
 
 from shunter.backends.node.cgroups import close_group, members
-from shunter.backends.node.messages.known import PATH, a_job, number_of, started_in, status_in
+from shunter.backends.node.messages.attempt_records import (
+    PATH,
+    a_job,
+    number_of,
+    started_in,
+    status_in,
+)
 from shunter.backends.node.messages.shapes import checked
 from shunter.backends.node.processes.marks import Alive, alive_below
 from shunter.backends.node.processes.open_files import mount_of, open_files, real_user_of

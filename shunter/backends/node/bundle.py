@@ -20,7 +20,7 @@ MODULES = (
     "messages/shapes",
     "messages/channel",
     "messages/journal",
-    "messages/known",
+    "messages/attempt_records",
     "processes/open_files",
     "processes/marks",
     "processes/traces",

@@ -29,7 +29,7 @@ from shunter.backends.node.messages.shapes import (
 )
 from shunter.backends.node.output.files import bound
 from shunter.backends.node.output.times import STREAMS, Times, Writes
-from shunter.backends.node.processes.reaper import bury, descendants, remaining
+from shunter.backends.node.processes.reaper import descendants, kill_remaining, remaining
 from shunter.backends.node.processes.traces import Traces
 from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code
 from shunter.backends.node.records import (
@@ -121,7 +121,7 @@ class Supervision:
                 self._escalate()
         failpoint("attempt over")
         self._receive(last=True)  # its last words, said after we listened last
-        stragglers = bury(self.order.get("cgroup"), self._reap)
+        stragglers = kill_remaining(self.order.get("cgroup"), self._reap)
         self._bound_output(last=True)
         self._write_status(stragglers)
 

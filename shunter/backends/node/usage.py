@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from shunter.backends.node.messages.known import PIDS_MOST
+from shunter.backends.node.messages.attempt_records import PIDS_MOST
 from shunter.backends.node.records import processes
 
 if TYPE_CHECKING:

@@ -152,12 +152,12 @@ class SimulatedBackend:
         run = self._work.begin(task, order, now_us)
         if not self._instant:
             moved_from, task.moves_from = task.moves_from, ()
-            speed = run.pace.speed
+            speed = run.step_rate.speed
             started = AttemptStarted(run.began_us, job_id, attempt, "", moved_from, speed)
             self._enter(run.began_us, job_id, started)
         if self._rounds is not None:
             self._rounds.launched()
-        if self._work.neighbours is not None:
+        if self._work.gpu_tenants is not None:
             self._pace_partners(job_id, run, now_us)
         self._foresee_end(job_id, run)
 
@@ -203,18 +203,18 @@ class SimulatedBackend:
 
     def _pace_partners(self, job_id: JobId, run: Run, now_us: int) -> None:
         """Let those who share GPUs with a job go at the speed its coming or going leaves."""
-        if self._work.neighbours is not None:
-            self._pace(self._work.partners(job_id, run.allocation), now_us)
+        if self._work.gpu_tenants is not None:
+            self._update_step_rates(self._work.partners(job_id, run.allocation), now_us)
 
-    def _pace(self, job_ids: Sequence[JobId], now_us: int) -> None:
+    def _update_step_rates(self, job_ids: Sequence[JobId], now_us: int) -> None:
         """Let jobs go at the speeds they have beside their partners of now."""
         work = self._work
-        before = [work.runs[job_id].pace.speed for job_id in job_ids]
+        before = [work.runs[job_id].step_rate.speed for job_id in job_ids]
         anew = [work.paced_anew(job_id, now_us) for job_id in job_ids]
         for job_id, run, speed in zip(job_ids, anew, before, strict=True):
             self._foresee_end(job_id, run)
-            if run.told and run.pace.speed != speed:
-                changed = SpeedChanged(now_us, job_id, run.attempt, run.pace.speed)
+            if run.told and run.step_rate.speed != speed:
+                changed = SpeedChanged(now_us, job_id, run.attempt, run.step_rate.speed)
                 self._enter(now_us, job_id, changed)
 
     def _foresee_end(self, job_id: JobId, run: Run) -> None:
@@ -295,7 +295,7 @@ class SimulatedBackend:
     def _exit(self, job_id: JobId, run: Run, at_us: int, inputs: list[Input]) -> None:
         work = self._work
         del work.tasks[job_id]
-        if work.neighbours is None:
+        if work.gpu_tenants is None:
             del work.runs[job_id]
         else:
             work.end(job_id)
@@ -305,7 +305,7 @@ class SimulatedBackend:
         inputs.append(self._exited(job_id, run, at_us))
 
     def _left_behind(self, job_id: JobId, run: Run, at_us: int) -> None:
-        """Pace the partners of a job that has ended, from the next round of gangs on."""
+        """StepRate the partners of a job that has ended, from the next round of gangs on."""
         if self._rounds is None:
             self._pace_partners(job_id, run, at_us)
         else:
@@ -345,7 +345,9 @@ class SimulatedBackend:
         for job_id, run in ended:
             self._exit(job_id, run, at_us, inputs)
         rounds.next_round(at_us)
-        self._pace([job_id for job_id in self._stale if job_id in self._work.runs], at_us)
+        self._update_step_rates(
+            [job_id for job_id in self._stale if job_id in self._work.runs], at_us
+        )
         self._stale.clear()
         for job_id, run in self._work.runs.items():
             self._foresee_end(job_id, run)
@@ -366,7 +368,11 @@ def _told(started: AttemptStarted, runs: dict[JobId, Run]) -> AttemptStarted:
     """Return the start of an attempt with the speed it has by then."""
     run = runs[started.job_id]
     run.told = True
-    return started if started.speed == run.pace.speed else replace(started, speed=run.pace.speed)
+    return (
+        started
+        if started.speed == run.step_rate.speed
+        else replace(started, speed=run.step_rate.speed)
+    )
 
 
 _PERFORM: dict[type[Effect], Callable[[SimulatedBackend, Any, int], None]] = {

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from math import log
 
-from shunter.core.rng import Stream
+from shunter.core.rng import Rng
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import NodeName
 
@@ -47,25 +47,25 @@ class Failures:
         agenda = self._first_failures()
         down: dict[NodeName, int] = dict.fromkeys(self.racks, 0)
         while agenda:
-            at_us, name, is_rack, is_loss, stream = heappop(agenda)
-            wait_us = _exponential(stream, self._mean_us(is_rack, is_loss))
-            heappush(agenda, (at_us + wait_us, name, is_rack, not is_loss, stream))
+            at_us, name, is_rack, is_loss, rng = heappop(agenda)
+            wait_us = _exponential(rng, self._mean_us(is_rack, is_loss))
+            heappush(agenda, (at_us + wait_us, name, is_rack, not is_loss, rng))
             cause = "rack" if is_rack else "server"
             for node in self._nodes_of(name, is_rack):
                 down[node] += 1 if is_loss else -1
                 if down[node] == (1 if is_loss else 0):
                     yield NodeChange(at_us, node, is_loss, cause)
 
-    def _first_failures(self) -> list[tuple[int, str, bool, bool, "_Stream"]]:
+    def _first_failures(self) -> list[tuple[int, str, bool, bool, "_FailureRng"]]:
         agenda = []
         if self.mtbf_us:
             for node in self.racks:
-                stream = _Stream(self.seed, "failures", "server", node)
-                agenda.append((_exponential(stream, self.mtbf_us), str(node), False, True, stream))
+                rng = _FailureRng(self.seed, "failures", "server", node)
+                agenda.append((_exponential(rng, self.mtbf_us), str(node), False, True, rng))
         if self.rack_mtbf_us:
             for rack in sorted({rack for rack in self.racks.values() if rack}):
-                stream = _Stream(self.seed, "failures", "rack", rack)
-                agenda.append((_exponential(stream, self.rack_mtbf_us), rack, True, True, stream))
+                rng = _FailureRng(self.seed, "failures", "rack", rack)
+                agenda.append((_exponential(rng, self.rack_mtbf_us), rack, True, True, rng))
         heapify(agenda)
         return agenda
 
@@ -80,8 +80,8 @@ class Failures:
         return [node for node, rack in self.racks.items() if rack == name]
 
 
-class _Stream(Stream):
-    """A stream that can stand in a heap behind its unique key."""
+class _FailureRng(Rng):
+    """A generator that can stand in a heap behind its unique key."""
 
     __slots__ = ()
 
@@ -89,8 +89,8 @@ class _Stream(Stream):
         raise AssertionError("two agenda entries have the same key")
 
 
-def _exponential(stream: Stream, mean_us: int) -> int:
-    return max(1, round(-log(1.0 - stream.random()) * mean_us))
+def _exponential(rng: Rng, mean_us: int) -> int:
+    return max(1, round(-log(1.0 - rng.random()) * mean_us))
 
 
 NO_FAILURES = Failures()

@@ -11,11 +11,11 @@ another one from the next round on only. While nobody runs, whatever happens nex
 from collections.abc import Iterator
 
 from shunter.backends.simulated.lease import Lease
-from shunter.backends.simulated.pace import Pace
+from shunter.backends.simulated.step_rate import StepRate
 from shunter.backends.simulated.work import Run, Task, Work
 from shunter.events.values.ids import JobId
 
-_Known = tuple[Run, Pace, int, int, tuple[int, int] | None]
+_Known = tuple[Run, StepRate, int, int, tuple[int, int] | None]
 
 
 class GangRounds:
@@ -75,7 +75,7 @@ class GangRounds:
 
     def next_round(self, now_us: int) -> None:
         """Credit what each gang did; begin the next round with those that stay."""
-        in_steps = [gang for gang in self._gangs() if not gang[2].pace.is_continuous]
+        in_steps = [gang for gang in self._gangs() if not gang[2].step_rate.is_continuous]
         done = [self._done_in_round(*gang) for gang in in_steps]
         for (_, task, run), steps in zip(in_steps, done, strict=True):
             self._work.save(task, run, now_us)
@@ -90,20 +90,20 @@ class GangRounds:
         """Return when a gang stops in this round, and the units it will have done.
 
         None: it will not get anything done in any lease. It is asked for many times a round, and
-        is the same as long as the attempt, its pace and its work are.
+        is the same as long as the attempt, its step_rate and its work are.
         """
         known = self._stretches.get(job_id)
         if known is not None:
-            of, pace, from_us, left, stretch = known
+            of, step_rate, from_us, left, stretch = known
             if (
                 of is run
-                and pace is run.pace
+                and step_rate is run.step_rate
                 and from_us == run.works_from_us
                 and left == task.left
             ):
                 return stretch
         stretch = None if self._is_stuck(task, run) else self._worked_out(task, run)
-        self._stretches[job_id] = run, run.pace, run.works_from_us, task.left, stretch
+        self._stretches[job_id] = run, run.step_rate, run.works_from_us, task.left, stretch
         return stretch
 
     def _worked_out(self, task: Task, run: Run) -> tuple[int, int]:
@@ -111,16 +111,16 @@ class GangRounds:
 
         Continuous work goes on from round to round; then both count from the attempt's begin.
         """
-        from_us, pace = run.works_from_us, run.pace
+        from_us, step_rate = run.works_from_us, run.step_rate
         lease_end_us = self._began_us + self._lease.round_us
-        most = pace.done_in(max(0, lease_end_us - from_us))
+        most = step_rate.done_in(max(0, lease_end_us - from_us))
         if from_us > lease_end_us:
             return lease_end_us, 0
         if task.left <= most:
-            return from_us + (pace.time_for(task.left) or 0), task.left
-        if pace.is_continuous:
+            return from_us + (step_rate.time_for(task.left) or 0), task.left
+        if step_rate.is_continuous:
             return lease_end_us, most
-        return from_us + (pace.time_for(most) or 0), most
+        return from_us + (step_rate.time_for(most) or 0), most
 
     def _done_in_round(self, job_id: JobId, task: Task, run: Run) -> int:
         """Return the steps that count for a gang when the round is over."""
@@ -138,15 +138,17 @@ class GangRounds:
     def _has_too_few(self, job_id: JobId, task: Task, run: Run) -> bool:
         stretch = self._stretch(job_id, task, run)
         return (
-            stretch is not None and not run.pace.is_continuous and stretch[1] < run.allocation.gpus
+            stretch is not None
+            and not run.step_rate.is_continuous
+            and stretch[1] < run.allocation.gpus
         )
 
     def _is_stuck(self, task: Task, run: Run) -> bool:
         """Say whether a gang will not get anything done in any lease."""
-        if run.pace.speed <= 0:
+        if run.step_rate.speed <= 0:
             return task.left > 0
-        in_steps = not run.pace.is_continuous
-        return in_steps and task.left > 0 and not run.pace.done_in(self._lease.round_us)
+        in_steps = not run.step_rate.is_continuous
+        return in_steps and task.left > 0 and not run.step_rate.done_in(self._lease.round_us)
 
     def _gangs(self) -> Iterator[tuple[JobId, Task, Run]]:
         tasks = self._work.tasks

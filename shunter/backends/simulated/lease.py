@@ -7,7 +7,7 @@ that end with their last gang are in `gang_rounds.py`.
 
 from enum import StrEnum
 
-from shunter.backends.simulated.pace import Pace
+from shunter.backends.simulated.step_rate import StepRate
 from shunter.events.values.fact import fact
 
 
@@ -67,41 +67,41 @@ class Lease:
         """Return when the lease is over in which an instant lies."""
         return -(-at_us // self.round_us) * self.round_us if self.round_us else at_us
 
-    def end_us(self, from_us: int, units: int, pace: Pace) -> int | None:
+    def end_us(self, from_us: int, units: int, step_rate: StepRate) -> int | None:
         """Return when so many units are done by a job that stays; None: never.
 
         In whole steps, a step begins in a lease only if it ends there; the rest is lost.
         """
-        if not self.round_us or pace.is_continuous:
-            return _plus(from_us, pace.time_for(units))
+        if not self.round_us or step_rate.is_continuous:
+            return _plus(from_us, step_rate.time_for(units))
         first_end_us = self.lease_end_us(from_us + 1)
-        in_first = pace.done_in(first_end_us - from_us)
+        in_first = step_rate.done_in(first_end_us - from_us)
         if units <= in_first:
-            return _plus(from_us, pace.time_for(units))
-        in_each = pace.done_in(self.round_us)
+            return _plus(from_us, step_rate.time_for(units))
+        in_each = step_rate.done_in(self.round_us)
         if not in_each:
             return None
         whole, last = divmod(units - in_first - 1, in_each)
-        return _plus(first_end_us + whole * self.round_us, pace.time_for(last + 1))
+        return _plus(first_end_us + whole * self.round_us, step_rate.time_for(last + 1))
 
-    def done_by(self, from_us: int, until_us: int, pace: Pace) -> int:
+    def done_by(self, from_us: int, until_us: int, step_rate: StepRate) -> int:
         """Return how many units count when a job working since `from_us` leaves."""
         if self.credit is Credit.at_grant:
             until_us = self.lease_end_us(until_us)
-        return self.run_by(from_us, until_us, pace)
+        return self.run_by(from_us, until_us, step_rate)
 
-    def run_by(self, from_us: int, until_us: int, pace: Pace) -> int:
+    def run_by(self, from_us: int, until_us: int, step_rate: StepRate) -> int:
         """Return how many units have really been run at an instant."""
         if until_us <= from_us:
             return 0
-        if not self.round_us or pace.is_continuous:
-            return pace.done_in(until_us - from_us)
+        if not self.round_us or step_rate.is_continuous:
+            return step_rate.done_in(until_us - from_us)
         first_end_us = self.lease_end_us(from_us + 1)
         if until_us <= first_end_us:
-            return pace.done_in(until_us - from_us)
+            return step_rate.done_in(until_us - from_us)
         leases, rest_us = divmod(until_us - first_end_us, self.round_us)
-        done = pace.done_in(first_end_us - from_us) + leases * pace.done_in(self.round_us)
-        return done + pace.done_in(rest_us)
+        done = step_rate.done_in(first_end_us - from_us) + leases * step_rate.done_in(self.round_us)
+        return done + step_rate.done_in(rest_us)
 
 
 def _plus(from_us: int, needed_us: int | None) -> int | None:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from shunter.backends.simulated.costs import Costs
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
-from shunter.backends.simulated.pace import Pace
+from shunter.backends.simulated.step_rate import StepRate
 from shunter.core.cluster import Gpu, gpus_of
 from shunter.core.effects import Launch, Resume
 from shunter.core.performance import SpeedModel
@@ -19,7 +19,7 @@ from shunter.events.values.job_spec import JobSpec, SuspendMode
 
 
 @dataclass(slots=True)
-class Neighbours:
+class GpuTenants:
     """The jobs on each GPU, in the order in which they were launched there."""
 
     by_gpu: dict[Gpu, dict[JobId, None]] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Neighbours:
 
 KILLED = 143  # what a shell reports for a process ended by SIGTERM
 FAILED = 1
-_STEADY = Pace(1.0, 1, 1)  # where all time at work is work
+_STEADY = StepRate(1.0, 1, 1)  # where all time at work is work
 LOSING = frozenset(mode for mode in SuspendMode if mode.loses_work)
 EXIT_CODES = {"finished": 0, "failed": FAILED, "cancelled": KILLED}
 
@@ -70,7 +70,7 @@ class Arrival(Protocol):
 
 @record
 class Task:
-    """One job of the world, `left` units from its end; `pace` is at base speed.
+    """One job of the world, `left` units from its end; `step_rate` is at base speed.
 
     `ordinal` is its place in the trace, `attempt` the last one begun and `last` its GPUs (None:
     there was none), `moves_from` where it was when it was told to move.
@@ -78,7 +78,7 @@ class Task:
 
     ordinal: int
     spec: JobSpec
-    pace: Pace
+    step_rate: StepRate
     left: int
     exit_code: int
     attempt: int = 0
@@ -99,7 +99,7 @@ class Run:
     task: Task
     attempt: int
     allocation: Allocation
-    pace: Pace
+    step_rate: StepRate
     began_us: int
     works_from_us: int
     left: int
@@ -140,7 +140,7 @@ class Work:
         "_is_plain",
         "_lease",
         "_speeds",
-        "neighbours",
+        "gpu_tenants",
         "runs",
         "tasks",
     )
@@ -154,7 +154,7 @@ class Work:
         self._fixed = lease.round_ends is RoundEnds.fixed
         self._in_steps = lease.progress is Progress.whole_steps
         self._is_plain = speeds is None and self._fixed and lease.is_exact
-        self.neighbours = None if speeds is None else Neighbours()
+        self.gpu_tenants = None if speeds is None else GpuTenants()
         self.tasks: dict[JobId, Task] = {}
         self.runs: dict[JobId, Run] = {}
 
@@ -163,39 +163,41 @@ class Work:
         spec, units = job.spec, job.duration_us
         if self._in_steps and spec.total_steps:
             units = spec.total_steps
-        pace = _STEADY if self._is_plain else Pace(1.0, units, job.duration_us)
-        self.tasks[job.job_id] = Task(ordinal, spec, pace, units, EXIT_CODES[job.ends])
+        step_rate = _STEADY if self._is_plain else StepRate(1.0, units, job.duration_us)
+        self.tasks[job.job_id] = Task(ordinal, spec, step_rate, units, EXIT_CODES[job.ends])
 
     def begin(self, task: Task, order: Launch | Resume, now_us: int) -> Run:
         """Begin an attempt, and foresee its end where that depends on nobody else."""
         attempt, allocation = order.attempt, order.allocation
         from_us = now_us if self._is_free else now_us + self._cost_us(task, order)
-        left, pace = task.left, task.pace
+        left, step_rate = task.left, task.step_rate
         task.attempt, task.last = attempt, allocation
         end_us: int | None = None
         if self._is_plain:
             end_us = from_us + left
         else:
             if self._speeds is not None:
-                pace = self._pace(task, order.job_id, allocation)
+                step_rate = self._update_step_rates(task, order.job_id, allocation)
             if self._fixed:
-                end_us = self._lease.end_us(from_us, left, pace)
-        run = Run(task, attempt, allocation, pace, from_us, from_us, left, left, end_us, from_us)
+                end_us = self._lease.end_us(from_us, left, step_rate)
+        run = Run(
+            task, attempt, allocation, step_rate, from_us, from_us, left, left, end_us, from_us
+        )
         self.runs[order.job_id] = run
-        if self.neighbours is not None:
-            self.neighbours.enter(order.job_id, allocation)
+        if self.gpu_tenants is not None:
+            self.gpu_tenants.enter(order.job_id, allocation)
         return run
 
     def end(self, job_id: JobId) -> Run:
         """Take an attempt out."""
         run = self.runs.pop(job_id)
-        if self.neighbours is not None:
-            self.neighbours.leave(job_id, run.allocation)
+        if self.gpu_tenants is not None:
+            self.gpu_tenants.leave(job_id, run.allocation)
         return run
 
     def partners(self, job_id: JobId, where: Allocation) -> list[JobId]:
         """Return who shares GPUs with a job."""
-        return [] if self.neighbours is None else self.neighbours.beside(job_id, where)
+        return [] if self.gpu_tenants is None else self.gpu_tenants.beside(job_id, where)
 
     def paced_anew(self, job_id: JobId, now_us: int) -> Run:
         """Give a job the speed it has beside its partners of now; return its new run.
@@ -203,27 +205,27 @@ class Work:
         Work up to now counts at the old speed. A step under way is begun again.
         """
         run = self.runs[job_id]
-        task, anew_pace = run.task, self._pace(run.task, job_id, run.allocation)
-        left, from_us, pace = task.left, run.works_from_us, run.pace
+        task, anew_pace = run.task, self._update_step_rates(run.task, job_id, run.allocation)
+        left, from_us, step_rate = task.left, run.works_from_us, run.step_rate
         speed = anew_pace.speed
-        if anew_pace != pace:
+        if anew_pace != step_rate:
             self.save(task, run, now_us)
             left = task.left = left - min(left, self._run_by(run, now_us))
-            from_us, pace = max(now_us, from_us), anew_pace
-        anew = replace(run, pace=pace, works_from_us=from_us)
-        if speed != run.pace.speed and run.told:
+            from_us, step_rate = max(now_us, from_us), anew_pace
+        anew = replace(run, step_rate=step_rate, works_from_us=from_us)
+        if speed != run.step_rate.speed and run.told:
             anew.taken_us, anew.paced_us = _taken_us(run, now_us), now_us
-        anew.end_us = self._lease.end_us(from_us, left, pace) if self._fixed else None
+        anew.end_us = self._lease.end_us(from_us, left, step_rate) if self._fixed else None
         self.runs[job_id] = anew
         return anew
 
-    def _pace(self, task: Task, job_id: JobId, where: Allocation) -> Pace:
-        """Return the pace of a job on these GPUs beside those who share them now."""
-        speeds, spec, base = self._speeds, task.spec, task.pace
-        assert speeds is not None, "without speeds nobody has another pace"
+    def _update_step_rates(self, task: Task, job_id: JobId, where: Allocation) -> StepRate:
+        """Return the step_rate of a job on these GPUs beside those who share them now."""
+        speeds, spec, base = self._speeds, task.spec, task.step_rate
+        assert speeds is not None, "without speeds nobody has another step_rate"
         beside = [self.tasks[other].spec for other in self.partners(job_id, where)]
         rate = None if base.is_continuous else speeds.rate(spec, where, beside)
-        return Pace(speeds.speed(spec, where, beside), base.units, base.duration_us, rate)
+        return StepRate(speeds.speed(spec, where, beside), base.units, base.duration_us, rate)
 
     def leave(self, job_id: JobId, now_us: int, *, moves: bool) -> Leaving:
         """Stop an attempt; its mode says if its work is saved or partly lost."""
@@ -254,7 +256,7 @@ class Work:
         return _lost_us(task, run, now_us)
 
     def save(self, task: Task, run: Run, now_us: int) -> None:
-        """Note what the last checkpoint up to now holds; they come at a fixed pace."""
+        """Note what the last checkpoint up to now holds; they come at a fixed step_rate."""
         every_us = task.spec.checkpoint_interval_us
         if not every_us:
             return
@@ -272,13 +274,13 @@ class Work:
         if self._is_plain:
             return max(0, now_us - run.works_from_us)
         if self._fixed:
-            return self._lease.done_by(run.works_from_us, now_us, run.pace)
+            return self._lease.done_by(run.works_from_us, now_us, run.step_rate)
         return self._run_by(run, now_us)
 
     def _run_by(self, run: Run, until_us: int) -> int:
         if self._fixed:
-            return self._lease.run_by(run.works_from_us, until_us, run.pace)
-        return run.pace.done_in(max(0, until_us - run.works_from_us))
+            return self._lease.run_by(run.works_from_us, until_us, run.step_rate)
+        return run.step_rate.done_in(max(0, until_us - run.works_from_us))
 
     def _cost_us(self, task: Task, order: Launch | Resume) -> int:
         if order.attempt == 1:
@@ -298,11 +300,14 @@ def _lost_us(task: Task, run: Run, now_us: int) -> int:
 
     The scheduler takes all the time since the attempt began to work for work.
     """
-    return max(0, _taken_us(run, now_us) - run.pace.work_us(run.left) + run.pace.work_us(task.left))
+    return max(
+        0,
+        _taken_us(run, now_us) - run.step_rate.work_us(run.left) + run.step_rate.work_us(task.left),
+    )
 
 
 def _taken_us(run: Run, now_us: int) -> int:
     """Return the work that the scheduler counts, from what it was told of the speed."""
-    duration_us = run.task.pace.duration_us
-    works = Pace(run.pace.speed, duration_us, duration_us)
+    duration_us = run.task.step_rate.duration_us
+    works = StepRate(run.step_rate.speed, duration_us, duration_us)
     return run.taken_us + works.done_in(max(0, now_us - run.paced_us))

@@ -16,7 +16,7 @@ from shunter.backends.node.messages.wire import Look, Note, Reply, Standing, Sta
 from shunter.backends.ssh.host_connection import HostConnection
 from shunter.backends.supervised.reading import Reading
 from shunter.backends.supervised.watch import NOT_BEGUN, Watch
-from shunter.core.effects import Effect, Fence, Stance, Stop, Terminate
+from shunter.core.effects import Effect, Fence, PauseEffect, Stop, Terminate
 from shunter.errors import BackendError
 from shunter.events.facts.execution import AttemptLost, LaunchFailed
 from shunter.events.values.ids import NodeName
@@ -135,7 +135,7 @@ class Gang:
 
     def ask(self, effect: Effect) -> None:
         """Note what all parts are to be told; to leave, the strongest order counts."""
-        if isinstance(effect, Stance):
+        if isinstance(effect, PauseEffect):
             self.stance = "stop" if isinstance(effect, Stop) else "continue"
         else:
             order = _ORDERS.get(type(effect), "suspend")

@@ -4,7 +4,13 @@ A host may be anybody's by now, or run an agent that was tampered with. What it 
 before anything of it is used. See `shunter.backends.node.messages.shapes`.
 """
 
-from shunter.backends.node.messages.known import KNOWN, NANOSECONDS, PATH, PORT, a_told_sample
+from shunter.backends.node.messages.attempt_records import (
+    KNOWN,
+    NANOSECONDS,
+    PATH,
+    PORT,
+    a_told_sample,
+)
 from shunter.backends.node.messages.shapes import (
     COUNT_MOST,
     WrongMessageError,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from signal import Signals
 
-from shunter.backends.node.messages.known import a_job
+from shunter.backends.node.messages.attempt_records import a_job
 from shunter.backends.node.messages.shapes import checked
 from shunter.backends.node.messages.wire import Order, Rank
 from shunter.backends.supervised.environment import filled, rank_environment

@@ -33,7 +33,7 @@ class Tenants:
     """The tenants of each shared GPU, and how many there are beyond one a GPU."""
 
     by_gpu: dict[Gpu, list[tuple[int, JobId]]] = field(default_factory=dict)
-    surplus: int = 0
+    overcommit: int = 0
 
     def join(self, ordinal: int, job_id: JobId, shares: Iterable[Share]) -> tuple[Share, ...]:
         """Enter a job; return its shares, with only the GPUs on which it is the first.
@@ -49,7 +49,7 @@ class Tenants:
                 if (ordinal, job_id) in tenants:
                     raise IllegalEventError(f"job {job_id} was put on GPU {gpu} twice")
                 if tenants:
-                    self.surplus += 1
+                    self.overcommit += 1
                 else:
                     mask |= 1 << gpu[1]
                 insort(tenants, (ordinal, job_id))
@@ -71,7 +71,7 @@ class Tenants:
                     raise IllegalEventError(f"job {job_id} left GPU {gpu}, where it is not")
                 tenants.remove((ordinal, job_id))
                 if tenants:
-                    self.surplus -= 1
+                    self.overcommit -= 1
                 else:
                     del self.by_gpu[gpu]
                     mask |= 1 << gpu[1]

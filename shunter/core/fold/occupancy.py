@@ -39,7 +39,7 @@ def hold(state: State, job: Job, at_us: int) -> None:
     what, cluster = job.allocation, state.cluster
     shares = what.shares
     if what.sharing is _PACKED:
-        _count_surplus(state, at_us)
+        _count_overcommit(state, at_us)
         shares = cluster.holding.join(job.ordinal, job.job_id, shares)
     cluster.hold(shares)
 
@@ -49,7 +49,7 @@ def release(state: State, job: Job, at_us: int) -> None:
     what, cluster = job.held, state.cluster
     shares = what.shares
     if what.sharing is _PACKED:
-        _count_surplus(state, at_us)
+        _count_overcommit(state, at_us)
         shares = cluster.holding.leave(job.ordinal, job.job_id, shares)
     cluster.release(shares)
 
@@ -57,7 +57,7 @@ def release(state: State, job: Job, at_us: int) -> None:
 def open_up(state: State, job: Job, packed: Allocation, at_us: int) -> None:
     """Let a job that has its GPUs to itself have company from now on."""
     cluster = state.cluster
-    _count_surplus(state, at_us)
+    _count_overcommit(state, at_us)
     cluster.deciding.join(job.ordinal, job.job_id, packed.shares)
     cluster.holding.join(job.ordinal, job.job_id, packed.shares)
     job.allocation = job.held = packed
@@ -93,7 +93,7 @@ def _gpus_of(what: Allocation) -> set[Gpu]:
     return {gpu for share in what.shares for gpu in gpus_of(share)}
 
 
-def _count_surplus(state: State, at_us: int) -> None:
+def _count_overcommit(state: State, at_us: int) -> None:
     """Add up the GPU time that more than one job held, before that changes."""
-    state.surplus_gpu_us = state.surplus_us(at_us)
-    state.surplus_since_us = at_us
+    state.overcommit_gpu_us = state.overcommit_us(at_us)
+    state.overcommit_since_us = at_us

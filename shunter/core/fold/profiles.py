@@ -1,13 +1,13 @@
 """Rules for the facts about speed and use."""
 
 from shunter.core.fold.attempt_transitions import attempt_of
-from shunter.core.state import Job, Pace, State
+from shunter.core.state import Job, MeasuredRate, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.profiles import ProfileMeasured, ProfileSampled
 
 
 def profile_sampled(state: State, event: ProfileSampled) -> None:
-    """Remember a job's pace and its model's largest messages; the rest is a note."""
+    """Remember the measured rate of a job and its model's largest messages; the rest is a note."""
     job = attempt_of(state, event.job_id, event.attempt, "ProfileSampled")
     _note_pace(job, event)
     note_messages(state.messages, job.spec.model, event)
@@ -27,14 +27,14 @@ def note_messages(messages: dict[str, tuple[int, int]], model: str, sample: Prof
 
 def _note_pace(job: Job, sample: ProfileSampled) -> None:
     """Note how far a job is and how fast, as far as samples have told both."""
-    step, batch_us, before = sample.step, None, job.pace
+    step, batch_us, before = sample.step, None, job.measured_rate
     if sample.batch_s is not None:
         batch_us = round(sample.batch_s * 1e6)
     if before is not None:
         step = before.step if step is None else step
         batch_us = before.batch_us if batch_us is None else batch_us
     if step is not None and batch_us is not None:
-        job.pace = Pace(step, batch_us, sample.at_us)
+        job.measured_rate = MeasuredRate(step, batch_us, sample.at_us)
 
 
 def profile_measured(state: State, event: ProfileMeasured) -> None:

@@ -7,12 +7,12 @@ with what was recorded; `why` asks it once more with all reasons. One code path 
 from dataclasses import dataclass
 from typing import Any
 
+from shunter.core.interfaces import Policy
 from shunter.core.planning.approver import approve, no_such_job
-from shunter.core.planning.barrier import OnFault
+from shunter.core.planning.fault_barrier import OnFault
 from shunter.core.planning.guards import NO_GUARDS, Guards
 from shunter.core.planning.plan import Plan, Suspend
-from shunter.core.ports import Policy
-from shunter.core.rng import Stream
+from shunter.core.rng import Rng
 from shunter.core.state import State
 from shunter.core.view import View
 from shunter.events.facts.decisions import (
@@ -83,7 +83,7 @@ class Planner:
         self.view.now_us = now_us
         rules, policy = self.rules, self.policy
         number = rules.number_at(now_us, self.state)
-        return number, policy.plan(self.memory, self.view, Stream(rules.seed, policy.name, number))
+        return number, policy.plan(self.memory, self.view, Rng(rules.seed, policy.name, number))
 
     def decisions(self, now_us: int, trigger: Trigger) -> list[Event]:
         """Return the facts of one round: the round, its changes, refusals and promises."""

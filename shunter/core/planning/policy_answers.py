@@ -12,8 +12,8 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 import orjson
 
+from shunter.core.interfaces import Observers, Policy
 from shunter.core.planning.plan import Move, Pack, Plan, Reservation, Start, Suspend
-from shunter.core.ports import Observers, Policy
 from shunter.errors import PlanError
 from shunter.events.facts.decisions import Target, TargetsSet
 from shunter.events.kinds import KINDS

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shunter.core.ports import Observer, Observers
+from shunter.core.interfaces import Observer, Observers
 from shunter.core.ranking.index import Index, Misfit, Remembering
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.ranking.selection import MAKES_ROOM
@@ -72,20 +72,20 @@ def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
             memory.sync(view.jobs[job_id], ranks, view)
         for job in result.launched:
             memory.sync(job, ranks, view)
-        memory.dirty = True
+        memory.replan_needed = True
 
     def changed(event: Any, view: View) -> None:
         for job in view.resumable:  # one may be placed in any split once no checkpoint is left
             memory.sync(job, ranks, view)
-        memory.dirty = memory.looks_stale = True
+        memory.replan_needed = memory.looks_stale = True
 
     def quota(event: QuotaChanged, view: View) -> None:
         memory.set_quotas(view.queues)
         rank_all(view)
-        memory.dirty = True
+        memory.replan_needed = True
 
     def planned(event: RoundPlanned, view: View) -> None:
-        memory.dirty = memory.again = False
+        memory.replan_needed = memory.replan_at_once = False
         if event.waits:
             memory.told(event.waits)
         for job_id in (*event.consolidated, *event.spread):
@@ -103,7 +103,7 @@ def estimating(memory: Ranking, ranks: Any) -> Observer:
         job = view.jobs[event.job_id]
         if not view.is_declared(job):
             memory.sync(job, ranks, view)
-            memory.dirty = True
+            memory.replan_needed = True
 
     return sampled
 
@@ -115,13 +115,13 @@ def _of_jobs(memory: Ranking, index: Index, ranks: Any) -> Observers:
 
     def touched(event: Any, view: View) -> None:
         memory.sync(view.jobs[event.job_id], ranks, view)
-        memory.dirty = True
+        memory.replan_needed = True
 
     def submitted(event: JobSubmitted, view: View) -> None:
         memory.sync(view.jobs[event.job_id], ranks, view)
-        if not memory.dirty:
+        if not memory.replan_needed:
             is_told = event.job_id not in memory.reclassed and memory.is_behind(event.job_id)
-            memory.dirty = looks_at_limits or not is_told
+            memory.replan_needed = looks_at_limits or not is_told
 
     def left(event: Any, view: View) -> None:
         touched(event, view)
@@ -137,7 +137,7 @@ def _of_jobs(memory: Ranking, index: Index, ranks: Any) -> Observers:
             view.cluster.has_types or event.because.rule == MAKES_ROOM
         )
         if starved or moved_on or (memory.unplaced and preemptive):
-            memory.dirty = memory.again = True
+            memory.replan_needed = memory.replan_at_once = True
 
     told: dict[type[Event], Any] = dict.fromkeys(_TOUCHED, touched)
     told.update(dict.fromkeys(_LEFT, left))

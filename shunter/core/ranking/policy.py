@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from shunter.core.interfaces import Observers, Rng
 from shunter.core.placement import Placement
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.plan import EMPTY_PLAN, Change, Plan, Start, Suspend
-from shunter.core.ports import Observers, Rng
 from shunter.core.ranking.consolidation_classes import classes_of
 from shunter.core.ranking.easy import backfill
 from shunter.core.ranking.index import Index, Misfit, Ranks, Remembering, Telling
@@ -82,7 +82,7 @@ class RankedPolicy:
             return {} if estimates is None else {ProfileSampled: estimates}
 
         def moved() -> None:
-            memory.dirty = True
+            memory.replan_needed = True
 
         learns = memory.classed.observer(memory.sync, ranks, moved)
         if estimates is None:
@@ -109,11 +109,11 @@ class RankedPolicy:
         """Return the next change of a rank, if anybody waits for it."""
         if not memory.waiting:
             return None
-        return 0 if memory.again else memory.next_change()
+        return 0 if memory.replan_at_once else memory.next_change()
 
     def settled(self, memory: Ranking) -> bool:
         """Say whether nobody waits, or nothing happened since the last plan."""
-        return not memory.waiting or not memory.dirty
+        return not memory.waiting or not memory.replan_needed
 
     def plan(self, memory: Ranking, view: View, rng: Rng) -> Plan:
         """Pick, place, and say why; pick again without the jobs that find no place."""

@@ -64,8 +64,8 @@ class Ranking:
 
     entries: dict[JobId, Entry] = field(default_factory=dict)
     seen: list[tuple[Demand, Reason | None]] = field(default_factory=list)
-    dirty: bool = True
-    again: bool = False
+    replan_needed: bool = True
+    replan_at_once: bool = False
     unsteady: dict[JobId, None] = field(default_factory=dict)
     bounded: list[QueueName] = field(default_factory=list)
     notes: Notes = field(default_factory=Notes)

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from shunter.app.config import load_config
-from shunter.app.fitting import Launch, Observed, config_text, fit_costs, observe_log
+from shunter.app.cost_fitting import Launch, Observed, config_text, fit_costs, observe_log
 from shunter.app.live import Site, Submission
 from shunter.app.replaying.trace_export import observed_trace
 from shunter.app.runs.simulation import simulate

@@ -44,8 +44,8 @@ async def test_speed_of_a_job_tells_how_long_it_still_needs(tmp_path: Path, prog
         assert remaining_us(site.state.jobs[job_id], site.now_us()) is None
         await events_until(site, lambda seen: any(one.step for one in of(seen, ProfileSampled)))
         job = site.state.jobs[job_id]
-        assert job.pace is not None
-        assert 10_000 <= job.pace.batch_us < 1_000_000
+        assert job.measured_rate is not None
+        assert 10_000 <= job.measured_rate.batch_us < 1_000_000
         left_us = remaining_us(job, site.now_us())
         assert left_us is not None
         assert left_us > STEPS // 2 * 10_000

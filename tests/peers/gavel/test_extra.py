@@ -10,8 +10,8 @@ from typer.testing import CliRunner, Result
 from shunter.app.cli import app
 from shunter.app.config import policies
 from shunter.app.config.policies import equipped
+from shunter.core.interfaces import Policy
 from shunter.core.placement import PLACEMENTS
-from shunter.core.ports import Policy
 from shunter.errors import ConfigError
 from shunter_peers.gavel import GavelPeer
 

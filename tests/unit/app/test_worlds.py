@@ -13,7 +13,7 @@ from shunter.app.runs.simulation import simulate
 from shunter.app.worlds import WORLDS
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Input
-from shunter.core.ports import Backend, SimulatedWorld
+from shunter.core.interfaces import Backend, SimulatedWorld
 from shunter.errors import ConfigError
 from shunter.events import SchedulerStarted
 

@@ -9,7 +9,7 @@ from shunter.core.intake.inputs import SubmitJob
 from shunter.core.placement import Placement, Skew
 from shunter.core.placement.consolidated import Consolidated
 from shunter.core.ranking import RankedPolicy
-from shunter.core.state import Job, Pace
+from shunter.core.state import Job, MeasuredRate
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.policies.srtf import UNKNOWN_US, RemainingTime
@@ -23,7 +23,7 @@ def job(**fields: Any) -> Job:
 
 def test_steps_left_at_the_pace_seen_fall_as_it_works() -> None:
     running = job(total_steps=100)
-    running.pace = Pace(step=40, batch_us=10, at_us=1000)
+    running.measured_rate = MeasuredRate(step=40, batch_us=10, at_us=1000)
     running.since_us = running.working_since_us = 500
     assert remaining_us(running, 1000) == 600
     assert remaining_us(running, 1250) == 350
@@ -32,7 +32,7 @@ def test_steps_left_at_the_pace_seen_fall_as_it_works() -> None:
 
 def test_waiting_job_keeps_what_it_had_left() -> None:
     waiting = job(total_steps=100)
-    waiting.pace = Pace(step=40, batch_us=10, at_us=1000)
+    waiting.measured_rate = MeasuredRate(step=40, batch_us=10, at_us=1000)
     assert remaining_us(waiting, 9_000_000) == 600
 
 

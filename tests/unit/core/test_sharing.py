@@ -158,10 +158,10 @@ def test_exclusive_job_waits_for_both_partners() -> None:
 
 def test_job_that_ends_slowly_frees_its_part_last() -> None:
     state = couple(AttemptEnded(20, J0, 1, 0))
-    assert state.cluster.holding.surplus == 2
+    assert state.cluster.holding.overcommit == 2
     apply(state, GpusReleased(21, J0, 1))
     apply(state, JobFinished(21, J0))
-    assert state.cluster.holding.surplus == 0
+    assert state.cluster.holding.overcommit == 0
     check_state(state)
 
 
@@ -214,9 +214,9 @@ def test_each_partner_attains_service_and_a_gpu_is_used_once() -> None:
 
 def test_time_of_shared_gpus_is_part_of_a_snapshot() -> None:
     state = couple(revoked(1, 25, instant=True))
-    assert state.surplus_us(99) == 2 * 15
-    assert again(state).surplus_us(99) == 2 * 15
-    assert again(couple()).surplus_us(30) == 2 * 20
+    assert state.overcommit_us(99) == 2 * 15
+    assert again(state).overcommit_us(99) == 2 * 15
+    assert again(couple()).overcommit_us(30) == 2 * 20
 
 
 def test_plan_packs_on_purpose() -> None:

@@ -11,8 +11,8 @@ import anyio
 
 from shunter.app.live.feed import Feed
 from shunter.app.live.policy import AskedPolicy
+from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.planner import RoundRules
-from shunter.core.ports import AnyPolicy
 from shunter.core.ranking import RankedPolicy
 from shunter.core.scheduler import Scheduler
 from shunter.events.facts.decisions import NO_SUCH_JOB, PlanRejected, PolicySetAside, RoundPlanned

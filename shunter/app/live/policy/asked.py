@@ -31,9 +31,9 @@ from shunter.app.live.policy.messages import (
 from shunter.app.live.policy.process import PolicyProcess
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Input
-from shunter.core.planning.barrier import NoMemory, OnFault
+from shunter.core.interfaces import AnyPolicy, Observers, Rng
+from shunter.core.planning.fault_barrier import NoMemory, OnFault
 from shunter.core.planning.plan import EMPTY_PLAN, Plan
-from shunter.core.ports import AnyPolicy, Observers, Rng
 from shunter.core.scheduler import Scheduler
 from shunter.core.view import View
 from shunter.errors import PlanError

@@ -36,9 +36,9 @@ from shunter.app.live.policy.messages import (
 from shunter.app.replaying.terms import Term
 from shunter.app.runs.setup import rebuild
 from shunter.core.fold import apply
-from shunter.core.planning.barrier import OnFault
+from shunter.core.interfaces import AnyPolicy
+from shunter.core.planning.fault_barrier import OnFault
 from shunter.core.planning.planner import RoundRules
-from shunter.core.ports import AnyPolicy
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.state import State
 from shunter.errors import ShunterError

@@ -17,17 +17,17 @@ class RoundWatch:
         self._decidable = not term.rules.backend_rounds and (
             bool(term.rules.round_us) or term.started.simulated
         )
-        self._dirty = True
+        self._replan_needed = True
         self._from_us = start_us + 1
 
     def heard(self, at_us: int) -> None:
         """Note an input, which may make a round due from now on."""
-        self._dirty = True
+        self._replan_needed = True
         self._from_us = at_us
 
     def changed(self) -> None:
         """Note a change that came with the start, or a refusal: the next step may plan."""
-        self._dirty = True
+        self._replan_needed = True
 
     def ran_out(self, at_us: int) -> None:
         """Note that a time limit was over: no input, but a step that may plan."""
@@ -35,7 +35,7 @@ class RoundWatch:
 
     def planned(self, at_us: int) -> None:
         """Note a round; without further inputs the next one is a step later."""
-        self._dirty = False
+        self._replan_needed = False
         self._from_us = at_us + 1
 
     def missing_before(self, at_us: int) -> int | None:
@@ -44,7 +44,7 @@ class RoundWatch:
             return None
         policy, memory, rules = self._term.asked, self._term.memory, self._term.rules
         due_us = policy.wake_at(memory)
-        if self._dirty and not policy.settled(memory):
+        if self._replan_needed and not policy.settled(memory):
             due_us = self._from_us
         if due_us is None:
             return None
@@ -71,7 +71,7 @@ class RoundWatch:
         Where nothing was recorded since the last round, an input without an event may have come.
         """
         usual = Trigger.round if self._term.rules.round_us else Trigger.event
-        return usual if self._dirty or recorded is not Trigger.wake else Trigger.wake
+        return usual if self._replan_needed or recorded is not Trigger.wake else Trigger.wake
 
     def _is_planned(self, at_us: int) -> bool:
         """Say whether the round of an instant of the grid has been planned already."""

@@ -20,8 +20,8 @@ from shunter.app.replaying.why.job_events import JobEvents
 from shunter.app.replaying.why.present import Present, demand_of, present_of
 from shunter.core.fold import RULES
 from shunter.core.fold.decisions import SET_ASIDE
+from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.planner import RoundRules
-from shunter.core.ports import AnyPolicy
 from shunter.core.ranking import RankedPolicy, Remembering
 from shunter.core.state import NO_RESULT, JobPhase, State
 from shunter.errors import ConfigError, NotFoundError, UsageError

@@ -19,7 +19,7 @@ import os
 from hashlib import blake2b
 from typing import NamedTuple
 
-from shunter.backends.node.messages.known import a_job, number_of, started_in
+from shunter.backends.node.messages.attempt_records import a_job, number_of, started_in
 from shunter.backends.node.messages.shapes import checked
 from shunter.backends.node.processes.open_files import is_ours, mount_of, open_files, real_user_of
 from shunter.backends.node.records import boot_id, open_regular, processes

@@ -23,7 +23,7 @@ from shunter.backends.node.records import kill, processes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BURY_POLL_S, BURY_POLL_S_MAX = 0.002, 1.0
+KILL_POLL_S, KILL_POLL_S_MAX = 0.002, 1.0
 
 
 def go_on_below_reaper(group: str | None) -> None:
@@ -46,7 +46,7 @@ def go_on_below_reaper(group: str | None) -> None:
         os._exit(0)
 
 
-def bury(group: str | None, reap: Callable[[], None] | None = None) -> int:
+def kill_remaining(group: str | None, reap: Callable[[], None] | None = None) -> int:
     """Kill all processes below this one or in a group, until none is left.
 
     Args:
@@ -57,7 +57,7 @@ def bury(group: str | None, reap: Callable[[], None] | None = None) -> int:
         how many there were.
     """
     left = remaining(group)
-    count, before, pause_s = len(left), left, BURY_POLL_S
+    count, before, pause_s = len(left), left, KILL_POLL_S
     while left:
         for pid in left:
             kill(pid, signal.SIGKILL)
@@ -66,7 +66,7 @@ def bury(group: str | None, reap: Callable[[], None] | None = None) -> int:
             reap()
         before, left = left, remaining(group)
         # Some take long to die, in a driver, and some cannot be killed by us.
-        pause_s = min(2 * pause_s, BURY_POLL_S_MAX) if left == before else BURY_POLL_S
+        pause_s = min(2 * pause_s, KILL_POLL_S_MAX) if left == before else KILL_POLL_S
     return count
 
 
@@ -88,12 +88,12 @@ def descendants() -> list[int]:
 
 
 def _reap_after(supervisor: int, group: str | None) -> None:
-    """Wait for the end of a child, and bury what it has left."""
+    """Wait for the end of a child, and kill_remaining what it has left."""
     for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(ignored, signal.SIG_IGN)
     close_all_but()  # who holds the lock of an attempt is taken for its supervisor
     failpoint("attempt reaper ready")
     os.waitpid(supervisor, 0)
-    bury(group)
+    kill_remaining(group)
     if group:
         close_group(group)

@@ -41,8 +41,8 @@ from shunter.backends.node.attempts import (
 )
 from shunter.backends.node.division import divisible, is_of_session
 from shunter.backends.node.heartbeat import uptime_ns, write_beat
+from shunter.backends.node.messages.attempt_records import a_job, number_of, sample_in
 from shunter.backends.node.messages.journal import read_journal
-from shunter.backends.node.messages.known import a_job, number_of, sample_in
 from shunter.backends.node.messages.shapes import checked
 from shunter.backends.node.ranks import is_free
 from shunter.backends.node.records import (

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from shunter.core.interfaces import Observer, Observers, Rng
 from shunter.core.placement import Placement
 from shunter.core.planning.plan import EMPTY_PLAN, Plan
-from shunter.core.ports import Observer, Observers, Rng
 from shunter.core.state import Job
 from shunter.core.throughputs import ThroughputTable
 from shunter.core.view import View

@@ -16,9 +16,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from shunter.core.interfaces import Observers, Rng
 from shunter.core.placement import Placement
 from shunter.core.planning.plan import EMPTY_PLAN, Plan
-from shunter.core.ports import Observers, Rng
 from shunter.core.ranking import RankedPolicy, Ranking
 from shunter.core.ranking.keys import drift
 from shunter.core.state import Job

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from shunter.backends.simulated.failures import Failures, NodeChange
 from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.intake.inputs import Input, NothingComes, WorldEnded
-from shunter.core.ports import Backend
+from shunter.core.interfaces import Backend
 from shunter.events.values.allocation import Allocation
 from tests.factories import allocation, drive, job_id, job_spec, node_name
 

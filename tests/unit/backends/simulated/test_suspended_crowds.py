@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.backends.simulated import Costs
+from shunter.core.interfaces import Observers
 from shunter.core.metrics import JobLedger
-from shunter.core.ports import Observers
 from shunter.core.view import View
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import JobSuspended

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from shunter.app.replaying.verification import Verifier
-from shunter.core.planning.barrier import TEXT_MOST, OnFault, told_of
-from shunter.core.ports import Policy
+from shunter.core.interfaces import Policy
+from shunter.core.planning.fault_barrier import TEXT_MOST, OnFault, told_of
 from shunter.errors import PlanError
 from shunter.events import Event, JobFinished, RoundPlanned, SchedulerStarted
 from tests.factories import World, policy, run, servers, trace_job

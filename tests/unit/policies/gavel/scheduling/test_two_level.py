@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from shunter.app.config.policies import completed
+from shunter.core.interfaces import Policy
 from shunter.core.placement import PLACEMENTS
-from shunter.core.ports import Policy
 from shunter.errors import ConfigError
 from shunter.events.facts.decisions import PlanRejected
 from shunter.policies.gavel.scheduling.two_level import TwoLevel

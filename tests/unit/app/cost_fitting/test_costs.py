@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shunter.app.fitting import (
+from shunter.app.cost_fitting import (
     Attempt,
     Fitted,
     Kind,
@@ -23,7 +23,7 @@ from shunter.app.fitting import (
     observe_log,
     work_us,
 )
-from shunter.app.fitting.costs import LEAST_US
+from shunter.app.cost_fitting.costs import LEAST_US
 from shunter.app.replaying.trace_export import observed_trace
 from shunter.app.runs.simulation import simulate
 from shunter.events.facts.execution import AttemptEnded, GpusReleased, LaunchFailed

@@ -25,7 +25,7 @@ from itertools import pairwise
 from statistics import fmean
 from typing import NamedTuple
 
-from shunter.app.fitting.attempts import Attempt, Observed, ObservedJob
+from shunter.app.cost_fitting.attempts import Attempt, Observed, ObservedJob
 from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import GpuType
 

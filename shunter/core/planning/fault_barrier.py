@@ -18,9 +18,9 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any
 
+from shunter.core.interfaces import Observer, Observers, Policy, Rng
 from shunter.core.planning.plan import Plan
 from shunter.core.planning.policy_answers import Answers
-from shunter.core.ports import Observer, Observers, Policy, Rng
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError, TraceError
 from shunter.events.facts.decisions import Target, TargetsSet

@@ -11,7 +11,7 @@ from shunter.events.values.fact import fact
 
 
 @fact
-class Pace:
+class StepRate:
     """A job of `units` that takes `duration_us` at speed 1, at the speed it has now.
 
     `rate` is in steps per second; None where units are no steps or no table has their rate.

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from shunter.app.fitting.attempts import Observed
-from shunter.app.fitting.costs import Fitted, Kind, Launch
+from shunter.app.cost_fitting.attempts import Observed
+from shunter.app.cost_fitting.costs import Fitted, Kind, Launch
 from shunter.errors import TraceError
 
 __all__ = ["SCHEMA", "config_text", "fit_document", "left_out", "rates_document"]

@@ -1,7 +1,7 @@
 """What a log measured: what starts and suspensions cost, how fast jobs are, what they worked."""
 
-from shunter.app.fitting.attempts import Attempt, Observed, ObservedJob, observe_log
-from shunter.app.fitting.costs import (
+from shunter.app.cost_fitting.attempts import Attempt, Observed, ObservedJob, observe_log
+from shunter.app.cost_fitting.costs import (
     Fitted,
     Kind,
     Launch,
@@ -9,7 +9,7 @@ from shunter.app.fitting.costs import (
     fit_costs,
     work_us,
 )
-from shunter.app.fitting.writing import config_text, fit_document, left_out, rates_document
+from shunter.app.cost_fitting.writing import config_text, fit_document, left_out, rates_document
 
 __all__ = [
     "Attempt",
