@@ -2,7 +2,7 @@
 
     python -m benchmarks.live.append [--seconds 10] [--callers 100] [--rate 1000] [--folder DIR]
 
-Each caller appends one event and commits, at its own even step_rate (an open loop: a late answer does
+Each caller appends one event and commits, at its own even pace (an open loop: a late answer does
 not slow the next request, and its delay counts from when the request was due). Prints JSON.
 """
 

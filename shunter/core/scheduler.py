@@ -47,7 +47,7 @@ class Asked(Policy[Any], Protocol):
 
 
 class _Route(NamedTuple):
-    """What is done with a kind of fact: fold it, tell of it, see what follows.
+    """What is done with a kind of fact: fold it, let others observe it, react.
 
     `is_watched`: that depends on how its job was before.
     """
@@ -202,7 +202,7 @@ class Scheduler:
         return min(wake_us, timed_us)
 
     def emit(self, event: Event) -> None:
-        """Make a fact and what follows: fold it, tell observers, keep it for the log."""
+        """Make a fact and what follows: fold it, let it be observed, log it."""
         state, view, at_us = self.state, self.view, event.at_us
         if at_us < state.now_us:
             raise IllegalEventError(f"{type(event).__name__} at {at_us} us comes too late")
@@ -213,8 +213,8 @@ class Scheduler:
         state.seq += 1
         self._events.append(event)
         view.result = result
-        for tell in observers:
-            tell(event, view)
+        for observe in observers:
+            observe(event, view)
         for job in result.launched:
             self._launch(job)
         if reacts:
@@ -288,8 +288,9 @@ class Scheduler:
 
     def _routed(self) -> dict[type[Event], _Route]:
         """Return what is done with each kind of fact, with the observers of today."""
-        told = policy_observers(self.asked, self.memory, is_ours=self._often is self.policy)
-        observers = merged([told, *self._listeners])
+        ours = self._often is self.policy
+        asked = policy_observers(self.asked, self.memory, is_ours=ours)
+        observers = merged([asked, *self._listeners])
         reacts = self.reactor.kinds
         return {
             kind: _Route(fold, observers.get(kind, ()), kind in reacts, kind in WATCHED)
@@ -343,19 +344,19 @@ def policy_observers(policy: Policy[Any], memory: Any, *, is_ours: bool = False)
 
     One that is our own code throughout asks the view for them, which refuses.
     """
-    told = dict(policy.observers(memory))
-    tell = told.get(JobSubmitted)
-    if tell is not None and not policy.oracle and not is_ours:
-        told[JobSubmitted] = _redacted(tell)
-    return told
+    observers = dict(policy.observers(memory))
+    submitted = observers.get(JobSubmitted)
+    if submitted is not None and not policy.oracle and not is_ours:
+        observers[JobSubmitted] = _redacted(submitted)
+    return observers
 
 
 def merged(parts: Iterable[Observers]) -> dict[type[Event], tuple[Observer, ...]]:
-    """Return who is told of each kind of event, in order."""
+    """Return who observes each kind of event, in order."""
     found: dict[type[Event], tuple[Observer, ...]] = {}
     for part in parts:
-        for kind, tell in part.items():
-            found[kind] = (*found.get(kind, ()), tell)
+        for kind, observe in part.items():
+            found[kind] = (*found.get(kind, ()), observe)
     return found
 
 
@@ -372,8 +373,8 @@ def _recording(past: PastJobs, state: State) -> Observers:
     return {JobSubmitted: submitted, **dict.fromkeys(JOB_ENDS, ended)}
 
 
-def _redacted(tell: Observer) -> Callable[[JobSubmitted, View], None]:
-    def tell_without_duration(event: JobSubmitted, view: View) -> None:
-        tell(JobSubmitted(event.at_us, event.job_id, event.spec), view)
+def _redacted(observe: Observer) -> Callable[[JobSubmitted, View], None]:
+    def observe_without_duration(event: JobSubmitted, view: View) -> None:
+        observe(JobSubmitted(event.at_us, event.job_id, event.spec), view)
 
-    return tell_without_duration
+    return observe_without_duration

@@ -4,8 +4,8 @@ All jobs stand in one list that keeps its order from event to event: new ones ar
 is sorted stably by what is left, and whoever fits runs, from the first on. Its `sjf` sorts by GPUs.
 
 While all fit together nothing is sorted here. What is left shrinks linearly, so of two jobs that
-tie at a later event the one that shrinks more slowly has been ahead until then: that step_rate is the
-second part of the key. Two that tie at one step_rate have tied all along, and are in the order of the
+tie at a later event the one that shrinks more slowly has been ahead until then: that pace is the
+second part of the key. Two that tie at one pace have tied all along, and are in the order of the
 last sort.
 """
 
@@ -134,7 +134,7 @@ class ShortestMemory:
             self._start(item, now_s)
 
     def _key(self, item: Item) -> int:
-        """Return the key of a waiting job, whose step_rate is 0."""
+        """Return the key of a waiting job, whose pace is 0."""
         if not self.by_length:
             return item.gpus
         return item.length_s * (item.gpus if self.by_gpus else 1) << _PACE_BITS

@@ -7,7 +7,7 @@ from shunter.events.facts.profiles import ProfileMeasured, ProfileSampled
 
 
 def profile_sampled(state: State, event: ProfileSampled) -> None:
-    """Remember the measured rate of a job and its model's largest messages; the rest is a note."""
+    """Remember a job's rate and its model's largest messages; the rest is a note."""
     job = attempt_of(state, event.job_id, event.attempt, "ProfileSampled")
     _note_pace(job, event)
     note_messages(state.messages, job.spec.model, event)

@@ -34,7 +34,7 @@ TARGET = "target"
 TEXT_MOST = 300
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 _BREAK = re.compile(r"\s+")
-OBSERVER = "tell_guarded"
+OBSERVER = "observe_guarded"
 """The function in which every observer of a policy is called."""
 
 _INTERRUPT = "_on_sigint"
@@ -97,7 +97,7 @@ class Barrier:
             return {}
         if self.is_direct:
             return found
-        return {kind: self._guarded(tell) for kind, tell in found.items()}
+        return {kind: self._guarded(observe) for kind, observe in found.items()}
 
     def advance(self, memory: Any, view: View) -> None:
         """Bring the memory up to the view's instant."""
@@ -166,16 +166,16 @@ class Barrier:
             return Plan(fault=before or fault)
         return replace(plan, fault=before) if before else plan
 
-    def _guarded(self, tell: Observer) -> Observer:
-        def tell_guarded(event: Any, view: View) -> None:
+    def _guarded(self, observe: Observer) -> Observer:
+        def observe_guarded(event: Any, view: View) -> None:
             if self.is_lost or self.aside:
                 return
             try:
-                tell(event, view)
+                observe(event, view)
             except BaseException as error:  # noqa: BLE001  whatever somebody's policy raises
                 self._failed(f"observer of {type(event).__name__}", error, loses=True)
 
-        return tell_guarded
+        return observe_guarded
 
     def _failed(self, hook: str, error: BaseException, *, loses: bool = False) -> None:
         """Note a fault, or end the run with it."""

@@ -59,12 +59,12 @@ class Answers:
         """
         if not isinstance(answer, Mapping):
             _refuse("a mapping from kinds of events to functions", answer)
-        for kind, tell in answer.items():
+        for kind, observe in answer.items():
             name = kind.__name__ if isinstance(kind, type) else ""
             if KINDS.get(name) is not kind:
                 _refuse("a kind of event as key", kind)
-            if not callable(tell):
-                _refuse(f"a function that is told of {name}", tell)
+            if not callable(observe):
+                _refuse(f"a function that observes {name}", observe)
         return answer
 
     def target(self, answer: Any, now_us: int) -> tuple[Target, ...] | TargetsSet | None:

@@ -56,7 +56,7 @@ _LEFT = (AttemptLost, LaunchFailed, GpusReleased)
 
 def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
     """Return who keeps a ranking up to date; `ranks` tells where jobs stand."""
-    told = dict[type[Event], Any](_of_jobs(memory, index, ranks))
+    observers = dict[type[Event], Any](_of_jobs(memory, index, ranks))
     forgets = ranks.ended if isinstance(index, Remembering) else None
 
     def rank_all(view: View) -> None:
@@ -87,13 +87,13 @@ def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
     def planned(event: RoundPlanned, view: View) -> None:
         memory.replan_needed = memory.replan_at_once = False
         if event.waits:
-            memory.told(event.waits)
+            memory.note_recorded(event.waits)
         for job_id in (*event.consolidated, *event.spread):
             memory.reclassed.pop(job_id, None)
 
-    told.update(dict.fromkeys(JOB_ENDS, ended))
-    told.update(dict.fromkeys((*CLUSTER_CHANGES, PlanRejected), changed))
-    return told | {QuotaChanged: quota, RoundPlanned: planned}
+    observers.update(dict.fromkeys(JOB_ENDS, ended))
+    observers.update(dict.fromkeys((*CLUSTER_CHANGES, PlanRejected), changed))
+    return observers | {QuotaChanged: quota, RoundPlanned: planned}
 
 
 def estimating(memory: Ranking, ranks: Any) -> Observer:
@@ -139,6 +139,6 @@ def _of_jobs(memory: Ranking, index: Index, ranks: Any) -> Observers:
         if starved or moved_on or (memory.unplaced and preemptive):
             memory.replan_needed = memory.replan_at_once = True
 
-    told: dict[type[Event], Any] = dict.fromkeys(_TOUCHED, touched)
-    told.update(dict.fromkeys(_LEFT, left))
-    return told | {JobSubmitted: submitted, AllocationChanged: allocated}
+    observers: dict[type[Event], Any] = dict.fromkeys(_TOUCHED, touched)
+    observers.update(dict.fromkeys(_LEFT, left))
+    return observers | {JobSubmitted: submitted, AllocationChanged: allocated}

@@ -86,8 +86,8 @@ class Ranking:
         """Rebuild the lists from the entries."""
         self.quotas = {name: Budget() for name in self.bounded}
         seen, self.seen = self.seen, []
-        for demand, told in seen:
-            self._tell(self._class_of(demand), told)
+        for demand, reason in seen:
+            self._record(self._class_of(demand), reason)
         for entry in self.entries.values():
             self.by_ordinal[entry.ordinal] = entry
             self._insert(entry)
@@ -159,7 +159,7 @@ class Ranking:
         if entry is None:
             return True
         waiting = self.classes[entry.number]
-        return waiting.told is not None and waiting.keys[waiting.first] < entry.key
+        return waiting.recorded is not None and waiting.keys[waiting.first] < entry.key
 
     def is_starved(self, job_id: JobId) -> bool:
         """Say whether a job stands at the head because it has waited too long."""
@@ -198,18 +198,18 @@ class Ranking:
         """Return the entry with a key."""
         return self.by_ordinal[ordinal_of(key)]
 
-    def told(self, waits: Iterable[ClassWait]) -> None:
+    def note_recorded(self, waits: Iterable[ClassWait]) -> None:
         """Note what was recorded of the classes."""
         for entry in waits:
             number = self.numbers.get(entry.demand)
             if number is not None:
                 reason = None if entry.wait is None else entry.wait.reason
-                self._tell(self.classes[number], reason)
+                self._record(self.classes[number], reason)
 
     def remember(self, waits: Mapping[Demand, Wait]) -> None:
         """Note what was recorded before this ranking began."""
         for demand, wait in waits.items():
-            self._tell(self._class_of(demand), wait.reason)
+            self._record(self._class_of(demand), wait.reason)
 
     def look_at(self, pools: Mapping[str, Pool]) -> None:
         """Bring the classes up to date with a cluster that changed."""
@@ -272,8 +272,8 @@ class Ranking:
             self.looks_stale = True
         return self.classes[number]
 
-    def _tell(self, waiting: WaitingClass, reason: Reason | None) -> None:
-        waiting.told = reason
+    def _record(self, waiting: WaitingClass, reason: Reason | None) -> None:
+        waiting.recorded = reason
         if reason in _UNPLACED:
             self.unplaced[waiting.number] = None
         elif self.unplaced:

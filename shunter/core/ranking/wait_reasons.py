@@ -30,7 +30,7 @@ def class_waits(walk: Walk, view: View) -> tuple[ClassWait, ...]:
     for waiting in ranking.classes:
         number = waiting.number
         if not waiting.keys or (number in started and waiting.count == started[number]):
-            if waiting.told is not None and number not in left:
+            if waiting.recorded is not None and number not in left:
                 found.append(ClassWait(waiting.demand, None))
             continue
         reason = waiting.barrier or (misfits.get(number, usual) if misfits else usual)
@@ -38,7 +38,7 @@ def class_waits(walk: Walk, view: View) -> tuple[ClassWait, ...]:
             reason = _OUTRANKED
         elif guarded and reason is _OUTRANKED:
             reason = _guard(waiting, walk, view) or reason
-        if every or waiting.told is not reason:
+        if every or waiting.recorded is not reason:
             wait = Wait(
                 reason, waiting.gpus, _free(waiting, reason, walk), _blockers(waiting, walk)
             )

@@ -18,7 +18,7 @@ from shunter.events.values.reasons import Reason
 class WaitingClass:
     """The keys of one class in rank order, from `first` on.
 
-    `number` is its place among all classes. `told` is the reason recorded last for the class.
+    `number` is its place among all classes. `recorded` is the reason recorded last for the class.
     `barrier` is why no plan can help it while the cluster is as it is: too few GPUs of its type
     are up.
     """
@@ -28,7 +28,7 @@ class WaitingClass:
     gpus: int
     keys: list[int] = field(default_factory=list)
     first: int = 0
-    told: Reason | None = None
+    recorded: Reason | None = None
     barrier: Reason | None = None
 
     def add(self, key: int) -> None:

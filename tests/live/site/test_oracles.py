@@ -30,7 +30,7 @@ os._exit(75)
 async def test_job_that_turns_out_to_be_long_makes_room_for_a_shorter_one(
     tmp_path: Path, policy: str
 ) -> None:
-    """Goal: samples count. Method: by its limit it is the shorter one, by its step_rate the longer."""
+    """Goal: samples count. Method: by its limit it is the shorter one, by its pace the longer."""
     changes = {
         "cluster": {"nodes": [{"name": "n0", "gpus": 1}]},
         "policy": {"name": policy, "trigger": "event"},

@@ -28,7 +28,7 @@ class Filling:
     Args:
         space: the shares.
         share: shape (jobs,), one over the proportional throughput of each.
-        step_rate: shape (jobs,), the gang over the weight: how fast the level comes.
+        pace: shape (jobs,), the gang over the weight: how fast the level comes.
         most: more than any normalised throughput times its gang.
         reached: shape (jobs,), normalised throughput so far.
         held: shape (jobs,), who rises no more.
@@ -36,7 +36,7 @@ class Filling:
 
     space: Space
     share: Floats
-    step_rate: Floats
+    pace: Floats
     most: float
     reached: Floats
     held: NDArray[np.bool_]
@@ -52,20 +52,20 @@ class Filling:
             most = float((space.rates * sizes / proportional[space.job, None]).max())
         else:
             most = float((space.rates * (1.0 / proportional)[:, None] * sizes).max())
-        step_rate = 1.0 / found.weights * found.sizes
-        return cls(space, 1.0 / proportional, step_rate, most, np.zeros(space.jobs), nobody)
+        pace = 1.0 / found.weights * found.sizes
+        return cls(space, 1.0 / proportional, pace, most, np.zeros(space.jobs), nobody)
 
     def problem(self) -> Program:
         """Return the problem of the next level."""
         space = self.space
         rates = space.rates * self.share[space.job, None]
-        step_rate = np.where(self.held, 0.0, self.step_rate)
+        pace = np.where(self.held, 0.0, self.pace)
         program = Program.of(1 + space.unknowns)
         program.cost[0] = 1.0
-        row = program.at_most(np.where(self.held, self.most, -(self.reached * step_rate)))
+        row = program.at_most(np.where(self.held, self.most, -(self.reached * pace)))
         program.put(row + np.arange(space.jobs), 0, -1.0)
         columns = 1 + space.columns(space.gang)
-        program.put(row + space.job[:, None], columns, -(rates * step_rate[space.job, None]))
+        program.put(row + space.job[:, None], columns, -(rates * pace[space.job, None]))
         space.limit(program, 1)
         space.at_least(program, 1, rates, self.reached)
         return program
@@ -73,10 +73,10 @@ class Filling:
     def rise(self, x: Floats) -> None:
         """Count the level that shares reach, for all that are not held."""
         normalised = self.space.throughputs(x) * self.share
-        step_rate = np.where(self.held, 0.0, self.step_rate)
+        pace = np.where(self.held, 0.0, self.pace)
         rest = np.where(self.held, self.most, 0.0)
-        level = float(((normalised - self.reached) * step_rate + rest).min())
-        self.reached = self.reached + np.where(self.held, 0.0, 1.0 / self.step_rate) * level
+        level = float(((normalised - self.reached) * pace + rest).min())
+        self.reached = self.reached + np.where(self.held, 0.0, 1.0 / self.pace) * level
 
 
 def filled(space: Space, solve: Callable[[Program], Found | None]) -> Floats:

@@ -23,7 +23,7 @@ from shunter.backends.node.records import kill, processes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KILL_POLL_S, KILL_POLL_S_MAX = 0.002, 1.0
+REAP_POLL_S, REAP_POLL_S_MAX = 0.002, 1.0
 
 
 def go_on_below_reaper(group: str | None) -> None:
@@ -57,7 +57,7 @@ def kill_remaining(group: str | None, reap: Callable[[], None] | None = None) ->
         how many there were.
     """
     left = remaining(group)
-    count, before, pause_s = len(left), left, KILL_POLL_S
+    count, before, pause_s = len(left), left, REAP_POLL_S
     while left:
         for pid in left:
             kill(pid, signal.SIGKILL)
@@ -66,7 +66,7 @@ def kill_remaining(group: str | None, reap: Callable[[], None] | None = None) ->
             reap()
         before, left = left, remaining(group)
         # Some take long to die, in a driver, and some cannot be killed by us.
-        pause_s = min(2 * pause_s, KILL_POLL_S_MAX) if left == before else KILL_POLL_S
+        pause_s = min(2 * pause_s, REAP_POLL_S_MAX) if left == before else REAP_POLL_S
     return count
 
 

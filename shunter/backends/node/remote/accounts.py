@@ -99,7 +99,7 @@ def as_user(
         os.close(reader)
     if said is None:
         os.kill(child, signal.SIGKILL)
-    _reap_child(child)
+    _wait_for_child(child)
     if said is None:
         waited = "nobody waits for it" if within_s is None else f"not done within {within_s:g} s"
         return {"error": f"stopped: {waited}"}
@@ -126,7 +126,7 @@ def _said_by(reader: int, within_s: float | None) -> bytes | None:
         said += piece
 
 
-def _reap_child(child: int) -> None:
+def _wait_for_child(child: int) -> None:
     """Bury a process; one that the kernel does not let die now is left to be."""
     until_s = time.monotonic() + REAP_S
     while os.waitpid(child, os.WNOHANG)[0] == 0 and time.monotonic() < until_s:
