@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.failures import NO_FAILURES, Failures
 from shunter.backends.simulated.lease import PLAIN_LEASE, Lease
+from shunter.backends.simulated.samples import NO_SAMPLES, Samples
 from shunter.core.interfaces import Observers, Policy
 from shunter.core.performance import SpeedModel
 from shunter.core.placement import PLACEMENTS
@@ -202,6 +203,8 @@ class World:
     all_reasons: bool = False
     until_us: int | None = None
     is_live: bool = False
+    live_reactions: bool = False
+    samples: Samples = NO_SAMPLES
     checkpoints_stay: bool = False
     on_fault: OnFault = OnFault.stop
 
@@ -213,6 +216,8 @@ class World:
             lease=self.lease,
             failures=self.failures,
             speeds=self.speeds,
+            samples=self.samples,
+            retries=self.live_reactions,
         )
 
     def rules(self, *, instant: bool) -> RoundRules:
@@ -223,6 +228,7 @@ class World:
             all_reasons=self.all_reasons,
             guards=self.guards,
             is_live=self.is_live,
+            live_reactions=self.live_reactions,
             checkpoints_stay=self.checkpoints_stay,
             on_fault=self.on_fault,
         )

@@ -1,5 +1,8 @@
 """How work turns into time and back; whoever counts work or steps uses these same lines."""
 
+NEVER_US = 1 << 62
+"""An instant after all others."""
+
 
 def worked_us(elapsed_us: int, speed: float) -> int:
     """Return the work done in a time, in microseconds at base speed, rounded down."""

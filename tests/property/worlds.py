@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import Failures
+from shunter.backends.simulated.samples import NO_SAMPLES, Samples
 from shunter.core.intake.inputs import (
     CancelJob,
     ChangePriority,
@@ -19,6 +20,7 @@ from shunter.core.intake.inputs import (
     HoldJob,
     ReleaseJob,
     RestoreNode,
+    SuspendJob,
 )
 from shunter.core.performance import SpeedModel
 from shunter.core.planning.guards import Guards
@@ -73,6 +75,8 @@ def scenes(draw: st.DrawFn, *, by_event: bool | None = None) -> Scene:
         costs=draw(_costs()),
         failures=draw(_failures(servers)),
         guards=draw(guards()),
+        live_reactions=draw(st.sampled_from([False, False, True])),
+        samples=draw(st.sampled_from([NO_SAMPLES, NO_SAMPLES, Samples(5, 0.1)])),
         speeds=draw(_speeds(servers)),
         until_us=HORIZON_US,
     )
@@ -122,7 +126,9 @@ def _jobs(draw: st.DrawFn, asks: str, most: int) -> tuple[TraceJob, ...]:
 def specs(draw: st.DrawFn, asks: str, number: int, most: int) -> JobSpec:
     gpus = min(draw(st.sampled_from([1, 1, 1, 2, 2, 3, 4, 5, 8, 16])), most + 1)
     gpus = gpus if draw(st.integers(0, 19)) == 0 else min(gpus, most)
-    extra = draw(st.sampled_from(["", "", "", "", "priority", "limit", "type", "needs", "never"]))
+    extra = draw(
+        st.sampled_from(["", "", "", "", "priority", "limit", "type", "needs", "never", "stop"])
+    )
     fields: dict[str, object] = {"queue": draw(st.sampled_from(["a", "b", "default"]))}
     if asks == "cpus":
         gpus = draw(st.sampled_from([0, gpus]))
@@ -143,6 +149,10 @@ def specs(draw: st.DrawFn, asks: str, number: int, most: int) -> JobSpec:
         fields["depends_on"] = (Dependency(other, draw(st.sampled_from(DependsWhen))),)
     if extra == "never":
         fields["suspend_mode"] = SuspendMode.never
+    if extra == "stop":
+        fields |= {"suspend_mode": SuspendMode.stop, "total_steps": 10}
+    if draw(st.integers(0, 5)) == 0:
+        fields["retries"] = draw(st.integers(1, 2))
     if draw(st.integers(0, 3)) == 0:
         fields["checkpoint_interval_us"] = draw(st.integers(1, 10))
     return JobSpec(gpus, **fields)  # type: ignore[arg-type]  # chosen by name above
@@ -222,6 +232,7 @@ def _order(
         [CancelJob(at_us, job.job_id)],
         [ChangePriority(at_us, job.job_id, draw(st.integers(-2, 2)))],
         [HoldJob(at_us, job.job_id), ReleaseJob(until_us, job.job_id)],
+        [SuspendJob(at_us, job.job_id), ReleaseJob(until_us, job.job_id)],
         [DrainNode(at_us, node), RestoreNode(until_us, node)],
     ]
     return draw(st.sampled_from(orders))

@@ -13,6 +13,7 @@ from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.model import Config
 from shunter.app.config.policies import built, completed, equipped, find_policy, fitted, informed
 from shunter.app.config.policy import PolicySection
+from shunter.app.config.simulation import Reactions
 from shunter.app.worlds import find_world
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.planner import RoundRules
@@ -97,6 +98,10 @@ def _settle_later_keys(document: dict[str, Any], loaded: LoadedConfig) -> None:
     for name in ("aging", "on_fault", "time_limit"):
         if section.get(name) is None:
             section.pop(name, None)
+    if simulation["reactions"] == Reactions.trace:
+        del simulation["reactions"]
+    if not loaded.config.simulation.samples.every:
+        del simulation["samples"]
     if simulation["speeds"].get("shared") is None:
         simulation["speeds"].pop("shared", None)
     if world := simulation.pop("world"):
@@ -128,6 +133,7 @@ def policy_runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
         all_reasons=config.log.reasons == "all",
         guards=section.guards.guards(launches_first=launches_first(config)),
         is_live=config.backend.is_live,
+        live_reactions=config.simulation.reactions is Reactions.live,
         checkpoints_stay=config.backend.checkpoints_stay,
         on_fault=section.reaction(is_live=config.backend.is_live),
     )
@@ -154,6 +160,7 @@ def recorded_runtime(record: str) -> PolicyRuntime:
             all_reasons=document["reasons"] == "all",
             guards=section.guards.guards(launches_first=document.get(LAUNCHES_FIRST, False)),
             is_live="backend" in document,
+            live_reactions=document["simulation"].get("reactions") == Reactions.live,
             checkpoints_stay=document.get("backend", {}).get("checkpoints_stay", False),
             on_fault=section.reaction(is_live="backend" in document),
         )

@@ -1,6 +1,7 @@
 """`[simulation]`: what things cost in the simulated world, how leases work, and what breaks."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
@@ -9,11 +10,22 @@ from shunter.app.config.section import Section, Share, Span, Stretch
 from shunter.backends.simulated.costs import Costs, transfer_us, transfers_us
 from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress, RoundEnds
 
-__all__ = ["CostsSection", "FailuresSection", "LeaseSection", "SimulationSection", "SpeedsSection"]
+__all__ = [
+    "CostsSection",
+    "FailuresSection",
+    "LeaseSection",
+    "Reactions",
+    "SamplesSection",
+    "SimulationSection",
+    "SpeedsSection",
+]
 
 
 _MB_MAX = 1e12
 _OLD_WORLD = "remembered_ends"
+
+Noise = Annotated[float, Field(ge=0, le=1)]
+"""A relative error from 0 to 1."""
 
 Megabytes = Annotated[float, Field(ge=0, le=_MB_MAX)]
 """A size of 0 or more."""
@@ -146,6 +158,24 @@ class SpeedsSection(Section):
     )
 
 
+class SamplesSection(Section):
+    """What is measured of jobs that run, as a live cluster measures it."""
+
+    every: Span = Field(default=0, description="how often an attempt is measured; 0: never")
+    noise: Noise = Field(
+        default=0.0,
+        description="how inexactly the time of a mini-batch is measured: the standard deviation of "
+        "its logarithm",
+    )
+
+
+class Reactions(StrEnum):
+    """What the scheduler does to the jobs of a simulation."""
+
+    trace = "trace"
+    live = "live"
+
+
 class SimulationSection(Section):
     """The simulated world."""
 
@@ -155,6 +185,16 @@ class SimulationSection(Section):
         default=FailuresSection(), description="what breaks, and how often"
     )
     speeds: SpeedsSection = Field(default=SpeedsSection(), description="how fast each GPU type is")
+    samples: SamplesSection = Field(
+        default=SamplesSection(), description="what is measured of jobs while they run"
+    )
+    reactions: Reactions = Field(
+        default=Reactions.trace,
+        strict=False,
+        description="'trace': a job that fails has ended, as its trace says; 'live': as with "
+        "`serve`, it is tried again as often as it may, jobs that are lost again and again wait "
+        "in between, and those of suspend mode 'stop' are stopped in place",
+    )
     world: str = Field(
         default="",
         description="a world of another package, put around this one: an entry point of the group "
@@ -169,6 +209,16 @@ class SimulationSection(Section):
             return values
         kept = {key: value for key, value in values.items() if key != _OLD_WORLD}
         return {"world": _OLD_WORLD, **kept} if values[_OLD_WORLD] else kept
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        by_gangs = self.lease.round_ends is RoundEnds.last_gang
+        if by_gangs and (self.samples.every or self.reactions is Reactions.live):
+            raise ValueError(
+                "lease.round_ends = 'last_gang' plays another simulator, which has no samples and "
+                "no reactions: expected samples.every = 0 and reactions = 'trace'"
+            )
+        return self
 
     @property
     def has_leases(self) -> bool:

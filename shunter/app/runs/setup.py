@@ -7,11 +7,13 @@ from pathlib import Path
 from shunter import __version__
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.resolved import PolicyRuntime, policy_runtime, record_of, recorded_runtime
+from shunter.app.config.simulation import Reactions
 from shunter.app.config.workload import ONE_OF
 from shunter.app.runs.throughputs import fit_to_table
 from shunter.app.worlds import find_world
 from shunter.backends.simulated import SimulatedBackend
 from shunter.backends.simulated.failures import Failures
+from shunter.backends.simulated.samples import Samples
 from shunter.core.interfaces import AnyPolicy, Backend
 from shunter.core.performance import SpeedModel
 from shunter.core.planning.planner import RoundRules
@@ -183,6 +185,8 @@ def set_up(loaded: LoadedConfig, trace: Trace) -> Setup:
             rack_mtbf_us=simulation.failures.rack_mtbf,
         ),
         speeds=speeds,
+        samples=Samples(simulation.samples.every, simulation.samples.noise, config.seed),
+        retries=simulation.reactions is Reactions.live,
     )
     world: Backend = backend
     if simulation.world:

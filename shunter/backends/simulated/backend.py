@@ -6,17 +6,28 @@ this order: ends, failures, node changes, arrivals in trace order, the end of a 
 leases and failures mean to the microsecond stands in docs/reference/simulation.md.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from heapq import heappop, heappush
+from collections.abc import Callable, Sequence
+from heapq import heappop
 from typing import Any
 
+from shunter.backends.simulated.agenda import Agenda, at_its_speed, is_void
 from shunter.backends.simulated.costs import NO_COSTS, Costs
-from shunter.backends.simulated.failures import NO_FAILURES, Failures, NodeChange
+from shunter.backends.simulated.failures import NO_FAILURES, Failures, NodeChanges
 from shunter.backends.simulated.gang_rounds import GangRounds
 from shunter.backends.simulated.lease import PLAIN_LEASE, EndSeen, Lease, RoundEnds
+from shunter.backends.simulated.samples import NO_SAMPLES, SampleDue, Samples
 from shunter.backends.simulated.work import KILLED, LOSING, Arrival, Run, Work
-from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, Suspend, Terminate
+from shunter.core.effects import (
+    Continue,
+    Effect,
+    Fence,
+    Launch,
+    Migrate,
+    Resume,
+    Stop,
+    Suspend,
+    Terminate,
+)
 from shunter.core.intake.inputs import (
     AttemptExited,
     CancelJob,
@@ -27,17 +38,18 @@ from shunter.core.intake.inputs import (
     WorldEnded,
 )
 from shunter.core.performance import SpeedModel
+from shunter.core.progress import NEVER_US
 from shunter.events.facts.cluster import NodeLost, NodeReachable
 from shunter.events.facts.execution import (
     AttemptLost,
     AttemptStarted,
     GpusReleased,
+    JobContinued,
+    JobStopped,
     JobSuspended,
     SpeedChanged,
 )
 from shunter.events.values.ids import JobId
-
-NEVER_US = 1 << 62
 
 
 class SimulatedBackend:
@@ -47,16 +59,14 @@ class SimulatedBackend:
         "_agenda",
         "_arrivals",
         "_arrives_us",
-        "_change",
         "_changes",
-        "_changes_us",
-        "_entered",
         "_instant",
         "_lease",
         "_leaving",
         "_next",
         "_now_us",
         "_rounds",
+        "_samples",
         "_sees_at_once",
         "_stale",
         "_work",
@@ -70,6 +80,8 @@ class SimulatedBackend:
         lease: Lease = PLAIN_LEASE,
         failures: Failures = NO_FAILURES,
         speeds: SpeedModel | None = None,
+        samples: Samples = NO_SAMPLES,
+        retries: bool = False,
     ) -> None:
         loses = any(job.spec.suspend_mode in LOSING for job in arrivals)
         self._instant = costs.are_none and speeds is None and lease.is_exact and not loses
@@ -79,16 +91,14 @@ class SimulatedBackend:
         self._now_us = 0
         self._lease = lease
         self._sees_at_once = lease.end_seen is EndSeen.at_once
-        self._work = Work(costs, lease, speeds)
+        self._work = Work(costs, lease, speeds, is_sampled=samples.every_us > 0, retries=retries)
         by_gangs = lease.round_ends is RoundEnds.last_gang
         self._rounds = GangRounds(self._work, lease) if by_gangs else None
-        self._agenda: list[tuple[int, int, int, JobId, Any]] = []
-        self._entered = 0
+        self._agenda = Agenda(self._work.runs)
         self._leaving = 0
-        self._changes: Iterator[NodeChange] = failures.changes()
-        self._change: NodeChange | None = next(self._changes, None)
-        self._changes_us = NEVER_US if self._change is None else self._change.at_us
+        self._changes = NodeChanges(failures)
         self._stale: dict[JobId, None] = {}
+        self._samples = samples
 
     @property
     def instant(self) -> bool:
@@ -124,16 +134,8 @@ class SimulatedBackend:
         return last_us, self._inputs_upto(last_us)
 
     def due(self, at_us: int) -> list[JobId] | None:
-        """Return whose ends are foreseen at an instant, in order of their jobs.
-
-        None: the first of the agenda is at another instant.
-        """
-        self._next_us()  # passes over what is void
-        agenda, runs = self._agenda, self._work.runs
-        if not agenda or agenda[0][0] != at_us:
-            return None
-        foreseen = sorted(entry[:4] for entry in agenda if runs.get(entry[3]) is entry[4])
-        return [job_id for end_us, _, _, job_id in foreseen if end_us == at_us]
+        """Return whose ends are foreseen at an instant; None: something else comes first."""
+        return self._agenda.ends_at(at_us)
 
     def end(self, job_id: JobId, at_us: int) -> AttemptExited | None:
         """End a job, whether it runs or waits; None: it has gone."""
@@ -160,6 +162,7 @@ class SimulatedBackend:
         if self._work.gpu_tenants is not None:
             self._pace_partners(job_id, run, now_us)
         self._foresee_end(job_id, run)
+        self._sample_after(job_id, run, run.began_us)
 
     def leave(self, order: Suspend | Migrate, now_us: int) -> None:
         """Stop an attempt with what its mode saves; one that had no work left just ends."""
@@ -173,7 +176,7 @@ class SimulatedBackend:
             if run.task.exit_code == KILLED:
                 self._enter(now_us, job_id, CancelJob(now_us, job_id, run.task.spec.user))
             self._enter(now_us, job_id, self._exited(job_id, run, now_us))
-            del self._work.tasks[job_id]
+            self._work.forget(job_id, run, now_us)
         elif not self._instant:
             suspended = JobSuspended(now_us, job_id, attempt, None, left.lost_us)
             self._enter(now_us, job_id, suspended)
@@ -193,13 +196,35 @@ class SimulatedBackend:
             self._enter(now_us, job_id, exited)
             del self._work.tasks[job_id]
 
+    def stop(self, order: Stop, now_us: int) -> None:
+        """Let an attempt stand still on its GPUs, unless it has just done all its work."""
+        job_id, run = order.job_id, self._work.runs.get(order.job_id)
+        if run is None or run.attempt != order.attempt or run.is_stopped or run.is_over(now_us):
+            return
+        self._work.stop(job_id, now_us)
+        self._pace_partners(job_id, run, now_us)
+        at_us = max(now_us, run.began_us)
+        self._enter(at_us, job_id, JobStopped(at_us, job_id, run.attempt))
+
+    def go_on(self, order: Continue, now_us: int) -> None:
+        """Let a stopped attempt work again."""
+        job_id, run = order.job_id, self._work.runs.get(order.job_id)
+        if run is None or run.attempt != order.attempt or not run.is_stopped:
+            return
+        anew = self._work.go_on(job_id, now_us)
+        at_us, speed = anew.works_from_us, anew.step_rate.speed
+        self._enter(at_us, job_id, JobContinued(at_us, job_id, run.attempt))
+        if speed != 1.0:  # what the scheduler takes for granted
+            self._enter(at_us, job_id, SpeedChanged(at_us, job_id, run.attempt, speed))
+        self._pace_partners(job_id, anew, now_us)
+        self._foresee_end(job_id, anew)
+        self._sample_after(job_id, anew, at_us)
+
     def fence(self, order: Fence, now_us: int) -> None:
         """Nothing can run here that was not told to."""
 
     def _enter(self, at_us: int, job_id: JobId, what: Any) -> None:
-        self._entered += 1
-        ordinal = self._work.tasks[job_id].ordinal
-        heappush(self._agenda, (at_us, ordinal, self._entered, job_id, what))
+        self._agenda.enter(at_us, self._work.tasks[job_id].ordinal, job_id, what)
 
     def _pace_partners(self, job_id: JobId, run: Run, now_us: int) -> None:
         """Let those who share GPUs with a job go at the speed its coming or going leaves."""
@@ -228,26 +253,19 @@ class SimulatedBackend:
             if self._rounds is not None:
                 return  # the end of the round will tell
             end_us = self._lease.seen_us(end_us)
-        self._entered += 1
-        heappush(self._agenda, (end_us, task.ordinal, self._entered, job_id, run))
+        self._agenda.enter(end_us, task.ordinal, job_id, run)
 
     def _next_us(self) -> int:
         """Return the next instant at which anything happens, passing over what is void."""
-        agenda, runs = self._agenda, self._work.runs
-        while agenda:
-            _, _, _, job_id, what = agenda[0]
-            if runs.get(job_id) is what or not _is_void(job_id, what, runs):
-                break
-            heappop(agenda)
-        next_us = self._arrives_us
-        if agenda and agenda[0][0] < next_us:
-            next_us = agenda[0][0]
+        next_us = self._agenda.next_us()
+        if self._arrives_us < next_us:
+            next_us = self._arrives_us
         if self._rounds is not None:
             round_us = self._rounds.end_us(self._now_us)
             if round_us is not None and round_us < next_us:
                 next_us = round_us
-        if self._changes_us < next_us and (next_us != NEVER_US or self._work.tasks):
-            return self._changes_us
+        if self._changes.at_us < next_us and (next_us != NEVER_US or self._work.tasks):
+            return self._changes.at_us
         return next_us
 
     def _gather_upto(self, next_us: int, gather_us: int) -> int:
@@ -259,18 +277,24 @@ class SimulatedBackend:
 
     def _inputs_upto(self, last_us: int) -> list[Input]:
         inputs: list[Input] = []
-        agenda, runs = self._agenda, self._work.runs
+        agenda, runs = self._agenda.entries, self._work.runs
         while True:
-            bound_us = min(last_us, self._arrives_us, self._changes_us)
+            bound_us = min(last_us, self._arrives_us, self._changes.at_us)
             while agenda and agenda[0][0] <= bound_us:
                 at_us, _, _, job_id, what = heappop(agenda)
                 if type(what) is Run:
                     if runs.get(job_id) is what:
                         self._exit(job_id, what, at_us, inputs)
-                elif not _is_void(job_id, what, runs):
+                elif is_void(job_id, what, runs):
+                    continue
+                elif type(what) is SampleDue:
+                    self._sample(job_id, at_us, inputs)
+                else:
                     self._leaving -= type(what) is GpusReleased
-                    inputs.append(_told(what, runs) if type(what) is AttemptStarted else what)
-            if self._changes_us == bound_us:
+                    inputs.append(
+                        at_its_speed(what, runs) if type(what) is AttemptStarted else what
+                    )
+            if self._changes.at_us == bound_us:
                 self._change_node(inputs)
             elif self._arrives_us == bound_us:
                 self._arrive(inputs)
@@ -294,7 +318,7 @@ class SimulatedBackend:
 
     def _exit(self, job_id: JobId, run: Run, at_us: int, inputs: list[Input]) -> None:
         work = self._work
-        del work.tasks[job_id]
+        work.forget(job_id, run, at_us)
         if work.gpu_tenants is None:
             del work.runs[job_id]
         else:
@@ -304,8 +328,23 @@ class SimulatedBackend:
             inputs.append(CancelJob(at_us, job_id, run.task.spec.user))
         inputs.append(self._exited(job_id, run, at_us))
 
+    def _sample(self, job_id: JobId, at_us: int, inputs: list[Input]) -> None:
+        """Measure an attempt, and foresee its next sample."""
+        work, run = self._work, self._work.runs[job_id]
+        batch_s = work.batch_s(job_id, run)
+        if batch_s is not None:
+            left = work.left(run, at_us)
+            inputs.append(self._samples.taken(at_us, job_id, run, left, batch_s))
+        self._sample_after(job_id, run, at_us)
+
+    def _sample_after(self, job_id: JobId, run: Run, at_us: int) -> None:
+        """Foresee the next sample of an attempt that will end and is measured."""
+        every_us = self._samples.every_us
+        if every_us and run.end_us is not None and self._work.batch_s(job_id, run) is not None:
+            self._enter(at_us + every_us, job_id, SampleDue(run.attempt, run.stops))
+
     def _left_behind(self, job_id: JobId, run: Run, at_us: int) -> None:
-        """StepRate the partners of a job that has ended, from the next round of gangs on."""
+        """Speed up the partners of a job that has ended, from the next round of gangs on."""
         if self._rounds is None:
             self._pace_partners(job_id, run, at_us)
         else:
@@ -317,10 +356,7 @@ class SimulatedBackend:
         return AttemptExited(at_us, job_id, run.attempt, code, released=True, ended_us=ended_us)
 
     def _change_node(self, inputs: list[Input]) -> None:
-        change = self._change
-        assert change is not None, "a node change without one"
-        self._change = next(self._changes, None)
-        self._changes_us = NEVER_US if self._change is None else self._change.at_us
+        change = self._changes.take()
         at_us = change.at_us
         if not change.is_loss:
             inputs.append(NodeReachable(at_us, change.node))
@@ -329,7 +365,7 @@ class SimulatedBackend:
         there = [name for name, run in self._work.runs.items() if change.node in run.nodes]
         for job_id in there:
             run = self._work.runs[job_id]
-            if run.end_us is not None and run.end_us <= at_us:
+            if run.is_over(at_us):
                 self._exit(job_id, run, at_us, inputs)
             else:
                 lost_us = self._work.lose(job_id, at_us)
@@ -337,11 +373,7 @@ class SimulatedBackend:
                 inputs.append(AttemptLost(at_us, job_id, run.attempt, "node lost", lost_us))
 
     def _end_round(self, rounds: GangRounds, at_us: int, inputs: list[Input]) -> None:
-        ended = [
-            (job_id, run)
-            for job_id, run in self._work.runs.items()
-            if run.end_us is not None and run.end_us <= at_us
-        ]
+        ended = [(name, run) for name, run in self._work.runs.items() if run.is_over(at_us)]
         for job_id, run in ended:
             self._exit(job_id, run, at_us, inputs)
         rounds.next_round(at_us)
@@ -354,32 +386,13 @@ class SimulatedBackend:
         inputs.append(RoundEnded(at_us))
 
 
-def _is_void(job_id: JobId, what: Any, runs: dict[JobId, Run]) -> bool:
-    """Say whether a foreseen end or start will not come: the attempt has gone."""
-    if isinstance(what, Run):
-        return runs.get(job_id) is not what
-    if isinstance(what, AttemptStarted | SpeedChanged):
-        run = runs.get(job_id)
-        return run is None or run.attempt != what.attempt
-    return False
-
-
-def _told(started: AttemptStarted, runs: dict[JobId, Run]) -> AttemptStarted:
-    """Return the start of an attempt with the speed it has by then."""
-    run = runs[started.job_id]
-    run.told = True
-    return (
-        started
-        if started.speed == run.step_rate.speed
-        else replace(started, speed=run.step_rate.speed)
-    )
-
-
 _PERFORM: dict[type[Effect], Callable[[SimulatedBackend, Any, int], None]] = {
     Launch: SimulatedBackend.launch,
     Resume: SimulatedBackend.launch,
     Suspend: SimulatedBackend.leave,
     Migrate: SimulatedBackend.leave,
     Terminate: SimulatedBackend.terminate,
+    Stop: SimulatedBackend.stop,
+    Continue: SimulatedBackend.go_on,
     Fence: SimulatedBackend.fence,
 }

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from math import log
 
+from shunter.core.progress import NEVER_US
 from shunter.core.rng import Rng
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import NodeName
@@ -78,6 +79,29 @@ class Failures:
         if not is_rack:
             return [NodeName(name)]
         return [node for node, rack in self.racks.items() if rack == name]
+
+
+class NodeChanges:
+    """The losses and returns that are still to come; the next is at `at_us`."""
+
+    __slots__ = ("_changes", "_next", "at_us")
+
+    def __init__(self, failures: Failures) -> None:
+        self._changes = failures.changes()
+        self._next: NodeChange | None = None
+        self.at_us = NEVER_US
+        self._look()
+
+    def take(self) -> NodeChange:
+        """Return the next of them, of which there must be one, and go on behind it."""
+        change = self._next
+        assert change is not None, "a node change without one"
+        self._look()
+        return change
+
+    def _look(self) -> None:
+        self._next = next(self._changes, None)
+        self.at_us = NEVER_US if self._next is None else self._next.at_us
 
 
 class _FailureRng(Rng):

@@ -3,50 +3,20 @@
 The world keeps its own books. What the scheduler knows comes to it as observations only.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Protocol
 
 from shunter.backends.simulated.costs import Costs
+from shunter.backends.simulated.gpu_tenants import GpuTenants
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
 from shunter.backends.simulated.step_rate import StepRate
-from shunter.core.cluster import Gpu, gpus_of
 from shunter.core.effects import Launch, Resume
 from shunter.core.performance import SpeedModel
+from shunter.core.progress import NEVER_US
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.fact import fact, record
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec, SuspendMode
-
-
-@dataclass(slots=True)
-class GpuTenants:
-    """The jobs on each GPU, in the order in which they were launched there."""
-
-    by_gpu: dict[Gpu, dict[JobId, None]] = field(default_factory=dict)
-
-    def enter(self, job_id: JobId, where: Allocation) -> None:
-        """Put a job on its GPUs."""
-        for share in where.shares:
-            for gpu in gpus_of(share):
-                self.by_gpu.setdefault(gpu, {})[job_id] = None
-
-    def leave(self, job_id: JobId, where: Allocation) -> None:
-        """Take a job off its GPUs."""
-        for share in where.shares:
-            for gpu in gpus_of(share):
-                del self.by_gpu[gpu][job_id]
-
-    def beside(self, job_id: JobId, where: Allocation) -> list[JobId]:
-        """Return who else is on the GPUs of a job, each once, oldest launch first."""
-        found: dict[JobId, None] = {}
-        for share in where.shares:
-            for gpu in gpus_of(share):
-                there = self.by_gpu.get(gpu, {})
-                if len(there) > 1 or job_id not in there:
-                    found.update(there)
-        found.pop(job_id, None)
-        return list(found)
-
 
 KILLED = 143  # what a shell reports for a process ended by SIGTERM
 FAILED = 1
@@ -73,7 +43,7 @@ class Task:
     """One job of the world, `left` units from its end; `step_rate` is at base speed.
 
     `ordinal` is its place in the trace, `attempt` the last one begun and `last` its GPUs (None:
-    there was none), `moves_from` where it was when it was told to move.
+    there was none), `moves_from` where it was when it was told to move. `failures` attempts failed.
     """
 
     ordinal: int
@@ -84,6 +54,7 @@ class Task:
     attempt: int = 0
     moves_from: tuple[NodeName, ...] = ()
     last: Allocation | None = None
+    failures: int = 0
 
 
 @record
@@ -93,7 +64,8 @@ class Run:
     Its job began to make progress at `began_us`, with `left` units to do, and has `saved` units to
     do by its last checkpoint. The work that its task has left was counted at `works_from_us`. All
     is done at `end_us` (None: never, or not foreseen). The scheduler has counted `taken_us` of work
-    up to `paced_us`, when its speed changed last, if it was `told` that the job works at all.
+    up to `paced_us`, when its speed changed last, if it was `told` that the job works at all. One
+    that `is_stopped` holds its GPUs and does nothing; so it was `stops` times.
     """
 
     task: Task
@@ -108,11 +80,17 @@ class Run:
     paced_us: int = 0
     taken_us: int = 0
     told: bool = False
+    is_stopped: bool = False
+    stops: int = 0
 
     @property
     def nodes(self) -> tuple[NodeName, ...]:
         """The servers it runs on."""
         return tuple([share.node for share in self.allocation.shares])
+
+    def is_over(self, now_us: int) -> bool:
+        """Say whether it has done all its work by now."""
+        return self.end_us is not None and self.end_us <= now_us
 
 
 @fact
@@ -138,14 +116,24 @@ class Work:
         "_in_steps",
         "_is_free",
         "_is_plain",
+        "_is_steady",
         "_lease",
+        "_retries",
         "_speeds",
         "gpu_tenants",
         "runs",
         "tasks",
     )
 
-    def __init__(self, costs: Costs, lease: Lease, speeds: SpeedModel | None) -> None:
+    def __init__(
+        self,
+        costs: Costs,
+        lease: Lease,
+        speeds: SpeedModel | None,
+        *,
+        is_sampled: bool = False,
+        retries: bool = False,
+    ) -> None:
         self._costs = costs
         self._is_free = costs.are_none
         self._checkpoints_us = dict(costs.by_model)
@@ -154,6 +142,8 @@ class Work:
         self._fixed = lease.round_ends is RoundEnds.fixed
         self._in_steps = lease.progress is Progress.whole_steps
         self._is_plain = speeds is None and self._fixed and lease.is_exact
+        self._is_steady = self._is_plain and not is_sampled
+        self._retries = retries
         self.gpu_tenants = None if speeds is None else GpuTenants()
         self.tasks: dict[JobId, Task] = {}
         self.runs: dict[JobId, Run] = {}
@@ -163,7 +153,7 @@ class Work:
         spec, units = job.spec, job.duration_us
         if self._in_steps and spec.total_steps:
             units = spec.total_steps
-        step_rate = _STEADY if self._is_plain else StepRate(1.0, units, job.duration_us)
+        step_rate = _STEADY if self._is_steady else StepRate(1.0, units, job.duration_us)
         self.tasks[job.job_id] = Task(ordinal, spec, step_rate, units, EXIT_CODES[job.ends])
 
     def begin(self, task: Task, order: Launch | Resume, now_us: int) -> Run:
@@ -177,7 +167,7 @@ class Work:
             end_us = from_us + left
         else:
             if self._speeds is not None:
-                step_rate = self._update_step_rates(task, order.job_id, allocation)
+                step_rate = self._step_rate(task, order.job_id, allocation)
             if self._fixed:
                 end_us = self._lease.end_us(from_us, left, step_rate)
         run = Run(
@@ -191,9 +181,74 @@ class Work:
     def end(self, job_id: JobId) -> Run:
         """Take an attempt out."""
         run = self.runs.pop(job_id)
-        if self.gpu_tenants is not None:
+        if self.gpu_tenants is not None and not run.is_stopped:
             self.gpu_tenants.leave(job_id, run.allocation)
         return run
+
+    def stop(self, job_id: JobId, now_us: int) -> None:
+        """Let an attempt keep its GPUs and do nothing on them."""
+        run = self.end(job_id)
+        task = run.task
+        self.save(task, run, now_us)
+        task.left -= min(task.left, self._run_by(run, now_us))
+        taken_us, paced_us = _taken_us(run, now_us), max(now_us, run.paced_us)
+        self.runs[job_id] = replace(
+            run,
+            works_from_us=NEVER_US,
+            end_us=None,
+            taken_us=taken_us,
+            paced_us=paced_us,
+            is_stopped=True,
+            stops=run.stops + 1,
+        )
+
+    def go_on(self, job_id: JobId, now_us: int) -> Run:
+        """Let a stopped attempt work again; return its new run."""
+        run = self.runs[job_id]
+        task, from_us = run.task, max(now_us, run.began_us)
+        if self.gpu_tenants is not None:
+            self.gpu_tenants.enter(job_id, run.allocation)
+        step_rate = task.step_rate
+        if self._speeds is not None:
+            step_rate = self._step_rate(task, job_id, run.allocation)
+        anew = replace(
+            run,
+            step_rate=step_rate,
+            works_from_us=from_us,
+            end_us=self._lease.end_us(from_us, task.left, step_rate),
+            paced_us=from_us,
+            is_stopped=False,
+        )
+        self.runs[job_id] = anew
+        return anew
+
+    def left(self, run: Run, now_us: int) -> int:
+        """Return the units that a run has left now."""
+        return run.task.left - min(run.task.left, self._run_by(run, now_us))
+
+    def batch_s(self, job_id: JobId, run: Run) -> float | None:
+        """Return the seconds of a mini-batch now; None: nobody knows, or it never ends."""
+        spec, step_rate = run.task.spec, run.step_rate
+        rate = step_rate.rate
+        if rate is None and spec.total_steps:
+            rate = spec.total_steps * step_rate.speed * 1e6 / max(1, step_rate.duration_us)
+        elif rate is None and self._speeds is not None:
+            beside = [self.tasks[other].spec for other in self.partners(job_id, run.allocation)]
+            rate = self._speeds.rate(spec, run.allocation, beside)
+        return 1.0 / rate if rate else None
+
+    def forget(self, job_id: JobId, run: Run, now_us: int) -> None:
+        """Forget the work of a job whose attempt has ended, unless it may be tried again.
+
+        Then it has to do again what its last checkpoint does not hold.
+        """
+        task = run.task
+        task.failures += 1
+        if self._retries and task.exit_code == FAILED and task.failures <= task.spec.retries:
+            self.save(task, run, now_us)
+            task.left = run.saved
+        else:
+            del self.tasks[job_id]
 
     def partners(self, job_id: JobId, where: Allocation) -> list[JobId]:
         """Return who shares GPUs with a job."""
@@ -205,13 +260,13 @@ class Work:
         Work up to now counts at the old speed. A step under way is begun again.
         """
         run = self.runs[job_id]
-        task, anew_pace = run.task, self._update_step_rates(run.task, job_id, run.allocation)
+        task, anew_rate = run.task, self._step_rate(run.task, job_id, run.allocation)
         left, from_us, step_rate = task.left, run.works_from_us, run.step_rate
-        speed = anew_pace.speed
-        if anew_pace != step_rate:
+        speed = anew_rate.speed
+        if anew_rate != step_rate:
             self.save(task, run, now_us)
             left = task.left = left - min(left, self._run_by(run, now_us))
-            from_us, step_rate = max(now_us, from_us), anew_pace
+            from_us, step_rate = max(now_us, from_us), anew_rate
         anew = replace(run, step_rate=step_rate, works_from_us=from_us)
         if speed != run.step_rate.speed and run.told:
             anew.taken_us, anew.paced_us = _taken_us(run, now_us), now_us
@@ -219,10 +274,10 @@ class Work:
         self.runs[job_id] = anew
         return anew
 
-    def _update_step_rates(self, task: Task, job_id: JobId, where: Allocation) -> StepRate:
-        """Return the step_rate of a job on these GPUs beside those who share them now."""
+    def _step_rate(self, task: Task, job_id: JobId, where: Allocation) -> StepRate:
+        """Return how fast a job is on these GPUs beside those who share them now."""
         speeds, spec, base = self._speeds, task.spec, task.step_rate
-        assert speeds is not None, "without speeds nobody has another step_rate"
+        assert speeds is not None, "without speeds nobody has another step rate"
         beside = [self.tasks[other].spec for other in self.partners(job_id, where)]
         rate = None if base.is_continuous else speeds.rate(spec, where, beside)
         return StepRate(speeds.speed(spec, where, beside), base.units, base.duration_us, rate)
@@ -256,7 +311,7 @@ class Work:
         return _lost_us(task, run, now_us)
 
     def save(self, task: Task, run: Run, now_us: int) -> None:
-        """Note what the last checkpoint up to now holds; they come at a fixed step_rate."""
+        """Note what the last checkpoint up to now holds; they come at a fixed interval."""
         every_us = task.spec.checkpoint_interval_us
         if not every_us:
             return
@@ -309,5 +364,7 @@ def _lost_us(task: Task, run: Run, now_us: int) -> int:
 def _taken_us(run: Run, now_us: int) -> int:
     """Return the work that the scheduler counts, from what it was told of the speed."""
     duration_us = run.task.step_rate.duration_us
+    if run.is_stopped:
+        return run.taken_us
     works = StepRate(run.step_rate.speed, duration_us, duration_us)
     return run.taken_us + works.done_in(max(0, now_us - run.paced_us))

@@ -113,7 +113,7 @@ def suspend_job(core: "Scheduler", order: SuspendJob) -> None:
     if job is None or job.phase is ENDING:
         return
     core.emit(JobHeld(order.at_us, order.job_id, order.by))
-    if core.rules.is_live and stays_in_place(job):
+    if core.rules.reacts_as_live and stays_in_place(job):
         core.order(Stop(job.job_id, job.attempt))
         return
     stays = job.since_us is not None and job.spec.suspend_mode is SuspendMode.never
@@ -134,7 +134,7 @@ def release_job(core: "Scheduler", order: ReleaseJob) -> None:
     job = core.state.jobs.get(order.job_id)
     if job is not None and job.is_on_hold:
         core.emit(JobReleased(order.at_us, order.job_id, order.by))
-        if core.rules.is_live and job.since_us is not None and stays_in_place(job):
+        if core.rules.reacts_as_live and job.since_us is not None and stays_in_place(job):
             core.order(Continue(job.job_id, job.attempt))
 
 

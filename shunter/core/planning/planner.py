@@ -35,6 +35,8 @@ class RoundRules:
 
     With `backend_rounds` the backend says when a round is over. `instant` repeats what the backend
     declares: all its outcomes are immediate and part of the decision. `is_live`: jobs really run.
+    With `live_reactions` of a simulation, its core does what one of a live cluster does: it tries
+    failed jobs again, lets those wait that are lost again and again, and stops them in place.
     `checkpoints_stay`: checkpoints lie on the servers that saved them. `on_fault` says what a fault
     of the policy leads to.
     """
@@ -46,8 +48,14 @@ class RoundRules:
     all_reasons: bool = False
     guards: Guards = NO_GUARDS
     is_live: bool = False
+    live_reactions: bool = False
     checkpoints_stay: bool = False
     on_fault: OnFault = OnFault.stop
+
+    @property
+    def reacts_as_live(self) -> bool:
+        """Whether the core does to jobs what it does on a live cluster."""
+        return self.is_live or self.live_reactions
 
     def number_at(self, now_us: int, state: State) -> int:
         """Return the number of a round at an instant: on the grid, or counted."""

@@ -143,7 +143,7 @@ class Reactor:
 
     def may_retry(self, job: Job) -> bool:
         """Say whether an attempt may follow a failure; in a trace it is the end."""
-        return self._rules.is_live and job.spec.retries > 0
+        return self._rules.reacts_as_live and job.spec.retries > 0
 
     def end_of(self, job: Job, at_us: int, exit_code: int | None, ended_us: int | None) -> JobEnd:
         """Return how a job ends that holds nothing now (or lets go with this very fact).
@@ -283,7 +283,7 @@ class Reactor:
         job = self._state.jobs[fact.job_id]
         if before.phase is ENDING:
             return (self.end_of(job, fact.at_us, job.exit_code, None),)
-        waits_us = self._loss_us(job, fact.at_us, before) if self._rules.is_live else 0
+        waits_us = self._loss_us(job, fact.at_us, before) if self._rules.reacts_as_live else 0
         if not waits_us or job.is_on_hold:
             return ()
         return (JobHeld(fact.at_us, job.job_id, BACKING_OFF, fact.at_us + waits_us),)

@@ -213,7 +213,8 @@ class GavelPolicy:
         choice = choose(memory.ledger, candidates, room_among(candidates, view))
         seats = seat_together(choice, candidates, self.placement, view)
         told = Told(seats, choice, memory.ledger, _pairs_of(memory.ledger))
-        changes = (*changes_of(seats, told, candidates, view), *cpu_starts(self.placement, view))
+        changes = changes_of(seats, told, candidates, view)
+        changes = (*changes, *cpu_starts(self.placement, view, changes))
         waiting = [each for each in candidates if each.on is None]
         waits = (
             *waits_of(told, waiting, memory.told, every=view.all_reasons),

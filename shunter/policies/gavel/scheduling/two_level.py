@@ -188,10 +188,8 @@ class TwoLevelPolicy:
         candidates, has = self._candidates(memory, view)
         choice = self._filled(memory, candidates, dict(has), view)
         seats = seat_together(choice, candidates, self.placement, view)
-        changes = (
-            *changes_of(seats, _Teller(has, self.by), candidates, view),
-            *cpu_starts(self.placement, view),
-        )
+        changes = changes_of(seats, _Teller(has, self.by), candidates, view)
+        changes = (*changes, *cpu_starts(self.placement, view, changes))
         free = max(choice.room.values(), default=0)
         waits = tuple(
             (job.job_id, Wait(reason, job.spec.gpus, free))

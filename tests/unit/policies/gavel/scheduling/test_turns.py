@@ -166,6 +166,19 @@ def test_job_without_gpus_runs_beside() -> None:
     assert run(world, gavel()).ends_us() == {"j0": 2 * TURN_US, "j1": TURN_US}
 
 
+def test_job_without_gpus_waits_for_the_cpus_that_a_job_with_gpus_takes_in_the_same_plan() -> None:
+    world = World(
+        servers=(node_added(gpus=1, cpus_milli=4_000),),
+        jobs=(job(0, 1, gpus=0, cpus_milli=2_000), job(1, 2, cpus_milli=3_000)),
+        round_us=TURN_US,
+    )
+
+    outcome = run(world, gavel())
+
+    assert outcome.of(PlanRejected) == []
+    assert outcome.ends_us() == {"j1": 2 * TURN_US, "j0": 3 * TURN_US}
+
+
 def test_waiting_job_is_told_what_it_got_of_its_share() -> None:
     outcome = run(on_one_gpu(job(0, 3), job(1, 3)), gavel())
 

@@ -1,0 +1,63 @@
+"""What is measured of jobs that run: how far they are, and how long a mini-batch takes.
+
+A live job tells both through the SDK. Here both are known; what is measured of a mini-batch is its
+true time times exp(noise x z), with z a standard normal number by Box and Muller (Annals of
+Mathematical Statistics 29(2), 1958), drawn from a stream of the attempt and the instant alone.
+"""
+
+from math import cos, exp, log, pi, sqrt
+from typing import Final
+
+from shunter.backends.simulated.work import Run
+from shunter.core.rng import Rng
+from shunter.events.facts.profiles import ProfileSampled
+from shunter.events.values.fact import fact
+from shunter.events.values.ids import JobId
+
+__all__ = ["NO_SAMPLES", "SampleDue", "Samples"]
+
+
+@fact
+class SampleDue:
+    """A sample of an attempt that is still to come, unless it is stopped before."""
+
+    attempt: int
+    stops: int
+
+
+@fact
+class Samples:
+    """How often jobs are measured (0: never), and how inexactly.
+
+    `noise` is the standard deviation of the logarithm of a measured time over the true one.
+    """
+
+    every_us: int = 0
+    noise: float = 0.0
+    seed: int = 0
+
+    def taken(
+        self, at_us: int, job_id: JobId, run: Run, left: int, batch_s: float
+    ) -> ProfileSampled:
+        """Return what is measured of a job now; steps, where it counts them.
+
+        Args:
+            at_us: the instant.
+            job_id: the job.
+            run: its attempt.
+            left: the units that it has left, of those of its step rate.
+            batch_s: the time of a mini-batch, in seconds.
+        """
+        units, steps = run.step_rate.units, run.task.spec.total_steps
+        done = None if steps is None else steps * (units - left) // units if units else steps
+        if self.noise:
+            batch_s *= exp(self.noise * _normal(Rng(self.seed, "samples", job_id, at_us)))
+        return ProfileSampled(at_us, job_id, run.attempt, done, batch_s)
+
+
+def _normal(rng: Rng) -> float:
+    """Return a number of the standard normal distribution."""
+    return sqrt(-2.0 * log(1.0 - rng.random())) * cos(2.0 * pi * rng.random())
+
+
+NO_SAMPLES: Final = Samples()
