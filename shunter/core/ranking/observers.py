@@ -132,11 +132,13 @@ def _of_jobs(memory: Ranking, index: Index, ranks: Any) -> Observers:
         starved = view.is_guarded and memory.is_starved(event.job_id)
         memory.sync(view.jobs[event.job_id], ranks, view)
         # Once it runs it is starved no more; who had to leave one pool, or one place in it, may fit
-        # another; and who found no place may now make others leave, and find one.
+        # another; who found no place may now make others leave, and find one; and who loses what
+        # it had not begun to use has waited all the time, and stands where that puts it.
         moved_on = not event.allocation.shares and (
             view.cluster.has_types or event.because.rule == MAKES_ROOM
         )
-        if starved or moved_on or (memory.unplaced and preemptive):
+        risen = not event.allocation.shares and event.job_id in memory.notes.levels
+        if starved or moved_on or risen or (memory.unplaced and preemptive):
             memory.replan_needed = memory.replan_at_once = True
 
     observers: dict[type[Event], Any] = dict.fromkeys(_TOUCHED, touched)

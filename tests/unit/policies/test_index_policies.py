@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from shunter.backends.simulated import Costs
 from shunter.core.performance import SpeedModel
 from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.guards import Guards
@@ -120,6 +121,17 @@ def test_aged_job_goes_before_all_that_have_waited_less() -> None:
     # It waits from 5 on, and has risen a level at 15, when j3 comes and j2 ends.
     assert (15, "j0") in starts(outcome)
     assert (15, "j3") in starts(played(las.AttainedService((5,)), *jobs))
+
+
+def test_aged_job_that_loses_what_it_had_not_begun_to_use_has_waited_all_the_time() -> None:
+    index = Aged(srtf.RemainingTime(), 10, 2)
+    jobs = [
+        trace_job(0, lasts=90),
+        trace_job(1, at=12, lasts=5),  # gets the GPU of j0, which takes 30 to leave it
+        trace_job(2, at=24, lasts=1),  # is shorter, so that j1 loses it; but that is older
+    ]
+    outcome = played(index, *jobs, costs=Costs(suspend_us=30))
+    assert starts(outcome)[:4] == [(0, "j0"), (12, "j1"), (24, "j2"), (25, "j1")]
 
 
 @pytest.mark.parametrize("history", [[], [3.0, 2.0], [0.0, 1.0], "weibull:1", "no-such.csv"])
