@@ -35,7 +35,7 @@ def shunter(*words: str, environment: Mapping[str, str] | None = None) -> Ran:
     Raises:
         SystemExit: it failed, with its last words.
     """
-    before_s, begun_s = _children_cpu_s(), time.perf_counter()
+    before_s, begun_s = children_cpu_s(), time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-m", "shunter", *words],
         check=False,
@@ -47,7 +47,7 @@ def shunter(*words: str, environment: Mapping[str, str] | None = None) -> Ran:
     wall_s = time.perf_counter() - begun_s
     if done.returncode:
         raise SystemExit(f"shunter {' '.join(words)}: {done.stderr.strip()}")
-    return Ran(wall_s, _children_cpu_s() - before_s, done.stdout)
+    return Ran(wall_s, children_cpu_s() - before_s, done.stdout)
 
 
 def simulated(config: Path, log: Path, *words: str) -> Ran:
@@ -55,7 +55,7 @@ def simulated(config: Path, log: Path, *words: str) -> Ran:
     return shunter("simulate", str(config), *words, "--log", str(log), "--overwrite", "--json")
 
 
-def _children_cpu_s() -> float:
+def children_cpu_s() -> float:
     """Return the CPU seconds of all processes that were started here and have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

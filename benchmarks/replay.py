@@ -1,8 +1,10 @@
-"""How fast a log is replayed: decoded and folded, in CPU seconds of the process.
+"""How fast a log is replayed: decoded and folded, and decided again (`replay --verify`).
 
-    python -m benchmarks.replay [--log FILE] [--jobs 50000] [--best-of 3]
+    python -m benchmarks.replay [--jobs 50000] [--best-of 3]
 
-Without a log, one of so many generated jobs under `las` is made first. Prints JSON.
+A log of so many generated jobs under `las` is made first. `events_per_s` is of the folding alone;
+`verify_ratio` is the CPU of the whole command `replay --verify` over that of the simulation which
+wrote the log. The best of several; prints JSON.
 """
 
 import argparse
@@ -12,27 +14,33 @@ import tempfile
 import time
 from pathlib import Path
 
-from shunter.app.config import make_config
+from benchmarks.commands import shunter, simulated
 from shunter.app.replaying.folding import fold_log
-from shunter.app.runs.simulation import simulate
 from shunter.events.log import read_log
 
 BUDGET_PER_S = 300_000
+BUDGET_VERIFY_RATIO = 1.1
+CONFIG = """\
+schema = 1
+seed = 7
+[[cluster.nodes]]
+name = "gpu[001-100]"
+gpus = 4
+[workload.generate]
+jobs = {jobs}
+load = 0.95
+[policy]
+name = "las"
+"""
 
 
-def make_log(path: Path, jobs: int) -> None:
-    """Simulate so many jobs on 400 GPUs."""
-    config = make_config(
-        {
-            "schema": 1,
-            "seed": 7,
-            "cluster": {"nodes": [{"name": "gpu[001-100]", "gpus": 4}]},
-            "workload": {"generate": {"jobs": jobs, "load": 0.95}},
-            "policy": {"name": "las"},
-            "log": {"url": str(path)},
-        }
-    )
-    simulate(config, overwrite=True)
+def verify_ratio(folder: Path, jobs: int, runs: int) -> float:
+    """Simulate so many jobs on 400 GPUs into replay.db, and decide them again."""
+    config, log = folder / "replay.toml", folder / "replay.db"
+    config.write_text(CONFIG.format(jobs=jobs), encoding="utf-8")
+    wrote_s = min(simulated(config, log).cpu_s for _ in range(runs))
+    verified_s = min(shunter("replay", str(log), "--verify").cpu_s for _ in range(runs))
+    return round(verified_s / wrote_s, 3)
 
 
 async def measure(path: str, runs: int) -> dict[str, object]:
@@ -56,15 +64,14 @@ async def measure(path: str, runs: int) -> dict[str, object]:
 def main() -> None:
     """Measure, and print one JSON document."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--log")
     parser.add_argument("--jobs", type=int, default=50_000)
     parser.add_argument("--best-of", type=int, default=3)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        path = options.log or str(Path(folder) / "replay.db")
-        if not options.log:
-            make_log(Path(path), options.jobs)
-        print(json.dumps(asyncio.run(measure(path, options.best_of))))
+        ratio = verify_ratio(Path(folder), options.jobs, options.best_of)
+        found = asyncio.run(measure(str(Path(folder) / "replay.db"), options.best_of))
+    budget = {"verify_ratio": ratio, "budget_verify_ratio": BUDGET_VERIFY_RATIO}
+    print(json.dumps(found | budget))
 
 
 if __name__ == "__main__":

@@ -48,7 +48,14 @@ class Benchmark:
 
 
 BENCHMARKS = (
-    Benchmark("startup", ("--best-of", "3"), (Measure("wall_s", "budget_wall_s", "s"),)),
+    Benchmark(
+        "startup",
+        ("--best-of", "3"),
+        (
+            Measure("wall_s", "budget_wall_s", "s, --help"),
+            Measure("cpu_s", "budget_cpu_s", "CPU s, one job"),
+        ),
+    ),
     Benchmark("philly", ("--best-of", "1"), (Measure("cpu_s", "budget_cpu_s", "CPU s"),)),
     Benchmark(
         "tiresias",
@@ -67,7 +74,10 @@ BENCHMARKS = (
     Benchmark(
         "gavel_runs",
         ("--small", "--best-of", "1"),
-        (Measure("wall_s", "budget_wall_s", "s, whole process"),),
+        (
+            Measure("wall_s", "budget_wall_s", "s, whole process"),
+            Measure("ratio", "budget_ratio", "× gavel_peer", seconds=None),
+        ),
     ),
     Benchmark(
         "million",
@@ -81,7 +91,10 @@ BENCHMARKS = (
     Benchmark(
         "replay",
         ("--jobs", "5000", "--best-of", "1"),
-        (Measure("events_per_s", "budget_events_per_s", "events/s", is_rate=True),),
+        (
+            Measure("events_per_s", "budget_events_per_s", "events/s", is_rate=True),
+            Measure("verify_ratio", "budget_verify_ratio", "× the simulation", seconds=None),
+        ),
     ),
     Benchmark(
         "log_verify",
@@ -133,12 +146,21 @@ BENCHMARKS = (
         ),
     ),
     Benchmark(
+        "live_submissions",
+        ("--jobs", "20", "--tasks", "100", "--best-of", "1"),
+        (
+            Measure("one_by_one_per_s", "budget_one_by_one_per_s", "a second", is_rate=True),
+            Measure("batch_per_s", "budget_batch_per_s", "a second, an array", is_rate=True),
+        ),
+    ),
+    Benchmark(
         "live_api",
         ("--queued", "300", "--best-of", "1"),
         (
             Measure("queue_cpu_s", "budget_queue_cpu_s", "CPU s, `queue` of 5,000"),
             Measure("queue_s", "budget_queue_s", "s, `queue` of 10,000"),
             Measure("queue_json_s", "budget_queue_s", "s, `queue --json`"),
+            Measure("screen_s", "budget_screen_s", "s, first page and counts"),
             Measure("rss_mib", "budget_rss_mib", "MiB", seconds=None),
         ),
     ),
@@ -150,6 +172,7 @@ BENCHMARKS = (
             Measure("restart_s", "budget_restart_s", "s to restart"),
         ),
     ),
+    Benchmark("demo", (), (Measure("cpu_s", "budget_cpu_s", "CPU s, fresh clone"),)),
     Benchmark(
         "sdk_step",
         ("--steps", "2000", "--best-of", "2"),

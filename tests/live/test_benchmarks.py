@@ -13,7 +13,7 @@ pytestmark = pytest.mark.live
 
 ROOT = Path(__file__).parents[2]
 # Those of real traces, or that take minutes on one core, are left to `make bench`.
-LEFT_OUT = {"philly", "tiresias", "gavel_runs", "why"}
+LEFT_OUT = {"philly", "tiresias", "gavel_runs", "why", "demo"}
 NAMES = [
     "startup",
     "gavel_solve",
@@ -24,6 +24,7 @@ NAMES = [
     "live_jobs",
     "live_ssh",
     "live_long_queue",
+    "live_submissions",
     "live_api",
     "live_year",
     "sdk_step",
