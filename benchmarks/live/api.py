@@ -35,7 +35,7 @@ BUDGET_CPU_S = {5_000: 0.4}
 BUDGET_SCREEN_S = 0.5
 BUDGETS_RSS_MIB = {100_000: 600}
 BUDGET_RSS_MIB = 300
-PRINTED_MOST = 20_000
+PRINTED_MOST, TASKS_MOST = 20_000, 10_000
 PATIENCE_S = 60.0
 CONFIG = """\
 [[cluster.nodes]]
@@ -93,7 +93,9 @@ def measure(root: Path, queued: int, runs: int) -> dict[str, object]:
     """Fill a queue, and ask for it."""
     with daemon(root) as process, Client(f"unix:{root}/s") as client:
         holds = client.submit(["sleep", "3600"], gpus=4, suspend_mode="restart")
-        client.submit_many(["true"], gpus=4, array=(0, queued - 1, 1, None), name="sweep")
+        for first in range(0, queued, TASKS_MOST):
+            last = min(queued, first + TASKS_MOST) - 1
+            client.submit_many(["true"], gpus=4, array=(first, last, 1, None), name="sweep")
 
         def command(*words: str) -> Ran:
             ran = shunter(*words, environment=environment(root))

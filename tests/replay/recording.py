@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shunter.app.replaying.terms import Rebuild
+from shunter.app.replaying.recorded_terms import Rebuild
 from shunter.app.replaying.why.explanation import Explanation, explain
 from shunter.core.intake.inputs import Command
 from shunter.core.interfaces import Policy

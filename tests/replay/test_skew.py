@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 
 from shunter.app.api.documents.queue import wait_of
-from shunter.app.replaying.classing import classes_at
+from shunter.app.replaying.consolidated_gangs import classes_at
 from shunter.app.replaying.folding import fold_log
-from shunter.app.replaying.standing import standing
+from shunter.app.replaying.state_document import standing
 from shunter.app.replaying.verification import Verdict, verify_log
 from shunter.app.replaying.why.needs import needs
 from shunter.app.replaying.why.sentences import details

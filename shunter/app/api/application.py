@@ -18,7 +18,7 @@ from shunter.app.api.problems import (
 )
 from shunter.app.api.routes import ROUTES
 from shunter.app.api.routing import endpoint
-from shunter.app.api.served import Served
+from shunter.app.api.services import Services
 from shunter.errors import ShunterError
 
 __all__ = ["application"]
@@ -27,11 +27,11 @@ __all__ = ["application"]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def application(served: Served) -> ASGIApp:
+def application(services: Services) -> ASGIApp:
     """Return what uvicorn runs."""
     by_path: dict[str, dict[str, Endpoint]] = {}
     for route in ROUTES:
-        by_path.setdefault(route.path, {})[route.method] = endpoint(route, served)
+        by_path.setdefault(route.path, {})[route.method] = endpoint(route, services)
     app = Starlette(
         routes=[
             StarletteRoute(path, _of_method(endpoints), methods=list(endpoints))
@@ -44,7 +44,7 @@ def application(served: Served) -> ASGIApp:
             Exception: internal_problem,
         },
     )
-    server = served.site.config.server
+    server = services.site.config.server
     return HostGuard(app, server.hosts, server.body_bytes_most)
 
 

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from shunter.app.api.models.model import Model
 from shunter.app.api.models.submission import job_id_pattern
 from shunter.app.api.problems import usage_error
-from shunter.app.api.served import Served
+from shunter.app.api.services import Services
 from shunter.app.live.requests import Caller
 from shunter.errors import UsageError
 
@@ -48,7 +48,7 @@ class NoBody(Model):
 class Call(Generic[Query, Body]):
     """One request, checked; `caller` is who the connection or the token says."""
 
-    served: Served
+    services: Services
     request: Request
     caller: Caller
     query: Query
@@ -97,26 +97,28 @@ def json_answer(document: object, status: int = 200) -> Response:
     return Response(orjson.dumps(document), status, media_type=JSON)
 
 
-def endpoint(route: Route, served: Served) -> Callable[[Request], Awaitable[Response]]:
+def endpoint(route: Route, services: Services) -> Callable[[Request], Awaitable[Response]]:
     """Return what Starlette calls for a route."""
 
     async def answer(request: Request) -> Response:
         began, status = perf_counter(), "error"
         try:
-            response = await _answer(route, served, request)
+            response = await _answer(route, services, request)
             status = f"{response.status_code // 100}xx"
         finally:
-            served.metrics.answered(route.name, status, perf_counter() - began)
+            services.metrics.answered(route.name, status, perf_counter() - began)
         return response
 
     return answer
 
 
-async def _answer(route: Route, served: Served, request: Request) -> Response:
-    caller = Caller("") if route.is_open else served.callers.caller(request.scope, request.headers)
+async def _answer(route: Route, services: Services, request: Request) -> Response:
+    caller = (
+        Caller("") if route.is_open else services.callers.caller(request.scope, request.headers)
+    )
     query, body = _query(route, request), await _body(route, request)
     _check_path(request)
-    return await route.handler(Call(served, request, caller, query, body))
+    return await route.handler(Call(services, request, caller, query, body))
 
 
 def _check_path(request: Request) -> None:

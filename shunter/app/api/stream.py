@@ -15,7 +15,7 @@ import anyio.lowlevel
 import orjson
 
 from shunter.app.api.documents.job_history import JobHistories
-from shunter.app.api.past import Past
+from shunter.app.api.log_access import LogAccess
 from shunter.app.api.slow_readers import SLOW_S, TimelyResponse
 from shunter.app.live.site import Site
 from shunter.errors import UnreachableError
@@ -62,7 +62,7 @@ class Stream:
         self._site = site
         self._dated = dated
         self._slow_s = slow_s
-        self._past = Past(site.config.log.url)
+        self._past = LogAccess(site.config.log.url)
         self._of: Counter[str] = Counter()
         self._kept: deque[Sent] = deque(maxlen=KEPT)
         self._came = anyio.Event()

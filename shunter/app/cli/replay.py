@@ -54,10 +54,10 @@ def replay(
 async def _replay(
     address: str, upto: str | None, *, verify: bool, resolve: bool
 ) -> tuple[dict[str, Any], "Verdict | None"]:
-    from shunter.app.replaying.classing import classes_at
+    from shunter.app.replaying.consolidated_gangs import classes_at
     from shunter.app.replaying.folding import fold_log
     from shunter.app.replaying.lookup import seq_of
-    from shunter.app.replaying.standing import standing
+    from shunter.app.replaying.state_document import standing
     from shunter.app.replaying.verification import verify_log
     from shunter.app.runs.setup import rebuild
 

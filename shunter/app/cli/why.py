@@ -69,7 +69,7 @@ def _by_log(job: str, log: str, at: str | None) -> "Answer":
 
 async def _explain(job: str, address: str, at: str | None) -> "Explanation":
     from shunter.app.replaying.lookup import first_start, place_of
-    from shunter.app.replaying.terms import origin_of
+    from shunter.app.replaying.recorded_terms import origin_of
     from shunter.app.replaying.why.explanation import explain
     from shunter.app.runs.setup import rebuild
     from shunter.events.values.ids import JobId

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from shunter import __version__
 from shunter.app.replaying.formatting import fact_in_words
 from shunter.app.replaying.instants import clock
+from shunter.app.replaying.recorded_terms import Term
 from shunter.app.replaying.scores import measures_of, score_in_words
-from shunter.app.replaying.terms import Term
 from shunter.app.sources import sources_of
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.ranking import RankedPolicy, Ranking

@@ -23,7 +23,7 @@ MODULES = (
     "messages/attempt_records",
     "processes/open_files",
     "processes/marks",
-    "processes/traces",
+    "processes/attempt_files",
     "cgroups",
     "division",
     "output/files",

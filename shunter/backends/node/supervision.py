@@ -29,8 +29,8 @@ from shunter.backends.node.messages.shapes import (
 )
 from shunter.backends.node.output.files import bound
 from shunter.backends.node.output.times import STREAMS, Times, Writes
+from shunter.backends.node.processes.attempt_files import AttemptFiles
 from shunter.backends.node.processes.reaper import descendants, kill_remaining, remaining
-from shunter.backends.node.processes.traces import Traces
 from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code
 from shunter.backends.node.records import (
     catches,
@@ -77,7 +77,7 @@ class Supervision:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, lambda *_: self.suspend(order["suspend"]["mode"]))
         user = order.get("user")
-        self.traces: Traces | None = None
+        self.traces: AttemptFiles | None = None
         self.writer = user and user["uid"]
         self.orders = fifo(f"{folder}/orders")
         self.channel = Channel(fifo(f"{folder}/channel", self.writer))

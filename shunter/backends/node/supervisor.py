@@ -44,9 +44,9 @@ from typing import TYPE_CHECKING
 
 from shunter.backends.node.cgroups import open_group
 from shunter.backends.node.failpoints import failpoint
+from shunter.backends.node.processes.attempt_files import AttemptFiles
 from shunter.backends.node.processes.marks import alive_below, seal
 from shunter.backends.node.processes.reaper import go_on_below_reaper
-from shunter.backends.node.processes.traces import Traces
 from shunter.backends.node.ranks import adopt_orphans, make_outputs, spawn
 from shunter.backends.node.records import (
     LINE_BYTES_MAX,
@@ -176,7 +176,7 @@ def _prepare(root: str, folder: str, order: Order, held_lock: int) -> tuple[Supe
         "started_ns": time.monotonic_ns(),
     }
     put(f"{folder}/started", started)
-    supervision.traces = Traces(folder, held_lock, started)
+    supervision.traces = AttemptFiles(folder, held_lock, started)
     failpoint("attempt started")
     return supervision, lock
 

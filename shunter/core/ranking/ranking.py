@@ -12,11 +12,11 @@ from typing import Any
 
 from shunter.core.cluster import Pool
 from shunter.core.planning.guards import Band
-from shunter.core.ranking.budgets import Budget
 from shunter.core.ranking.consolidation_classes import Classes
 from shunter.core.ranking.index import Ranks
 from shunter.core.ranking.keys import band_of, ordinal_of, pack
 from shunter.core.ranking.rank_memory import Notes
+from shunter.core.ranking.ranked_usage import RankedUsage
 from shunter.core.ranking.waiting_class import WaitingClass
 from shunter.core.state import RUNNING, WAITING, Job
 from shunter.core.view import View
@@ -74,8 +74,8 @@ class Ranking:
     classes: list[WaitingClass] = field(default_factory=list, metadata=DERIVED)
     numbers: dict[Demand, int] = field(default_factory=dict, metadata=DERIVED)
     looks_stale: bool = field(default=True, metadata=DERIVED)
-    pools: dict[str, Budget] = field(default_factory=dict, metadata=DERIVED)
-    quotas: dict[QueueName, Budget] = field(default_factory=dict, metadata=DERIVED)
+    pools: dict[str, RankedUsage] = field(default_factory=dict, metadata=DERIVED)
+    quotas: dict[QueueName, RankedUsage] = field(default_factory=dict, metadata=DERIVED)
     unplaced: dict[int, None] = field(default_factory=dict, metadata=DERIVED)
     timers: list[tuple[int, int]] = field(default_factory=list, metadata=DERIVED)
     waiting: int = field(default=0, metadata=DERIVED)
@@ -84,7 +84,7 @@ class Ranking:
 
     def restored(self) -> None:
         """Rebuild the lists from the entries."""
-        self.quotas = {name: Budget() for name in self.bounded}
+        self.quotas = {name: RankedUsage() for name in self.bounded}
         seen, self.seen = self.seen, []
         for demand, reason in seen:
             self._record(self._class_of(demand), reason)
@@ -224,7 +224,7 @@ class Ranking:
         if wanted == self.quotas.keys():
             return
         self.bounded = [name for name in quotas if name in wanted]
-        self.quotas = {name: Budget() for name in self.bounded}
+        self.quotas = {name: RankedUsage() for name in self.bounded}
         for entry in self.entries.values():
             quota = self._quota_of(entry)
             if entry.pool != NO_POOL and quota is not None:
@@ -249,7 +249,7 @@ class Ranking:
         """Put a job among the running of its pool, and of its queue if that has a quota."""
         pool = self.pools.get(entry.pool)
         if pool is None:
-            pool = self.pools[entry.pool] = Budget()
+            pool = self.pools[entry.pool] = RankedUsage()
         pool.add(entry.key, entry.gpus)
         if self.quotas and (quota := self._quota_of(entry)) is not None:
             quota.add(entry.key, entry.gpus)
@@ -260,7 +260,7 @@ class Ranking:
         if self.quotas and (quota := self._quota_of(entry)) is not None:
             quota.remove(entry.key)
 
-    def _quota_of(self, entry: Entry) -> Budget | None:
+    def _quota_of(self, entry: Entry) -> RankedUsage | None:
         return self.quotas.get(self.classes[entry.number].demand.queue)
 
     def _class_of(self, demand: Demand) -> WaitingClass:

@@ -12,9 +12,9 @@ from dataclasses import field
 from heapq import heapify, heappop, heapreplace
 
 from shunter.core.cluster import CPU_POOL
-from shunter.core.ranking.budgets import Budget
 from shunter.core.ranking.index import Misfit
 from shunter.core.ranking.keys import FIRST, LAST, ORDINAL_MASK
+from shunter.core.ranking.ranked_usage import RankedUsage
 from shunter.core.ranking.ranking import Entry, Ranking
 from shunter.core.ranking.waiting_class import WaitingClass
 from shunter.core.view import View
@@ -289,7 +289,7 @@ class Walk:
             self.quota_free[queue] -= gpus
             self._over = self._over or self.quota_free[queue] < 0
 
-    def _behind(self, budget: Budget | None, rank: int) -> int:
+    def _behind(self, budget: RankedUsage | None, rank: int) -> int:
         return budget.after(rank) if budget is not None else 0
 
     def _seat_running(self, upto: int) -> None:
@@ -311,7 +311,7 @@ class Walk:
                 self._spend_quota(victim, -victim.gpus)
             self._at = first
 
-    def _seat_in_one_pool(self, budget: Budget, free: int, upto: int) -> int:
+    def _seat_in_one_pool(self, budget: RankedUsage, free: int, upto: int) -> int:
         """Do the same with one bound; return what is free then."""
         picked, behind = self.picked, budget.after(upto)
         while free + behind < 0:
@@ -321,7 +321,7 @@ class Walk:
             free += victim.gpus
         return free
 
-    def _bounds(self) -> list[tuple[Budget, int]]:
+    def _bounds(self) -> list[tuple[RankedUsage, int]]:
         pools, quotas = self.ranking.pools, self.ranking.quotas
         found = [(pools[name], free) for name, free in self.free.items() if name in pools]
         return found + [(quotas[name], free) for name, free in self.quota_free.items()]

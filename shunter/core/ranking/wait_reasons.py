@@ -1,8 +1,8 @@
 """What holds back each class of equal waiting jobs, told when it changes."""
 
 from shunter.core.planning.guards import Band
-from shunter.core.ranking.budgets import Budget
 from shunter.core.ranking.keys import ordinal_of, pack
+from shunter.core.ranking.ranked_usage import RankedUsage
 from shunter.core.ranking.selection import Walk
 from shunter.core.ranking.waiting_class import WaitingClass
 from shunter.core.view import View
@@ -61,7 +61,7 @@ def _blockers(waiting: WaitingClass, walk: Walk) -> tuple[JobId, ...]:
     if not walk.skips and picked.head and picked.head.key < waiting.keys[waiting.first]:
         found.append(picked.head.job_id)
     for name in waiting.demand.gpu_types or walk.free:
-        budget = ranking.pools.get(name, Budget())
+        budget = ranking.pools.get(name, RankedUsage())
         last = reversed(budget.keys[-_BLOCKERS:])
         found.extend(ranking.by_ordinal[ordinal_of(key)].job_id for key in last)
     return tuple(found[:_BLOCKERS])

@@ -13,7 +13,7 @@ from shunter.events.log.opening import (
 )
 from shunter.events.log.reader import LogReader
 from shunter.events.log.stores import Segment, StoredPastJobs
-from shunter.events.log.verifying import VerifyReport
+from shunter.events.log.verification import VerifyReport
 from shunter.events.log.writer import LogWriter
 
 __all__ = [

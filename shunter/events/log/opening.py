@@ -15,7 +15,7 @@ from shunter.events.log.frames import GENESIS, Head
 from shunter.events.log.memory import MemoryStore, NullStore
 from shunter.events.log.reader import LogReader
 from shunter.events.log.stores import Segment, Store, StoredPastJobs
-from shunter.events.log.verifying import wrong_types_in
+from shunter.events.log.verification import wrong_types_in
 from shunter.events.log.writer import LogWriter
 
 MEMORY = "memory:"

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from shunter.errors import LogDamagedError
 from shunter.events.kinds import Event
-from shunter.events.log.checks import checked_frame, refuse_lost, without_anchor
+from shunter.events.log.consistency import checked_frame, refuse_lost, without_anchor
 from shunter.events.log.frames import GENESIS, Frame, Head, Outcomes, Snapshot
 from shunter.events.log.job_index import SPAN_EVENTS, Span, SpanMaker, runs, sound_spans
 from shunter.events.log.stores import Segment, Source
-from shunter.events.log.verifying import VerifyReport, check_tail, verify
+from shunter.events.log.verification import VerifyReport, check_tail, verify
 
 SPANS_AT_ONCE = 20
 STEP_BACK, LONGEST_STEP = 1_000, 20_000

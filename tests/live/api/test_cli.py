@@ -316,7 +316,10 @@ def test_dependency_lets_a_job_start_or_cancels_it(served: Served) -> None:
     ok = submitted(served, "--after", first, "--", "true")
     anyhow = submitted(served, "--after", f"{first}:any", "--", "true")
     awaited(served.handle(anyhow).done)
-    assert (served.handle(ok).state(), served.handle(anyhow).state()) == ("cancelled", "finished")
+    assert (served.handle(ok).state(), served.handle(anyhow).state()) == (
+        "cancelled",
+        "finished",
+    )
     assert served.handle(ok).describe()["cause"] == "dependency"
 
 

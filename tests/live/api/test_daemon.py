@@ -343,7 +343,9 @@ def test_job_of_an_earlier_daemon_is_followed_by_the_next(served: Served) -> Non
     assert [one["attempt"] for one in again.describe()["attempts"]] == [1, 2]
 
 
-def test_service_manager_is_told_when_it_takes_commands_and_when_it_stops(served: Served) -> None:
+def test_service_manager_is_told_when_it_takes_commands_and_when_it_stops(
+    served: Served,
+) -> None:
     served.end()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(f"{served.root}/n")

@@ -112,7 +112,9 @@ def test_key_used_again_for_another_job_is_a_conflict(served: Served) -> None:
     assert post("k").json()["id"] == job_id
 
 
-def test_clients_that_leave_or_speak_no_http_leave_no_trace_in_the_output(served: Served) -> None:
+def test_clients_that_leave_or_speak_no_http_leave_no_trace_in_the_output(
+    served: Served,
+) -> None:
     before = len(served.said().splitlines())
     for _ in range(50):
         with connected(served) as connection:

@@ -33,15 +33,15 @@ TOGETHER = 100
 
 async def submit(call: Call[NoQuery, SubmitBody]) -> Response:
     """Submit a job or each task of an array; once, however often a key is sent."""
-    served, body, by = call.served, call.body, call.caller
+    services, body, by = call.services, call.body, call.caller
     key = call.header("idempotency-key")
     if len(key) > KEY_MOST or not key.isprintable():
         raise UsageError(f"Idempotency-Key: expected {KEY_MOST} printable characters at most")
     request = submission_of(body, key)
     if body.dry_run:
-        return json_answer(dry_run(served.site, request, by))
+        return json_answer(dry_run(services.site, request, by))
     if body.array is None:
-        return _submitted(call, [await served.site.submit(request, by)])
+        return _submitted(call, [await services.site.submit(request, by)])
     ids = await _submit_tasks(call, array_of(request, body.array), body.array.at_once)
     return _submitted(call, ids)
 
@@ -49,66 +49,66 @@ async def submit(call: Call[NoQuery, SubmitBody]) -> Response:
 async def cancel(call: Call[NoQuery, NoBody]) -> Response:
     """End a job, or keep it from starting."""
     job_id = JobId(call.path["job_id"])
-    await call.served.site.cancel(job_id, call.caller)
+    await call.services.site.cancel(job_id, call.caller)
     return _told(call, job_id)
 
 
 async def suspend(call: Call[NoQuery, NoBody]) -> Response:
     """Take a job off its GPUs once it has saved, and hold it until it is resumed."""
     job_id = JobId(call.path["job_id"])
-    await call.served.site.suspend(job_id, call.caller)
+    await call.services.site.suspend(job_id, call.caller)
     return _told(call, job_id)
 
 
 async def resume(call: Call[NoQuery, NoBody]) -> Response:
     """Let a held job start again."""
     job_id = JobId(call.path["job_id"])
-    await call.served.site.resume(job_id, call.caller)
+    await call.services.site.resume(job_id, call.caller)
     return _told(call, job_id)
 
 
 async def discard_checkpoint(call: Call[NoQuery, NoBody]) -> Response:
     """Let a job go on without what it saved on servers that do not answer."""
     job_id = JobId(call.path["job_id"])
-    await call.served.site.discard_checkpoint(job_id, call.caller)
+    await call.services.site.discard_checkpoint(job_id, call.caller)
     return _told(call, job_id)
 
 
 async def set_aside(call: Call[NoQuery, NoBody]) -> Response:
     """End a job's attempt, whatever its records say, and hold the job."""
     job_id = JobId(call.path["job_id"])
-    await call.served.site.set_aside(job_id, call.caller)
+    await call.services.site.set_aside(job_id, call.caller)
     return _told(call, job_id)
 
 
 async def priority(call: Call[NoQuery, PriorityBody]) -> Response:
     """Give a job another priority."""
     job_id = JobId(call.path["job_id"])
-    await call.served.site.set_priority(job_id, call.body.priority, call.caller)
+    await call.services.site.set_priority(job_id, call.body.priority, call.caller)
     return _told(call, job_id)
 
 
 async def drain(call: Call[NoQuery, NoBody]) -> Response:
     """Start nothing new on a server."""
     node = NodeName(call.path["node"])
-    await call.served.site.drain(node, call.caller)
+    await call.services.site.drain(node, call.caller)
     return _told(call, node)
 
 
 async def restore(call: Call[NoQuery, NoBody]) -> Response:
     """Put a drained server back to work."""
     node = NodeName(call.path["node"])
-    await call.served.site.restore(node, call.caller)
+    await call.services.site.restore(node, call.caller)
     return _told(call, node)
 
 
 def _submitted(call: Call[NoQuery, SubmitBody], ids: list[JobId]) -> Response:
-    document = {"schema_version": 1, "id": ids[0], "ids": ids, "seq": call.served.site.committed}
+    document = {"schema_version": 1, "id": ids[0], "ids": ids, "seq": call.services.site.committed}
     return json_answer({**document, "is_dry_run": False, "would": ""}, 201)
 
 
 def _told(call: Call[NoQuery, NoBody] | Call[NoQuery, PriorityBody], subject: str) -> Response:
-    seq = call.served.site.committed
+    seq = call.services.site.committed
     return json_answer({"schema_version": 1, "subject": subject, "seq": seq})
 
 
@@ -120,7 +120,7 @@ async def _submit_tasks(
     The first goes ahead alone: if it is refused, all would be, and one record of that is enough;
     and the others are named after it.
     """
-    site, by = call.served.site, call.caller
+    site, by = call.services.site, call.caller
     ids = [await site.submit(replace(tasks[0], at_once=at_once), by)]
     for first in range(1, len(tasks), TOGETHER):
         part = [

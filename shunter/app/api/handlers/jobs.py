@@ -11,7 +11,7 @@ from shunter.app.api.documents.job_history import JobHistory, history_of
 from shunter.app.api.documents.queue import Evidence, job_row, job_state, queue_document
 from shunter.app.api.handlers.queries import AtQuery, HistoryQuery, JobQuery, QueueQuery
 from shunter.app.api.routing import Call, NoBody, json_answer
-from shunter.app.api.served import Served
+from shunter.app.api.services import Services
 from shunter.app.replaying.lookup import place_of
 from shunter.app.replaying.why.document import document as why_document
 from shunter.app.replaying.why.explanation import explain
@@ -32,9 +32,9 @@ TOGETHER = 50
 
 async def queue(call: Call[QueueQuery, NoBody]) -> Response:
     """Answer with the jobs that have not ended."""
-    query, served = call.query, call.served
-    ranks = {job_id: rank for rank, job_id in enumerate(await served.site.waiting_order(), 1)}
-    state = served.site.state
+    query, services = call.query, call.services
+    ranks = {job_id: rank for rank, job_id in enumerate(await services.site.waiting_order(), 1)}
+    state = services.site.state
     user = call.caller.user if query.user == ME else query.user
 
     def wanted(one: Job) -> bool:
@@ -47,29 +47,29 @@ async def queue(call: Call[QueueQuery, NoBody]) -> Response:
     document = queue_document(
         state,
         jobs,
-        served.dated,
-        now=served.now,
+        services.dated,
+        now=services.now,
         ranks=ranks,
         limit=query.limit,
         of_others=len(found) - len(jobs),
     )
-    await served.durable(document["seq"])
+    await services.durable(document["seq"])
     return json_answer(document)
 
 
 async def history(call: Call[HistoryQuery, NoBody]) -> Response:
     """Answer with jobs that have ended, the last one first."""
-    query, served = call.query, call.served
-    state = served.site.state
+    query, services = call.query, call.services
+    state = services.site.state
     user = call.caller.user if query.user == ME else query.user
-    await served.durable(state.seq)
+    await services.durable(state.seq)
     total, before = sum(state.outcomes.values()), state.seq + 1
     rows: list[dict[str, object]] = []
-    while ended := served.site.past.ended_before(before, TOGETHER):
+    while ended := services.site.past.ended_before(before, TOGETHER):
         before = ended[-1].seq
-        histories = await _ended_histories(served, [each.job_id for each in ended])
+        histories = await _ended_histories(services, [each.job_id for each in ended])
         rows += [
-            history.row(served.dated)
+            history.row(services.dated)
             for history in histories
             if user in (None, history.submitted.spec.user)
         ]
@@ -79,8 +79,8 @@ async def history(call: Call[HistoryQuery, NoBody]) -> Response:
     return json_answer(
         {
             "schema_version": 1,
-            "seq": served.site.committed,
-            "now": served.now,
+            "seq": services.site.committed,
+            "now": services.now,
             "total": total,
             "jobs": rows,
         }
@@ -89,53 +89,53 @@ async def history(call: Call[HistoryQuery, NoBody]) -> Response:
 
 async def job(call: Call[JobQuery, NoBody]) -> Response:
     """Answer with one job, once it has ended if that is asked for."""
-    job_id, served = JobId(call.path["job_id"]), call.served
-    known(served, job_id)
+    job_id, services = JobId(call.path["job_id"]), call.services
+    known(services, job_id)
     with anyio.move_on_after(call.query.wait_s):
-        seq = served.stream.last_seq
-        while job_id in served.site.state.jobs and await served.stream.came(seq):
-            seq = served.stream.last_seq
-    evidence = await _evidence(served) if job_id in served.site.state.jobs else None
-    await served.durable(served.site.state.seq)  # its end may be on its way to the disk
-    history = await history_in_log(served, job_id)
-    return json_answer(_job_document(served, job_id, history, evidence))
+        seq = services.stream.last_seq
+        while job_id in services.site.state.jobs and await services.stream.came(seq):
+            seq = services.stream.last_seq
+    evidence = await _evidence(services) if job_id in services.site.state.jobs else None
+    await services.durable(services.site.state.seq)  # its end may be on its way to the disk
+    history = await history_in_log(services, job_id)
+    return json_answer(_job_document(services, job_id, history, evidence))
 
 
-async def _evidence(served: Served) -> Evidence:
+async def _evidence(services: Services) -> Evidence:
     """Return what rows of the present state share."""
-    ranks = {job_id: rank for rank, job_id in enumerate(await served.site.waiting_order(), 1)}
-    return Evidence(served.site.state, ranks)
+    ranks = {job_id: rank for rank, job_id in enumerate(await services.site.waiting_order(), 1)}
+    return Evidence(services.site.state, ranks)
 
 
 async def why(call: Call[AtQuery, NoBody]) -> Response:
     """Answer with why a job is where it is, now or at a past point."""
-    job_id, served = JobId(call.path["job_id"]), call.served
-    known(served, job_id)
-    origin = served.site.origin
+    job_id, services = JobId(call.path["job_id"]), call.services
+    known(services, job_id)
+    origin = services.site.origin
 
     async def read(reader: LogReader) -> dict[str, Any]:
-        now_us = served.site.now_us()
+        now_us = services.site.now_us()
         seq, at_us = await place_of(reader, call.query.at, origin.isoformat(), now_us)
         return why_document(await explain(reader, job_id, seq, at_us, rebuild_our_own))
 
-    document = await served.past.read(read)
+    document = await services.past.read(read)
     del document["log"]
     for part in document["timeline"]:
         for each in (part, *part.get("reasons", ())):
-            each["from"] = served.dated(each["from_us"])
+            each["from"] = services.dated(each["from_us"])
     for blocker in (document["evidence"] or {}).get("blockers", ()):
         if blocker.get("since_us") is not None:
-            blocker["since"] = served.dated(blocker["since_us"])
-    return json_answer({"schema_version": 1, **with_dates(document, served.dated)})
+            blocker["since"] = services.dated(blocker["since_us"])
+    return json_answer({"schema_version": 1, **with_dates(document, services.dated)})
 
 
-def known(served: Served, job_id: JobId) -> None:
+def known(services: Services, job_id: JobId) -> None:
     """Raise NotFoundError unless there is such a job, or was."""
-    if not served.site.knows(job_id):
+    if not services.site.knows(job_id):
         raise NotFoundError(f"there is no job {job_id}; `shunter queue` lists them")
 
 
-async def history_in_log(served: Served, job_id: JobId) -> JobHistory:
+async def history_in_log(services: Services, job_id: JobId) -> JobHistory:
     """Return the history of a job as far as it is durable.
 
     One that an earlier daemon began is read once; from then on it is followed like all others.
@@ -143,12 +143,12 @@ async def history_in_log(served: Served, job_id: JobId) -> JobHistory:
     Raises:
         NotFoundError: the log does not know it yet.
     """
-    stream = served.stream
+    stream = services.stream
     history = stream.histories.of(job_id)
     if history is not None:
         return history
     upto = stream.last_seq
-    events = await served.past.read(lambda reader: reader.job_events(job_id))
+    events = await services.past.read(lambda reader: reader.job_events(job_id))
     history = stream.histories.of(job_id) or history_of(
         event for seq, event in events if seq <= upto
     )
@@ -159,7 +159,7 @@ async def history_in_log(served: Served, job_id: JobId) -> JobHistory:
         return history
     if stream.histories.of(job_id) is None:
         now = stream.last_seq
-        async for _, event in _between(served, upto, now):
+        async for _, event in _between(services, upto, now):
             if getattr(event, "job_id", None) == job_id:
                 history.take(event)
         if stream.last_seq == now:  # nothing was missed: what came meanwhile was in memory
@@ -167,18 +167,18 @@ async def history_in_log(served: Served, job_id: JobId) -> JobHistory:
     return history
 
 
-async def _between(served: Served, after: int, upto: int) -> AsyncIterator[tuple[int, Event]]:
+async def _between(services: Services, after: int, upto: int) -> AsyncIterator[tuple[int, Event]]:
     """Yield the durable events from one number to another."""
     if after < upto:
-        async for seq, event in served.site.follow(after):
+        async for seq, event in services.site.follow(after):
             yield seq, event
             if seq >= upto:
                 return
 
 
-async def _ended_histories(served: Served, ids: list[JobId]) -> list[JobHistory]:
+async def _ended_histories(services: Services, ids: list[JobId]) -> list[JobHistory]:
     """Return the histories of jobs that have ended; unknown ones are read in one go."""
-    histories = served.stream.histories
+    histories = services.stream.histories
     unknown = [job_id for job_id in ids if histories.of(job_id) is None]
 
     async def read(reader: LogReader) -> dict[JobId, JobHistory]:
@@ -189,24 +189,24 @@ async def _ended_histories(served: Served, ids: list[JobId]) -> list[JobHistory]
                 found[job_id] = history
         return found
 
-    for job_id, history in (await served.past.read(read) if unknown else {}).items():
+    for job_id, history in (await services.past.read(read) if unknown else {}).items():
         histories.keep(job_id, history)
     known = [histories.of(job_id) for job_id in ids]
     return [history for history in known if history is not None and history.outcome is not None]
 
 
 def _job_document(
-    served: Served, job_id: JobId, history: JobHistory, evidence: Evidence | None
+    services: Services, job_id: JobId, history: JobHistory, evidence: Evidence | None
 ) -> dict[str, object]:
-    state, dated = served.site.state, served.dated
+    state, dated = services.site.state, services.dated
     live = None if history.outcome is not None else state.jobs.get(job_id)
     submitted = to_object(history.submitted)
     attempts = history.attempts if live is None else history.upto(live.attempt)
     standing = "" if history.outcome is None else history.outcome.value
     return {
         "schema_version": 1,
-        "seq": served.site.committed,
-        "now": served.now,
+        "seq": services.site.committed,
+        "now": services.now,
         "id": job_id,
         "state": job_state(live) if live is not None else standing or "ending",
         "is_over": history.outcome is not None,

@@ -24,7 +24,7 @@ LOOKED_AT_MOST = 200_000
 
 async def events(call: Call[EventsQuery, NoBody]) -> Response:
     """Answer with a page of events: one document, or a line for each."""
-    query, dated = call.query, call.served.dated
+    query, dated = call.query, call.services.dated
     kinds = _kinds(query.kind)
 
     def wanted(event: Event) -> bool:
@@ -47,7 +47,7 @@ async def events(call: Call[EventsQuery, NoBody]) -> Response:
                     break
         return seq, head
 
-    seq, head = await call.served.past.read(read)
+    seq, head = await call.services.past.read(read)
     if JSON_LINES in call.header("accept"):
         lines = b"".join(orjson.dumps(one) + b"\n" for one in found)
         return Response(lines, headers={"X-Next": str(seq)}, media_type=JSON_LINES)
@@ -71,22 +71,22 @@ async def _numbered(
 
 async def stream(call: Call[StreamQuery, NoBody]) -> Response:
     """Answer with events as they become durable, from a number on."""
-    query, served = call.query, call.served
-    after = _last_seen(call.header("last-event-id"), query.after, served.site.committed)
-    return served.stream.answer(call.caller.user, after, _chosen(query))
+    query, services = call.query, call.services
+    after = _last_seen(call.header("last-event-id"), query.after, services.site.committed)
+    return services.stream.answer(call.caller.user, after, _chosen(query))
 
 
 async def decision(call: Call[NoQuery, NoBody]) -> Response:
     """Answer with the decision an event belongs to."""
-    served = call.served
+    services = call.services
 
     async def read(reader: LogReader) -> dict[str, object]:
         seq = seq_of(call.path["seq"], (await reader.head()).seq)
         facts = await find_decision(reader, seq)
         decided = await state_at(reader, facts[0][0])
-        return decision_document(facts, decided.policy, served.dated)
+        return decision_document(facts, decided.policy, services.dated)
 
-    return json_answer(await served.past.read(read))
+    return json_answer(await services.past.read(read))
 
 
 def _kinds(text: str | None) -> frozenset[str]:

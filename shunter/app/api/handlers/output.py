@@ -15,7 +15,7 @@ from shunter.app.api.handlers.jobs import history_in_log, known
 from shunter.app.api.handlers.queries import LogsQuery
 from shunter.app.api.handlers.rank_output import BOTH, Both, Printed, Reader
 from shunter.app.api.routing import BYTES, Call, NoBody
-from shunter.app.api.served import Served
+from shunter.app.api.services import Services
 from shunter.app.api.slow_readers import TimelyResponse
 from shunter.app.live.requests import Caller
 from shunter.app.replaying.instants import instant_us
@@ -30,23 +30,23 @@ LOOK_S = 0.2
 
 async def logs(call: Call[LogsQuery, NoBody]) -> Response:
     """Answer with the output of one rank, from one attempt or as it comes."""
-    job_id, served, query = JobId(call.path["job_id"]), call.served, call.query
-    known(served, job_id)
-    history = await history_in_log(served, job_id)
+    job_id, services, query = JobId(call.path["job_id"]), call.services, call.query
+    known(services, job_id)
+    history = await history_in_log(services, job_id)
     _check_owner(history, call.caller)
     since_us = None
     if query.since is not None:
-        since_us = instant_us(query.since, served.site.origin.isoformat())
+        since_us = instant_us(query.since, services.site.origin.isoformat())
     attempts = _attempts(history, query.attempt, since_us)
-    since_s = None if since_us is None else served.site.wall(since_us).timestamp()
+    since_s = None if since_us is None else services.site.wall(since_us).timestamp()
     if query.skip is not None and query.stream == BOTH:
         raise UsageError("skip counts bytes of one stream: expected stdout or stderr")
     name = "stdout" if query.stream == BOTH else query.stream
-    stream = Printed(served, job_id, name, query.rank, since_s)
+    stream = Printed(services, job_id, name, query.rank, since_s)
     reader: Reader = stream
     if query.stream == BOTH:
-        reader = Both(stream, Printed(served, job_id, "stderr", query.rank, since_s))
-    output = _Output(served, job_id, reader)
+        reader = Both(stream, Printed(services, job_id, "stderr", query.rank, since_s))
+    output = _Output(services, job_id, reader)
     offset = None
     if query.skip is not None:
         attempts, offset = await _after(stream, attempts, query.skip)
@@ -144,7 +144,7 @@ def _attempts(history: JobHistory, wanted: int | None, since_us: int | None) -> 
 class _Output:
     """One rank's output, over the attempts of a job."""
 
-    served: Served
+    services: Services
     job_id: JobId
     reader: Reader
 
@@ -187,15 +187,15 @@ class _Output:
 
     def _is_over(self, attempt: int, *, is_fixed: bool) -> bool:
         """Say whether an attempt prints no more: the job has ended, or a later one began."""
-        job = self.served.site.state.jobs.get(self.job_id)
+        job = self.services.site.state.jobs.get(self.job_id)
         if job is None or job.attempt > attempt:
             return True
         return is_fixed and job.since_us is None
 
     async def _following(self, attempt: int) -> int | None:
         """Return the next attempt, None where there will be none."""
-        job = self.served.site.state.jobs.get(self.job_id)
+        job = self.services.site.state.jobs.get(self.job_id)
         if job is not None:
             return attempt + 1 if job.attempt > attempt else None
-        history = await history_in_log(self.served, self.job_id)
+        history = await history_in_log(self.services, self.job_id)
         return next((one.number for one in history.attempts if one.number > attempt), None)

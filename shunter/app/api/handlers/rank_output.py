@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from shunter.app.api.both_streams import Lines, Piece, in_order, unsure_line
-from shunter.app.api.served import Served
+from shunter.app.api.services import Services
 from shunter.backends.node.output.times import offset_at
 from shunter.events.values.ids import JobId
 
@@ -36,7 +36,7 @@ class Reader(Protocol):
 class Printed:
     """One stream of a rank, from a wall-clock instant on."""
 
-    served: Served
+    services: Services
     job_id: JobId
     stream: str
     rank: int
@@ -71,12 +71,12 @@ class Printed:
         if not self.attempt:
             return b"", None
         name = f"{self.stream}.{self.rank}"
-        return await self.served.site.read_output(self.job_id, self.attempt, name, offset, most)
+        return await self.services.site.read_output(self.job_id, self.attempt, name, offset, most)
 
     async def times(self) -> bytes:
         """Return when it was printed, as its supervisor noted it."""
         name = f"{self.stream}-times.{self.rank}"
-        found, _ = await self.served.site.read_output(
+        found, _ = await self.services.site.read_output(
             self.job_id, self.attempt, name, 0, PIECE_BYTES
         )
         return found

@@ -26,19 +26,19 @@ NOTED_S = 0.5
 
 async def state(call: Call[AtQuery, NoBody]) -> Response:
     """Answer with the whole state; its ETag is event number and digest."""
-    served = call.served
+    services = call.services
     if call.query.at is None:
-        seq, body = served.state_now()
-        await served.durable(seq)
+        seq, body = services.state_now()
+        await services.durable(seq)
     else:
-        at, origin = call.query.at, served.site.origin.isoformat()
+        at, origin = call.query.at, services.site.origin.isoformat()
 
         async def read(reader: LogReader) -> tuple[int, bytes]:
-            seq, _ = await place_of(reader, at, origin, served.site.now_us())
+            seq, _ = await place_of(reader, at, origin, services.site.now_us())
             past = await state_at(reader, seq)
-            return seq, orjson.dumps(state_document(past, served.dated))
+            return seq, orjson.dumps(state_document(past, services.dated))
 
-        seq, body = await served.past.read(read)
+        seq, body = await services.past.read(read)
     tag = f'"e{seq}-{blake2b(body, digest_size=8).hexdigest()}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache"}
     if tag in call.header("if-none-match"):
@@ -48,16 +48,16 @@ async def state(call: Call[AtQuery, NoBody]) -> Response:
 
 async def nodes(call: Call[NoQuery, NoBody]) -> Response:
     """Answer with all servers."""
-    state = call.served.site.state
-    document: dict[str, object] = {"schema_version": 1, "seq": state.seq, "now": call.served.now}
+    state = call.services.site.state
+    document: dict[str, object] = {"schema_version": 1, "seq": state.seq, "now": call.services.now}
     document["nodes"] = nodes_of(state)
-    await call.served.durable(state.seq)
+    await call.services.durable(state.seq)
     return json_answer(document)
 
 
 async def daemon(call: Call[NoQuery, NoBody]) -> Response:
     """Answer with who this daemon is, and whom it takes the caller for."""
-    served, site = call.served, call.served.site
+    services, site = call.services, call.services.site
     return json_answer(
         {
             "schema_version": 1,
@@ -68,18 +68,18 @@ async def daemon(call: Call[NoQuery, NoBody]) -> Response:
             "policy_fault": site.state.policy_fault,
             "planning": _planning(site.planning),
             "seq": site.committed,
-            "now": served.now,
+            "now": services.now,
             "backend": site.config.backend.kind,
             "user": call.caller.user,
             "is_admin": call.caller.is_admin,
-            "serves": served.callers.serves,
+            "serves": services.callers.serves,
         }
     )
 
 
 async def metrics(call: Call[NoQuery, NoBody]) -> Response:
     """Answer with the page Prometheus reads."""
-    page = call.served.metrics.page(call.served.stream.followers)
+    page = call.services.metrics.page(call.services.stream.followers)
     return Response(page, headers={"Content-Type": METRICS_MEDIA})
 
 
@@ -90,7 +90,7 @@ async def health(call: Call[NoQuery, NoBody]) -> Response:
 
 async def ready(call: Call[NoQuery, NoBody]) -> Response:
     """Answer whether the loop is at work, so that a command would be taken."""
-    if not call.served.is_ready:
+    if not call.services.is_ready:
         raise UnreachableError("the scheduler is not at work")
     return json_answer(_status("ready"))
 

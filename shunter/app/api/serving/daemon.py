@@ -27,7 +27,7 @@ from shunter.app.api.access.peers import PeerProtocol
 from shunter.app.api.access.tokens import Tokens, read_tokens
 from shunter.app.api.application import application
 from shunter.app.api.metrics import Metrics
-from shunter.app.api.served import Served
+from shunter.app.api.services import Services
 from shunter.app.api.serving.sockets import BACKLOG, Listening, listening
 from shunter.app.api.stream import Stream
 from shunter.app.config.live import ServerSection
@@ -92,46 +92,46 @@ async def run_daemon(
     with listening(server) as sockets:
         async with open_site(loaded, set_aside) as site:
             callers = Callers(server.admins, tokens)
-            served = _served(site, callers)
+            services = _served(site, callers)
             try:
-                await _at_work(served, sockets, server, ready, tell)
+                await _at_work(services, sockets, server, ready, tell)
             except BaseExceptionGroup as errors:
                 raise _first(errors) from errors
 
 
-def _served(site: Site, callers: Callers) -> Served:
+def _served(site: Site, callers: Callers) -> Services:
     def dated(at_us: int) -> str:
         return site.wall(at_us).isoformat(timespec="milliseconds")
 
-    return Served(site, callers, Stream(site, dated), Metrics(site))
+    return Services(site, callers, Stream(site, dated), Metrics(site))
 
 
 async def _at_work(
-    served: Served,
+    services: Services,
     sockets: Sequence[Listening],
     section: ServerSection,
     ready: Ready,
     tell: Tell,
 ) -> None:
     """Run loop, stream and API side by side; the end of one is the end of all."""
-    server = QuietServer(_uvicorn_config(served, section))
+    server = QuietServer(_uvicorn_config(services, section))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_stop_on_signal, served.site, tasks)
-        tasks.start_soon(_say_ready, served, server, sockets, ready)
+        tasks.start_soon(_stop_on_signal, services.site, tasks)
+        tasks.start_soon(_say_ready, services, server, sockets, ready)
         async with anyio.create_task_group() as work:
-            work.start_soon(_run_site, served, server, tell)
-            work.start_soon(served.stream.run)
+            work.start_soon(_run_site, services, server, tell)
+            work.start_soon(services.stream.run)
             await server.serve([each.connection for each in sockets])
-            served.site.stop()
+            services.site.stop()
         tasks.cancel_scope.cancel()
 
 
-async def _run_site(served: Served, server: QuietServer, tell: Tell) -> None:
+async def _run_site(services: Services, server: QuietServer, tell: Tell) -> None:
     """Run the loop; when it ends, for whatever reason, the API ends."""
     try:
-        await served.site.run(tell)
+        await services.site.run(tell)
     finally:
-        served.is_ready = False
+        services.is_ready = False
         server.should_exit = True
 
 
@@ -148,18 +148,18 @@ async def _stop_on_signal(site: Site, tasks: TaskGroup) -> None:
 
 
 async def _say_ready(
-    served: Served, server: QuietServer, sockets: Sequence[Listening], ready: Ready
+    services: Services, server: QuietServer, sockets: Sequence[Listening], ready: Ready
 ) -> None:
     await server.is_up.wait()
-    served.is_ready = True
-    ready(served.site, sockets)
+    services.is_ready = True
+    ready(services.site, sockets)
     _notify("READY=1")
 
 
-def _uvicorn_config(served: Served, section: ServerSection) -> uvicorn.Config:
+def _uvicorn_config(services: Services, section: ServerSection) -> uvicorn.Config:
     tls = section.tls
     return uvicorn.Config(
-        application(served),
+        application(services),
         http=PeerProtocol,
         ws="none",
         lifespan="off",

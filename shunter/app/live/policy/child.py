@@ -33,7 +33,7 @@ from shunter.app.live.policy.messages import (
     targets_bytes,
     wire_plan,
 )
-from shunter.app.replaying.terms import Term
+from shunter.app.replaying.recorded_terms import Term
 from shunter.app.runs.setup import rebuild
 from shunter.core.fold import apply
 from shunter.core.interfaces import AnyPolicy

@@ -19,7 +19,7 @@ from collections import deque
 from dataclasses import replace
 
 from shunter.app.config.resolved import REACTOR
-from shunter.app.replaying.terms import Term
+from shunter.app.replaying.recorded_terms import Term
 from shunter.core.reactor import WATCHED, Before, Reactor, holds
 from shunter.core.state import FoldResult, State
 from shunter.events.facts.decisions import AllocationChanged

@@ -5,7 +5,7 @@ settled, or if the policy wanted to be woken. What cannot be read from a log is 
 that became no event, rounds that the backend ended, and how late a live loop came to an event.
 """
 
-from shunter.app.replaying.terms import Term
+from shunter.app.replaying.recorded_terms import Term
 from shunter.events.facts.decisions import Trigger
 
 

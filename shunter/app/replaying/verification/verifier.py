@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from shunter.app.replaying.divergence import Divergence, seen_at
 from shunter.app.replaying.folding import rules_of_log
 from shunter.app.replaying.instants import clock
-from shunter.app.replaying.terms import Rebuild, Term, after_change
+from shunter.app.replaying.recorded_terms import Rebuild, Term, after_change
 from shunter.app.replaying.verification.derived import DerivedFacts
 from shunter.app.replaying.verification.rounds import RoundWatch
 from shunter.core.scheduler import leaves_work

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from shunter.app.gc_control import collector_off
 from shunter.app.replaying.divergence import Divergence
 from shunter.app.replaying.folding import Advance, cut
-from shunter.app.replaying.terms import Rebuild
+from shunter.app.replaying.recorded_terms import Rebuild
 from shunter.app.replaying.verification.verifier import Verifier
 from shunter.app.snapshots import check_outcomes, check_state
 from shunter.core.digest import state_digest

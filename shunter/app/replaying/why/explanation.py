@@ -6,13 +6,13 @@ An explanation holds numbers and ids only; `document` gives them names, `sentenc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from shunter.app.replaying.classing import last_start
+from shunter.app.replaying.consolidated_gangs import last_start
 from shunter.app.replaying.folding import state_at
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.lookup import end_of_decision, unknown_job
+from shunter.app.replaying.recorded_terms import Rebuild
 from shunter.app.replaying.rejections import is_short_when_empty
 from shunter.app.replaying.scores import measures_of
-from shunter.app.replaying.terms import Rebuild
 from shunter.app.replaying.why.job_events import (
     JobEvents,
     Own,

@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
-from shunter.app.replaying.classing import classing_of, last_start
+from shunter.app.replaying.consolidated_gangs import classing_of, last_start
 from shunter.app.replaying.formatting import names_partners
-from shunter.app.replaying.terms import Rebuild
+from shunter.app.replaying.recorded_terms import Rebuild
 from shunter.app.replaying.why.scan_start import Round, ScanStart, scan_start_of
 from shunter.core.fold.checkpoints import in_split, split_of
 from shunter.core.fold.profiles import note_messages

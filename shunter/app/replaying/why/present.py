@@ -7,7 +7,7 @@ it is not what the last plan saw. Nothing is emitted, so nothing changes.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from shunter.app.replaying.terms import Term
+from shunter.app.replaying.recorded_terms import Term
 from shunter.app.replaying.why.job_events import JobEvents
 from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.ranking import RankedPolicy, Ranking

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from shunter.app.gc_control import collector_off
-from shunter.app.replaying.classing import last_start
+from shunter.app.replaying.consolidated_gangs import last_start
 from shunter.app.replaying.folding import Rules, fold_events, restored
-from shunter.app.replaying.terms import Rebuild, Term
+from shunter.app.replaying.recorded_terms import Rebuild, Term
 from shunter.app.replaying.why.job_events import JobEvents
 from shunter.app.replaying.why.present import Present, demand_of, present_of
 from shunter.core.fold import RULES

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
-from shunter.app.replaying.classing import TERMS
+from shunter.app.replaying.consolidated_gangs import TERMS
 from shunter.app.snapshots import state_of
 from shunter.core.state import State
 from shunter.events.codec import row_fields

@@ -24,7 +24,7 @@ from typing import Self
 import orjson
 
 from shunter.errors import LogDamagedError, LogError
-from shunter.events.log.checks import refuse_lost
+from shunter.events.log.consistency import refuse_lost
 from shunter.events.log.frames import CHAIN_BYTES, GENESIS, Head
 
 SLOT_BYTES = 4096

@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shunter.errors import LogDamagedError
 from shunter.events.facts.jobs import Outcome
-from shunter.events.log.checks import REINDEX
+from shunter.events.log.consistency import REINDEX
 from shunter.events.log.sql.sqlite import BUSY_S, failures_named
 from shunter.events.log.sql.tables import PAST_JOBS, PAST_KEYS, PAST_UPTO
 from shunter.events.past_jobs import EndedJob, PastRows, number_of

@@ -35,7 +35,7 @@ for one in opened:
 
 
 @pytest.fixture
-def served() -> Iterator[Path]:
+def services() -> Iterator[Path]:
     """A socket at which everybody is answered."""
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
@@ -61,13 +61,13 @@ def served() -> Iterator[Path]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to connect as another user")
-def test_user_has_a_part_of_all_connections_at_most(served: Path) -> None:
+def test_user_has_a_part_of_all_connections_at_most(services: Path) -> None:
     """Method: a user opens twice as many as that, and root, who asks meanwhile, is answered."""
     python = shutil.which("python3", path="/usr/bin:/bin")
     if python is None:
         pytest.skip("needs a Python that everybody may run")
     part = MOST // SHARE
-    argv = [python, "-ISc", ASKS, str(served), str(2 * part)]
+    argv = [python, "-ISc", ASKS, str(services), str(2 * part)]
     for user, expected in ((STRANGER, part), (None, 2 * part)):
         ran = subprocess.run(argv, user=user, cwd="/", capture_output=True, text=True, check=True)
         assert ran.stdout.split() == ["200"] * expected + ["503"] * (2 * part - expected)

@@ -8,7 +8,7 @@ from shunter.app.cli.live.queue import explained
 from shunter.app.cli.live.reasons import clause
 from shunter.app.replaying.folding import fold_events
 from shunter.app.replaying.formatting import told_apart
-from shunter.app.replaying.standing import standing
+from shunter.app.replaying.state_document import standing
 from shunter.backends.simulated import Costs
 from shunter.core.intake.arrays import ARRAY
 from shunter.core.intake.inputs import Command, DrainNode

@@ -9,7 +9,7 @@ from shunter.app.replaying.folding import fold_events, fold_log, state_at
 from shunter.app.replaying.formatting import allocation_in_words, because_in_words, demand_in_words
 from shunter.app.replaying.instants import clock, instant_us, span
 from shunter.app.replaying.lookup import place_of, seq_of
-from shunter.app.replaying.standing import standing
+from shunter.app.replaying.state_document import standing
 from shunter.app.replaying.statistics import LogStatistics, log_statistics
 from shunter.app.replaying.trace_export import observed_trace
 from shunter.core.digest import state_digest

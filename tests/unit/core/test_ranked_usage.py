@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.core.ranking.budgets import Budget
+from shunter.core.ranking.ranked_usage import RankedUsage
 
 running = st.dictionaries(st.integers(0, 40), st.integers(1, 8), min_size=1, max_size=12)
 
@@ -30,9 +30,9 @@ class Walked:
         raise AssertionError("all fit")
 
 
-def filled(jobs: dict[int, int]) -> Budget:
+def filled(jobs: dict[int, int]) -> RankedUsage:
     """Return the budget of jobs that came in any order."""
-    budget = Budget()
+    budget = RankedUsage()
     for key, gpus in jobs.items():
         budget.add(key, gpus)
     return budget

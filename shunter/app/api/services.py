@@ -6,29 +6,29 @@ import orjson
 
 from shunter.app.api.access.callers import Callers
 from shunter.app.api.documents.cluster_state import state_document
+from shunter.app.api.log_access import LogAccess
 from shunter.app.api.metrics import Metrics
-from shunter.app.api.past import Past
 from shunter.app.api.stream import Stream
 from shunter.app.live.site import Site
 from shunter.errors import UnreachableError
 
-__all__ = ["Served"]
+__all__ = ["Services"]
 
 
 @dataclass
-class Served:
-    """One site, served."""
+class Services:
+    """One site, and what serves it over HTTP."""
 
     site: Site
     callers: Callers
     stream: Stream
     metrics: Metrics
-    past: Past = field(init=False)
+    past: LogAccess = field(init=False)
     is_ready: bool = False
     _state: tuple[int, bytes] | None = None
 
     def __post_init__(self) -> None:
-        self.past = Past(self.site.config.log.url)
+        self.past = LogAccess(self.site.config.log.url)
 
     def dated(self, at_us: int) -> str:
         """Return an instant of the log as a date."""

@@ -7,7 +7,7 @@ from the configuration that decided and from what samples had measured by then.
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from shunter.app.replaying.terms import Rebuild, after_change
+from shunter.app.replaying.recorded_terms import Rebuild, after_change
 from shunter.core.placement import Classing
 from shunter.core.ranking import RankedPolicy
 from shunter.core.state import State

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from shunter.errors import IllegalEventError, LogDamagedError, LogSchemaError
 from shunter.events.kinds import Event
-from shunter.events.log.checks import REINDEX, refuse_other_chain, refuse_other_term
+from shunter.events.log.consistency import REINDEX, refuse_other_chain, refuse_other_term
 from shunter.events.log.frames import GENESIS, Frame, Head, Outcomes, Snapshot
 from shunter.events.log.job_index import sound_spans
 from shunter.events.log.stores import Segment, Source

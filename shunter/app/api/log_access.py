@@ -8,7 +8,7 @@ from anyio import to_thread
 
 from shunter.events.log import LogReader, read_log
 
-__all__ = ["Past"]
+__all__ = ["LogAccess"]
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ PAST_AT_ONCE = 2
 """Readers of the past at work at the same time; others wait for their turn."""
 
 
-class Past:
+class LogAccess:
     """Reads the log beside the scheduler, in a thread with a loop of its own.
 
     Folding a long log takes seconds. On the scheduler's loop, nothing would be decided meanwhile.

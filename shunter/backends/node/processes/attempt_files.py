@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CHANNELS = ("orders", "channel")
 
 
-class Traces:
+class AttemptFiles:
     """The lock and the record by which an attempt is known to run."""
 
     def __init__(self, folder: str, lock: int, started: Mapping[str, object]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Budget:
+class RankedUsage:
     """Keys of running jobs in order, and their GPU counts beside them."""
 
     keys: list[int] = field(default_factory=list)
