@@ -44,7 +44,8 @@ class LogSection(Section):
     )
     snapshot_every: Count = Field(
         default=0,
-        description="events between snapshots; 0: one at the end of a simulation, 5000 live",
+        description="events between snapshots, which make `why` quick; 0: 25000 or more in a "
+        "simulation, so that they cost next to nothing, 5000 live",
     )
     seal_after: Count = Field(
         default=50_000,

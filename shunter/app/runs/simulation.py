@@ -22,6 +22,7 @@ from shunter.app.sources import sources_of
 from shunter.core.digest import state_digest
 from shunter.core.interfaces import Observers
 from shunter.core.metrics import JobLedger, JobResult
+from shunter.core.progress import NEVER_US
 from shunter.core.ranking import RankedPolicy
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
@@ -31,11 +32,16 @@ from shunter.events.facts.decisions import NO_SUCH_JOB, PlanRejected
 from shunter.events.facts.run import SchedulerStopped
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter, load_store, open_log
+from shunter.events.log.memory import NullStore
 from shunter.events.values.ids import JobId
 from shunter.workloads import QualityReport, Trace
 
 __all__ = ["Recorder", "RunResult", "simulate"]
 
+
+SNAPSHOT_EVENTS, JOB_EVENTS = 25_000, 40
+"""Events between snapshots at the least, and for each job that is there: the time of both is one
+part in fifty of that of the run, or less."""
 
 STEPS_BETWEEN_REPORTS = 500
 
@@ -44,7 +50,8 @@ STEPS_BETWEEN_REPORTS = 500
 class Recorder:
     """Stands between round loop and log; where nobody needs it, the log does alone.
 
-    `report` is told of the jobs that have ended, every few hundred steps.
+    A snapshot is taken every so many events; with 0, as often as it costs next to nothing. `report`
+    is told of the jobs that have ended, every few hundred steps.
     """
 
     core: Scheduler
@@ -53,11 +60,12 @@ class Recorder:
     snapshot_every: int = 0
     report: Report | None = None
     _snapshot_due: int = 0
+    _snapshot_seq: int = 0
     _steps: int = 0
 
     def __post_init__(self) -> None:
         """Set the first snapshot's place."""
-        self._snapshot_due = self.snapshot_every
+        self._snapshot_due = self.snapshot_every or SNAPSHOT_EVENTS
 
     def append(self, events: Sequence[Event]) -> int:
         """Fix the order of events."""
@@ -65,13 +73,22 @@ class Recorder:
 
     async def commit(self) -> None:
         """Commit, after a snapshot if one is due."""
-        if self.snapshot_every and self.log.seq >= self._snapshot_due:
-            await self.log.save_snapshot(snapshot_of(self.core))
-            self._snapshot_due = self.log.seq + self.snapshot_every
+        if self.log.seq >= self._snapshot_due:
+            await self._look_at_snapshot()
         await self.log.commit()
         self._steps += 1
         if self.report is not None and self._steps % STEPS_BETWEEN_REPORTS == 0:
             self.report(sum(self.core.state.outcomes.values()), self.jobs)
+
+    async def _look_at_snapshot(self) -> None:
+        """Take a snapshot, unless the state is too large for one so soon."""
+        seq, apart = self.log.seq, self.snapshot_every
+        if not apart:
+            apart = JOB_EVENTS * len(self.core.state.jobs)
+        if seq - self._snapshot_seq >= apart:
+            await self.log.save_snapshot(snapshot_of(self.core))
+            self._snapshot_seq = seq
+            self._snapshot_due = seq + (self.snapshot_every or SNAPSHOT_EVENTS)
 
 
 # Without a repr: asyncio asks for that of a task with its result, and a state's takes seconds.
@@ -167,7 +184,9 @@ async def _run(setup: Setup, clock: _Clock, overwrite: bool, report: Report | No
         _emit(core, setup.opening(log.term))
         every = config.log.snapshot_every
         count = len(setup.trace.jobs)
-        recorder = Recorder(core, log, count, every, report) if every or report else log
+        is_kept = log.url != NullStore.url
+        every = every if is_kept else NEVER_US
+        recorder = Recorder(core, log, count, every, report) if is_kept or report else log
         with timed(core, config.policy.time_limit) as step:
             await run_rounds(core, setup.backend, recorder, step=step)
         closing = [SchedulerStopped(core.state.now_us, "end of the trace")]

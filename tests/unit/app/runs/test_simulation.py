@@ -1,11 +1,14 @@
+import asyncio
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shunter.app.config import LoadedConfig, load_config
+from shunter.app.runs import simulation
 from shunter.app.runs.simulation import simulate
 from shunter.core.digest import state_digest
 from shunter.errors import LogError, LogExistsError, TraceError
@@ -204,6 +207,39 @@ async def test_snapshots_are_taken_as_often_as_wanted(tmp_path: Path) -> None:
 
     assert len(snapshots) == head.seq // 50 + 1 or len(snapshots) >= 3
     assert snapshots[-1].seq == head.seq
+
+
+def seqs_of_snapshots(path: Path) -> list[int]:
+    async def found() -> list[int]:
+        async with read_log(str(path)) as reader:
+            return [each.seq for each in await reader.snapshots()]
+
+    return asyncio.run(found())
+
+
+@pytest.mark.parametrize(("events", "by_job"), [(100, 0), (100, 2), (1, 3)])
+def test_snapshots_by_themselves_lie_as_far_apart_as_the_state_is_large(
+    generated: Generated,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    events: int,
+    by_job: int,
+) -> None:
+    monkeypatch.setattr(simulation, "SNAPSHOT_EVENTS", events)
+    monkeypatch.setattr(simulation, "JOB_EVENTS", by_job)
+    path = tmp_path / "run.db"
+    document = _document(generated(workload__generate__jobs=400, log__url=str(path)))
+
+    *within, last = seqs_of_snapshots(path)
+
+    assert last == document["events"]
+    assert len(within) >= 3
+    gaps = [later - sooner for sooner, later in pairwise([0, *within])]
+    assert min(gaps) >= events
+    if not by_job:
+        assert max(gaps) < events + 50  # a step makes no more
+    else:
+        assert max(gaps) >= 2 * min(gaps), "where more jobs are there, they are further apart"
 
 
 def test_snapshots_change_no_event(generated: Generated) -> None:
