@@ -19,8 +19,8 @@ from benchmarks.commands import ROOT
 SERVERS = 625
 GPUS = 8
 BUDGET_CPU_S = 50.0
-BUDGET_MEMORY_GIB = 1.5
-BUDGET_GROWTH = 1.5
+BUDGET_MEMORY_GIB = 0.53
+BUDGET_GROWTH = 1.1
 
 
 def run_here(jobs: int, policy: str, load: float, log: str) -> dict[str, object]:

@@ -5,13 +5,14 @@
 Two settings: 200 jobs with gangs, and the paper's, jobs of one GPU at two an hour up to the 5,000th
 (its averages are over the last thousand). The public simulator takes 4.4 s and 110 s; the budget of
 `gavel_peer`, which plays it, is that over 3.8 and 5. `gavel` is our own policy, held to twice the
-time of `gavel_peer` in the same run (`ratio`); both for max-min fairness. Prints a JSON document
+CPU of `gavel_peer` in the same run (`ratio`); both for max-min fairness. Prints a JSON document
 for each, one a line.
 """
 
 import argparse
 import json
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.commands import simulated
@@ -60,10 +61,12 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="a tenth of the jobs")
     parser.add_argument("--policies", default="gavel_peer,gavel")
     options = parser.parse_args()
+    if "gavel_peer" in options.policies and find_spec("shunter_peers") is None:
+        raise SystemExit("gavel_peer is not installed: pip install ./peers, or --policies gavel")
     with tempfile.TemporaryDirectory() as folder:
-        for name, jobs, rate, gpus_max, public_s, ratio in SETTINGS:
-            peer_s: float | None = None
-            for policy in options.policies.split(","):
+        for name, jobs, rate, gpus_max, public_s, times in SETTINGS:
+            used_s: dict[str, float] = {}
+            for policy in sorted(options.policies.split(","), key=lambda one: one != "gavel_peer"):
                 config = Path(folder) / "config.toml"
                 config.write_text(
                     CONFIG.format(
@@ -77,6 +80,7 @@ def main() -> None:
                 )
                 runs = [simulated(config, Path(folder) / "run.db") for _ in range(options.best_of)]
                 best = min(runs, key=lambda ran: ran.wall_s)
+                used_s[policy] = min(ran.cpu_s for ran in runs)
                 found = best.document
                 document = {
                     "benchmark": "gavel_runs",
@@ -89,11 +93,11 @@ def main() -> None:
                     "cpu_s": round(found["elapsed"]["cpu_s"], 2),
                 }
                 if policy == "gavel_peer":
-                    peer_s = best.wall_s
-                    public = {"public_wall_s": public_s, "budget_wall_s": public_s / ratio}
+                    public = {"public_wall_s": public_s, "budget_wall_s": public_s / times}
                     document |= {key: round(value, 2) for key, value in public.items()}
-                elif peer_s is not None:
-                    document |= {"ratio": round(best.wall_s / peer_s, 2), "budget_ratio": 2.0}
+                elif "gavel_peer" in used_s:
+                    ratio = used_s[policy] / used_s["gavel_peer"]
+                    document |= {"ratio": round(ratio, 2), "budget_ratio": 2.0}
                 print(json.dumps(document), flush=True)
 
 

@@ -49,7 +49,8 @@ T = TypeVar("T")
 QUEUED = {"las": 100_000, "tiresias": 10_000, "srtf": 10_000, "gavel": 10_000}
 BUDGETS_ROUND_S = {"las": 0.05}
 BUDGET_ROUND_S = 0.2
-BUDGET_RSS_MIB = 600
+BUDGETS_RSS_MIB = {"las": 600}
+BUDGET_RSS_MIB = 300
 BUDGET_RESTART_S = 3.0
 WHOEVER = Caller("", None)
 TOGETHER = 500
@@ -259,12 +260,12 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             document = {"benchmark": "live_long_queue", "policy": policy}
-            queued = options.queued or QUEUED[policy]
+            queued = options.queued or QUEUED.get(policy, 10_000)
             document |= apart(work, root, policy, options.ended, queued)
             document |= apart(restart, root, policy)
         document |= {
             "budget_round_s": BUDGETS_ROUND_S.get(policy, BUDGET_ROUND_S),
-            "budget_rss_mib": BUDGET_RSS_MIB,
+            "budget_rss_mib": BUDGETS_RSS_MIB.get(policy, BUDGET_RSS_MIB),
             "budget_restart_s": BUDGET_RESTART_S,
         }
         print(json.dumps(document), flush=True)
