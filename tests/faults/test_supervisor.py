@@ -356,7 +356,7 @@ def test_stopped_attempt_stands_still_with_all_its_processes_and_goes_on(machine
     machine.said("up")
     for _ in range(2):  # an order may come twice
         machine.sends("stop")
-        wait_for(lambda: standing(machine) == {"T"}, "standing still")
+        wait_for(lambda: standing(machine) == {"T"}, "standing still", machine.told)
     machine.said("asked")
     machine.sends("continue")
     wait_for(lambda: "T" not in standing(machine), "going on")
@@ -371,7 +371,7 @@ def test_stopped_attempt_that_is_to_end_hears_it(machine: Machine) -> None:
     machine.starts(machine.order(FAMILY))
     machine.said("up")
     machine.sends("stop")
-    wait_for(lambda: standing(machine) == {"T"}, "standing still")
+    wait_for(lambda: standing(machine) == {"T"}, "standing still", machine.told)
     machine.sends("terminate")
     assert (machine.status()["code"], machine.status()["why"]) == (3, "terminate")
     assert "told" in (machine.folder() / "stdout.0").read_text()
@@ -383,7 +383,7 @@ def test_stopped_attempt_that_must_leave_its_gpus_does(machine: Machine) -> None
     machine.starts(order)
     machine.said("up")
     machine.sends("stop")
-    wait_for(lambda: standing(machine) == {"T"}, "standing still")
+    wait_for(lambda: standing(machine) == {"T"}, "standing still", machine.told)
     machine.sends("suspend")
     assert machine.status()["suspended"]
     notes = read_journal(str(machine.folder()))["notes"]

@@ -88,7 +88,7 @@ def descendants() -> list[int]:
 
 
 def _reap_after(supervisor: int, group: str | None) -> None:
-    """Wait for the end of a child, and kill_remaining what it has left."""
+    """Wait for the end of a child, and kill what it has left."""
     for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(ignored, signal.SIG_IGN)
     close_all_but()  # who holds the lock of an attempt is taken for its supervisor
