@@ -102,6 +102,17 @@ class Pool:
             self.memory_free[position] = memory + share.memory_mb
         return self, position, free, cpus, memory
 
+    def restore(self, before: Before) -> None:
+        """Set what one server has free to what it was before."""
+        _, position, free, cpus_milli, memory_mb = before
+        self.set_free(position, free)
+        self.cpus_free[position] = cpus_milli
+        self.memory_free[position] = memory_mb
+
+    def has_gpus(self, position: int, mask: int) -> bool:
+        """Say whether some GPUs of one server are free."""
+        return not mask & ~self.free[position]
+
     def copied(self) -> "Pool":
         """Return a scratch whose GPUs can be given away without touching the original."""
         return Pool(

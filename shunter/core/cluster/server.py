@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from shunter.events.rows import DERIVED
+from shunter.events.values.allocation import Share
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import NodeName
 
@@ -57,6 +58,20 @@ class Server:
     def all_gpus(self) -> int:
         """The mask of all its GPUs."""
         return (1 << self.configuration.gpus) - 1
+
+    @property
+    def working_gpus(self) -> int:
+        """The mask of its working GPUs, given away or not; 0: it is not up."""
+        return self.all_gpus & ~self.quarantined if self.health is _UP else 0
+
+    def lacks(self, share: Share) -> bool:
+        """Say whether it has not all the GPUs of a share, or may not give them away."""
+        return bool(share.gpu_mask >> self.configuration.gpus or share.gpu_mask & self.quarantined)
+
+    def working(self, share: Share) -> Share:
+        """Return a share without the GPUs that were taken out of service meanwhile."""
+        mask = share.gpu_mask & ~self.quarantined
+        return Share(share.node, mask, share.cpus_milli, share.memory_mb)
 
     @property
     def offered(self) -> int:

@@ -7,14 +7,14 @@ open to others: nobody else may have it to himself while that one is there.
 """
 
 from bisect import insort
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from shunter.errors import IllegalEventError
 from shunter.events.values.allocation import Share
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["Gpu", "Tenants", "gpus_of"]
+__all__ = ["Gpu", "PlannedTenants", "Tenants", "gpus_of"]
 
 Gpu = tuple[NodeName, int]
 
@@ -82,6 +82,15 @@ class Tenants:
         """Return the tenants of a GPU in order of submission; nobody if it is not shared."""
         return tuple([job_id for _, job_id in self.by_gpu.get(gpu, ())])
 
+    def emptied(self, shares: Iterable[Share], leaving: Container[JobId]) -> tuple[Share, ...]:
+        """Return some shares of a packed job, with only the GPUs whose tenants all leave."""
+        return tuple(
+            [
+                _only(share, lambda gpu: all(who in leaving for who in self.of(gpu)))
+                for share in shares
+            ]
+        )
+
     def beside(self, job_id: JobId, shares: Iterable[Share]) -> tuple[JobId, ...]:
         """Return who shares GPUs with a job, in order of submission."""
         found = {
@@ -92,3 +101,47 @@ class Tenants:
             if tenant[1] != job_id
         }
         return tuple([tenant[1] for tenant in sorted(found)])
+
+
+class PlannedTenants:
+    """The tenants of shared GPUs in a draft: those of today, and its changes."""
+
+    __slots__ = ("_changed", "_today")
+
+    def __init__(self, today: Tenants) -> None:
+        self._today = today
+        self._changed: dict[Gpu, frozenset[JobId]] = {}
+
+    def of(self, gpu: Gpu) -> frozenset[JobId]:
+        """Return the tenants of a GPU; nobody if it is not shared."""
+        found = self._changed.get(gpu)
+        return frozenset(self._today.of(gpu)) if found is None else found
+
+    def unopened(self, share: Share, usable: int) -> Share:
+        """Return a share without the usable GPUs that have tenants already."""
+        return _only(share, lambda gpu: not (usable >> gpu[1] & 1 and self.of(gpu)))
+
+    def join(self, job_id: JobId, shares: Sequence[Share]) -> Callable[[], None]:
+        """Enter a job; return what undoes that."""
+        return self._change(shares, lambda tenants: tenants | {job_id})
+
+    def leave(self, job_id: JobId, shares: Sequence[Share]) -> Callable[[], None]:
+        """Take a job out; return what undoes that."""
+        return self._change(shares, lambda tenants: tenants - {job_id})
+
+    def abandoned(self, share: Share) -> Share:
+        """Return a share with only the GPUs on which nobody is left."""
+        return _only(share, lambda gpu: not self.of(gpu))
+
+    def _change(
+        self, shares: Sequence[Share], change: Callable[[frozenset[JobId]], frozenset[JobId]]
+    ) -> Callable[[], None]:
+        before = {gpu: self.of(gpu) for share in shares for gpu in gpus_of(share)}
+        self._changed.update({gpu: change(tenants) for gpu, tenants in before.items()})
+        return lambda: self._changed.update(before)
+
+
+def _only(share: Share, belongs: Callable[[Gpu], bool]) -> Share:
+    """Return a share with only some of its GPUs, and all of its CPUs and memory."""
+    mask = sum(1 << gpu[1] for gpu in gpus_of(share) if belongs(gpu))
+    return Share(share.node, mask, share.cpus_milli, share.memory_mb)

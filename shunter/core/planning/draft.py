@@ -2,40 +2,55 @@
 
 A draft changes the pools themselves and, once it is closed, has what it touched indexed anew. So
 opening one, and going back in it, cost what was touched, however large the cluster is; and nothing
-of it outlives the planning.
+of it outlives the planning. It is the one book of a planning: the engines find places in it, and
+the approver carries a plan of others out in it, change by change.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from shunter.core.cluster import CPU_POOL
+from shunter.core.cluster import CPU_POOL, PlannedTenants
 from shunter.core.cluster.pool import Before
 from shunter.core.placement import Placement, find
+from shunter.core.state import Job, State
 from shunter.core.view import View
-from shunter.events.values.allocation import Share
+from shunter.events.values.allocation import Allocation, Share, Sharing
+from shunter.events.values.ids import QueueName
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
 
 __all__ = ["Draft"]
 
+_PACKED = Sharing.packed  # members are slow to look up
+
 
 class Draft:
     """A context in which GPUs, CPUs and memory can be given back and taken at will.
 
-    Only one may be open at a time, and nothing else may be folded or planned meanwhile.
+    Only one may be open at a time, and nothing else may be folded or planned meanwhile. The journal
+    holds what undoes each change: a pool's numbers of before, or a call.
     """
 
-    __slots__ = ("_cluster", "_journal", "pools")
+    __slots__ = ("_cluster", "_journal", "_queues", "_quota_used", "_tenants", "pools")
 
-    def __init__(self, view: View) -> None:
-        self.pools = view.pools
-        self._cluster = view.cluster
-        self._journal: list[Before] = []
+    def __init__(self, look: View | State) -> None:
+        self._cluster = look.cluster
+        self._queues = look.queues
+        self.pools = self._cluster.pools
+        self._journal: list[Before | Callable[[], None]] = []
+        self._tenants: PlannedTenants | None = None
+        self._quota_used: dict[QueueName, int] = {}
 
     def __enter__(self) -> "Draft":
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._cluster.look_again([touched[0].servers[touched[1]] for touched in self._journal])
+        self._cluster.look_again(
+            [
+                touched[0].servers[touched[1]]
+                for touched in self._journal
+                if isinstance(touched, tuple)
+            ]
+        )
         self._journal.clear()
 
     @property
@@ -46,10 +61,11 @@ class Draft:
     def rollback(self, mark: int) -> None:
         """Undo all that was changed since a mark."""
         while len(self._journal) > mark:
-            pool, position, free, cpus_milli, memory_mb = self._journal.pop()
-            pool.set_free(position, free)
-            pool.cpus_free[position] = cpus_milli
-            pool.memory_free[position] = memory_mb
+            before = self._journal.pop()
+            if isinstance(before, tuple):
+                before[0].restore(before)
+            else:
+                before()
 
     def place(self, placement: Placement, name: str, demand: Demand) -> tuple[Share, ...] | Reason:
         """Take what a demand needs of one pool; return the shares, or why not."""
@@ -75,6 +91,45 @@ class Draft:
                     return shares
         return shares
 
+    def allocate(self, job: Job, what: Allocation) -> None:
+        """Give a job an allocation: its GPUs, its CPUs and memory, its part of the quota.
+
+        GPUs that have tenants already stay as they are, with one tenant more.
+        """
+        for share in self.unopened(what):
+            self.take(share)
+        if what.sharing is _PACKED:
+            self._journal.append(self.tenants.join(job.job_id, what.shares))
+        self._use_quota(job.spec.queue, what.gpus)
+
+    def free(self, job: Job) -> None:
+        """Take from a job what it was given; GPUs with other tenants stay taken."""
+        what = job.allocation
+        shares = what.shares
+        if what.sharing is _PACKED:
+            self._journal.append(self.tenants.leave(job.job_id, shares))
+            shares = tuple([self.tenants.abandoned(share) for share in shares])
+        for share in shares:
+            self.give(share)
+        self._use_quota(job.spec.queue, -what.gpus)
+
+    def open_up(self, job: Job, packed: Allocation) -> None:
+        """Let a job that has its GPUs to itself have company from now on."""
+        self._journal.append(self.tenants.join(job.job_id, packed.shares))
+
+    def unopened(self, what: Allocation) -> tuple[Share, ...]:
+        """Return what of an allocation must be free: not GPUs with packed tenants."""
+        if what.sharing is not _PACKED:
+            return what.shares
+        return tuple([self.tenants.unopened(share, self._usable(share)) for share in what.shares])
+
+    def quota_left(self, queue: QueueName) -> int | None:
+        """Return how many GPUs more the jobs of a queue may have; None: it has no quota."""
+        quota_gpus = self._queues[queue].quota_gpus
+        if quota_gpus is None:
+            return None
+        return quota_gpus - self._queues[queue].gpus - self._quota_used.get(queue, 0)
+
     def give(self, share: Share) -> None:
         """Free what a share holds, as far as its server takes jobs."""
         server = self._cluster.servers[share.node]
@@ -93,14 +148,7 @@ class Draft:
         """Take again what was given, if all of it is free; say whether it was."""
         servers = self._cluster.servers
         given = [
-            Share(
-                share.node,
-                share.gpu_mask & ~servers[share.node].quarantined,
-                share.cpus_milli,
-                share.memory_mb,
-            )
-            for share in shares
-            if servers[share.node].is_up
+            servers[share.node].working(share) for share in shares if servers[share.node].is_up
         ]
         if not all(self.has(share) for share in given):
             return False
@@ -110,11 +158,39 @@ class Draft:
 
     def has(self, *shares: Share) -> bool:
         """Say whether some shares of the same GPUs of one server are free."""
-        server, mask = self._cluster.servers[shares[0].node], shares[0].gpu_mask
+        return self.has_gpus(shares[0]) and self.has_beside(*shares)
+
+    def has_gpus(self, share: Share) -> bool:
+        """Say whether the GPUs of a share are free, on a server that takes jobs."""
+        server = self._cluster.servers[share.node]
+        pool = self.pools[server.configuration.gpu_type]
+        return server.is_up and pool.has_gpus(server.position, share.gpu_mask)
+
+    def has_beside(self, *shares: Share) -> bool:
+        """Say whether the CPUs and memory of some shares of one server are free together."""
+        server = self._cluster.servers[shares[0].node]
         pool, position = self.pools[server.configuration.gpu_type], server.position
         return (
-            server.is_up
-            and not mask & ~pool.free[position]
-            and sum(share.cpus_milli for share in shares) <= pool.cpus_free[position]
+            sum(share.cpus_milli for share in shares) <= pool.cpus_free[position]
             and sum(share.memory_mb for share in shares) <= pool.memory_free[position]
         )
+
+    @property
+    def tenants(self) -> PlannedTenants:
+        """Who shares which GPUs after the changes so far."""
+        if self._tenants is None:
+            self._tenants = PlannedTenants(self._cluster.deciding)
+        return self._tenants
+
+    def _usable(self, share: Share) -> int:
+        """Return the mask of the GPUs that work on the server of a share, if it is up."""
+        server = self._cluster.servers.get(share.node)
+        return 0 if server is None else server.working_gpus
+
+    def _use_quota(self, queue: QueueName, gpus: int) -> None:
+        if self._queues[queue].quota_gpus is None:
+            return
+        used = self._quota_used
+        before = used.get(queue, 0)
+        used[queue] = before + gpus
+        self._journal.append(lambda: used.update({queue: before}))

@@ -9,13 +9,13 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from shunter.core.cluster import CPU_POOL, gpus_of
+from shunter.core.cluster import CPU_POOL
 from shunter.core.placement import Placement
 from shunter.core.planning.draft import Draft
 from shunter.core.ranking.ranking import Entry, Ranking
 from shunter.core.ranking.selection import Selection, Settled
 from shunter.core.view import View
-from shunter.events.values.allocation import Allocation, Share, Sharing
+from shunter.events.values.allocation import Share, Sharing
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
@@ -218,19 +218,9 @@ class Placing:
     def _freed_by(self, victim: Entry) -> Sequence[Share]:
         """Return what is free once a victim has left, and all others of `left` have."""
         held = self.view.jobs[victim.job_id].allocation
-        return held.shares if held.sharing is _EXCLUSIVE else self._freed_of(held)
-
-    def _freed_of(self, held: Allocation) -> list[Share]:
-        """Return the shares of a packed job with only the GPUs whose tenants all leave."""
-        deciding, left = self.view.cluster.deciding, self.left
-        found = []
-        for share in held.shares:
-            mask = 0
-            for gpu in gpus_of(share):
-                if all(tenant in left for tenant in deciding.of(gpu)):
-                    mask |= 1 << gpu[1]
-            found.append(Share(share.node, mask, share.cpus_milli, share.memory_mb))
-        return found
+        if held.sharing is _EXCLUSIVE:
+            return held.shares
+        return self.view.cluster.deciding.emptied(held.shares, self.left)
 
 
 def is_met_by_count(demand: Demand) -> bool:

@@ -23,6 +23,11 @@ class Share:
     cpus_milli: int = 0
     memory_mb: int = 0
 
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it is."""
+        return self.gpu_mask.bit_count()
+
 
 @fact
 class Allocation:
@@ -37,7 +42,7 @@ class Allocation:
         shares = self.shares
         if len(shares) == 1:
             return shares[0].gpu_mask.bit_count()
-        return sum([share.gpu_mask.bit_count() for share in shares])
+        return sum([share.gpus for share in shares])
 
 
 NOTHING = Allocation()
