@@ -70,8 +70,8 @@ def check_resources(state: State) -> None:
         where = server.configuration
         cpus = where.cpus_milli - sum(share.cpus_milli for share in given)
         memory = where.memory_mb - sum(share.memory_mb for share in given)
-        assert server.cpus_milli_free == cpus, f"{name}: CPUs"
-        assert server.memory_mb_free == memory, f"{name}: memory"
+        assert server.beside_free.cpus_milli == cpus, f"{name}: CPUs"
+        assert server.beside_free.memory_mb == memory, f"{name}: memory"
         assert 0 <= cpus <= where.cpus_milli, f"{name}: {cpus} CPUs are free"
         assert 0 <= memory <= where.memory_mb, f"{name}: {memory} MB are free"
 
@@ -83,10 +83,8 @@ def check_indexes(state: State) -> None:
         assert pool.gpus_free == sum(mask.bit_count() for mask in pool.free), f"{name}: GPUs"
         assert pool.gpus_up == sum(up_of(server) for server in pool.servers), f"{name}: up"
         assert pool.buckets == buckets_of(pool), f"{name}: buckets"
-        cpus = [server.cpus_milli_free for server in pool.servers]
-        assert pool.cpus_free == cpus, f"{name}: CPUs"
-        memory = [server.memory_mb_free for server in pool.servers]
-        assert pool.memory_free == memory, f"{name}: memory"
+        beside = [server.beside_free for server in pool.servers]
+        assert pool.beside == beside, f"{name}: CPUs and memory"
 
 
 def check_queues(state: State) -> None:

@@ -211,8 +211,8 @@ class Cluster:
         """Take CPUs and memory from a server (-1), or give them back (1)."""
         if share.cpus_milli < 0 or share.memory_mb < 0:
             raise IllegalEventError(f"less than nothing of node {share.node} was given away")
-        server.cpus_milli_free += sign * share.cpus_milli
-        server.memory_mb_free += sign * share.memory_mb
+        before, part = server.beside_free, share.beside
+        server.beside_free = before + part if sign > 0 else before - part
 
     def _index(self) -> None:
         """Bring the pools up to date with the servers that changed."""

@@ -7,6 +7,7 @@ from shunter.events.rows import DERIVED
 from shunter.events.values.allocation import Share
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import NodeName
+from shunter.events.values.resources import Resources
 
 
 class Health(StrEnum):
@@ -27,6 +28,7 @@ class Server:
 
     Bit i of a mask is GPU i. `decided` are the GPUs given to somebody by the last decisions,
     `held` those on which somebody still runs; the two differ while a job is being suspended.
+    `beside_free` are the CPUs and memory that are not given away.
     """
 
     name: NodeName
@@ -37,12 +39,10 @@ class Server:
     quarantined: int = 0
     decided: int = field(default=0, metadata=DERIVED)
     held: int = field(default=0, metadata=DERIVED)
-    cpus_milli_free: int = field(default=0, metadata=DERIVED)
-    memory_mb_free: int = field(default=0, metadata=DERIVED)
+    beside_free: Resources = field(default_factory=Resources, metadata=DERIVED)
 
     def __post_init__(self) -> None:
-        self.cpus_milli_free = self.configuration.cpus_milli
-        self.memory_mb_free = self.configuration.memory_mb
+        self.beside_free = self.configuration.beside
 
     @property
     def is_up(self) -> bool:

@@ -64,7 +64,7 @@ class _Split:
         taken = {position: other for other, position in self.seats.items()}
         need = need_of(self.demand, self.pieces[number])
         free = self.area & ~sum(1 << position for position in taken)
-        for bits in self.pool.buckets[need.gpus :]:
+        for bits in self.pool.buckets[need.resources.gpus :]:
             position = first_with(self.pool, bits & free, need)
             if position >= 0:
                 self.seats[number] = position
@@ -81,4 +81,4 @@ class _Split:
 
     def _fits(self, position: int, need: Need) -> bool:
         free = self.pool.free[position].bit_count()
-        return free >= need.gpus and has_room(self.pool, position, need)
+        return free >= need.resources.gpus and has_room(self.pool, position, need)

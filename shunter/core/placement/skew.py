@@ -123,8 +123,7 @@ def _most_on(pool: Pool, position: int, demand: Demand) -> int:
     if demand.cpus_milli or demand.memory_mb:
         where = pool.servers[position].configuration
         while most:
-            need = need_of(demand, most)
-            if need.cpus_milli <= where.cpus_milli and need.memory_mb <= where.memory_mb:
+            if need_of(demand, most).resources.fit_beside(where.beside):
                 break
             most -= 1
     return most

@@ -9,6 +9,7 @@ from shunter.core.placement.gpus import pick_gpus
 from shunter.events.values.allocation import Share
 from shunter.events.values.job_spec import Demand, JobSpec, Level
 from shunter.events.values.reasons import Reason
+from shunter.events.values.resources import Resources
 
 Spot = tuple[int, int]  # a server's position in the pool, and how many of its GPUs
 
@@ -24,15 +25,13 @@ class Need(NamedTuple):
     `max_level` is the outermost level below the server within which they must be; None: any.
     """
 
-    gpus: int
-    cpus_milli: int
-    memory_mb: int
+    resources: Resources
     max_level: Level | None
 
     @property
     def is_plain(self) -> bool:
         """Whether any server with so many free GPUs will do."""
-        return self.max_level is None and not self.cpus_milli and not self.memory_mb
+        return self.max_level is None and self.resources.are_gpus_alone
 
 
 class Classing(Protocol):
@@ -90,29 +89,18 @@ def find(placement: Placement, pool: Pool, demand: Demand) -> list[tuple[int, Sh
 
 def _with_parts(pool: Pool, spots: list[Spot], demand: Demand) -> Iterator[tuple[int, Share]]:
     """Yield positions and shares with CPUs and memory, by the GPUs on each server."""
-    done = cpus_done = memory_done = 0
-    for position, count in spots:
+    parts = demand.resources.divided([count for _, count in spots])
+    for (position, count), part in zip(spots, parts, strict=True):
         server, mask = pool.servers[position], 0
         if count:
             mask = pick_gpus(server.configuration, pool.free[position], count, demand.max_level)
-        # By the GPUs so far, so that no part is more than its own need rounded up.
-        done += count
-        cpus, memory = _part(demand.cpus_milli, done, demand), _part(demand.memory_mb, done, demand)
-        yield position, Share(server.name, mask, cpus - cpus_done, memory - memory_done)
-        cpus_done, memory_done = cpus, memory
-
-
-def _part(whole: int, gpus: int, demand: Demand) -> int:
-    """Return what the first so many GPUs of a demand get of its CPUs or memory."""
-    return whole * gpus // demand.gpus if demand.gpus else whole
+        yield position, Share(server.name, mask, part.cpus_milli, part.memory_mb)
 
 
 def need_of(demand: Demand, count: int) -> Need:
     """Return what `count` of a demand's GPUs need at most of a server."""
-    cpus, memory, level = demand.cpus_milli, demand.memory_mb, demand.max_level
-    if demand.gpus:
-        cpus, memory = -(-cpus * count // demand.gpus), -(-memory * count // demand.gpus)
-    return Need(count, cpus, memory, level if level in BELOW_SERVER else None)
+    level = demand.max_level if demand.max_level in BELOW_SERVER else None
+    return Need(demand.resources.at_most_with(count), level)
 
 
 def is_plain(demand: Demand) -> bool:
@@ -128,12 +116,12 @@ def has_room(pool: Pool, position: int, need: Need) -> bool:
     """
     if need.is_plain:
         return True
-    server = pool.servers[position]
-    if pool.cpus_free[position] < need.cpus_milli or pool.memory_free[position] < need.memory_mb:
+    server, gpus = pool.servers[position], need.resources.gpus
+    if not need.resources.fit_beside(pool.beside[position]):
         return False
-    if need.max_level is not None and need.gpus:
+    if need.max_level is not None and gpus:
         where, free = server.configuration, pool.free[position]
-        return bool(pick_gpus(where, free, need.gpus, need.max_level))
+        return bool(pick_gpus(where, free, gpus, need.max_level))
     return server.is_up
 
 

@@ -17,6 +17,7 @@ from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import QueueName
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
+from shunter.events.values.resources import Resources
 
 __all__ = ["Draft"]
 
@@ -170,10 +171,8 @@ class Draft:
         """Say whether the CPUs and memory of some shares of one server are free together."""
         server = self._cluster.servers[shares[0].node]
         pool, position = self.pools[server.configuration.gpu_type], server.position
-        return (
-            sum(share.cpus_milli for share in shares) <= pool.cpus_free[position]
-            and sum(share.memory_mb for share in shares) <= pool.memory_free[position]
-        )
+        needed = sum([share.beside for share in shares], Resources())
+        return needed.fit_beside(pool.beside[position])
 
     @property
     def tenants(self) -> PlannedTenants:

@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import NodeName
+from shunter.events.values.resources import Resources
 
 
 class Sharing(StrEnum):
@@ -27,6 +28,11 @@ class Share:
     def gpus(self) -> int:
         """How many GPUs it is."""
         return self.gpu_mask.bit_count()
+
+    @property
+    def beside(self) -> Resources:
+        """Its CPUs and memory."""
+        return Resources(0, self.cpus_milli, self.memory_mb)
 
 
 @fact

@@ -3,6 +3,7 @@
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import GpuType
 from shunter.events.values.job_spec import Level
+from shunter.events.values.resources import Resources
 
 
 @fact
@@ -31,3 +32,8 @@ class ConfigurationSet:
     levels: tuple[LevelGroups, ...] = ()
     links: tuple[int, ...] = ()
     device: str = "gpu"
+
+    @property
+    def beside(self) -> Resources:
+        """Its CPUs and memory."""
+        return Resources(0, self.cpus_milli, self.memory_mb)

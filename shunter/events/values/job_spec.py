@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import GpuType, JobId, QueueName, UserName
+from shunter.events.values.resources import Resources
 
 
 class SuspendMode(StrEnum):
@@ -81,6 +82,11 @@ class Demand:
     tight: bool = False
     keeps_split: bool = False
 
+    @property
+    def resources(self) -> Resources:
+        """What the whole job asks for."""
+        return Resources(self.gpus, self.cpus_milli, self.memory_mb)
+
     def __hash__(self) -> int:
         """Return a hash of the numbers only: cheap, and it tells most apart."""
         return self.gpus ^ self.cpus_milli << 8 ^ self.memory_mb << 16
@@ -150,11 +156,12 @@ class JobSpec:
         Args:
             gpus: the new size; it and the old one are 1 at least.
         """
+        asked = Resources(self.gpus, self.cpus_milli, self.memory_mb).at_most_with(gpus)
         return replace(
             self,
             gpus=gpus,
-            cpus_milli=-(-self.cpus_milli * gpus // self.gpus),
-            memory_mb=-(-self.memory_mb * gpus // self.gpus),
+            cpus_milli=asked.cpus_milli,
+            memory_mb=asked.memory_mb,
             shapes=tuple(shape for shape in self.shapes if sum(shape) == gpus),
         )
 

@@ -326,5 +326,5 @@ def test_what_is_granted_of_any_plan_can_be_folded(plan: list[Change], instant: 
         assert isinstance(refused, PlanRejected)
         apply(state, refused)
     assert min(pool.gpus_free for pool in state.cluster.pools.values()) >= 0
-    assert all(server.cpus_milli_free >= 0 for server in state.cluster.servers.values())
+    assert all(server.beside_free.cpus_milli >= 0 for server in state.cluster.servers.values())
     assert state.queues[job_submitted(0, queue="few").spec.queue].gpus <= 3

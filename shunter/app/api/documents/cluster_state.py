@@ -90,9 +90,9 @@ def _node(
             for index in range(what.gpus)
         ],
         "cpus": what.cpus_milli / 1000,
-        "cpus_free": server.cpus_milli_free / 1000,
+        "cpus_free": server.beside_free.cpus_milli / 1000,
         "memory_mb": what.memory_mb,
-        "memory_mb_free": server.memory_mb_free,
+        "memory_mb_free": server.beside_free.memory_mb,
         "rack": what.rack,
         "jobs": list(jobs),
     }
