@@ -83,8 +83,10 @@ def check_indexes(state: State) -> None:
         assert pool.gpus_free == sum(mask.bit_count() for mask in pool.free), f"{name}: GPUs"
         assert pool.gpus_up == sum(up_of(server) for server in pool.servers), f"{name}: up"
         assert pool.buckets == buckets_of(pool), f"{name}: buckets"
-        beside = [server.beside_free for server in pool.servers]
-        assert pool.beside == beside, f"{name}: CPUs and memory"
+        cpus = [server.beside_free.cpus_milli for server in pool.servers]
+        assert pool.cpus_free == cpus, f"{name}: CPUs"
+        memory = [server.beside_free.memory_mb for server in pool.servers]
+        assert pool.memory_free == memory, f"{name}: memory"
 
 
 def check_queues(state: State) -> None:

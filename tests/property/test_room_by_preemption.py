@@ -28,7 +28,6 @@ from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec, Level, SuspendMode
-from shunter.events.values.resources import Resources
 from shunter.policies import las
 from tests.factories import (
     BECAUSE,
@@ -223,11 +222,8 @@ def pool_for(found: Planned, job_id: JobId, gone: set[JobId]) -> Pool:
         for share in mine:
             free &= ~share.gpu_mask
         pool.set_free(number, free)
-        pool.beside[number] = Resources(
-            0,
-            CPUS * 1000 - sum(share.cpus_milli for share in mine),
-            MEMORY_MB - sum(share.memory_mb for share in mine),
-        )
+        pool.cpus_free[number] = CPUS * 1000 - sum(share.cpus_milli for share in mine)
+        pool.memory_free[number] = MEMORY_MB - sum(share.memory_mb for share in mine)
     return pool
 
 

@@ -18,7 +18,6 @@ from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand, SuspendMode
 from shunter.events.values.reasons import Because, Reason
-from shunter.events.values.resources import Resources
 from tests.stateless import Stateless
 from tests.stepping.easy import backfilled
 from tests.stepping.ranks import Rank
@@ -232,7 +231,8 @@ def _pools_without(victims: list[Job], view: View) -> dict[str, Pool]:
         pool, at = pools[server.configuration.gpu_type], server.position
         if server.is_up:
             pool.set_free(at, pool.free[at] | share.gpu_mask & ~server.quarantined)
-            pool.beside[at] += Resources(0, share.cpus_milli, share.memory_mb)
+            pool.cpus_free[at] += share.cpus_milli
+            pool.memory_free[at] += share.memory_mb
     return pools
 
 
@@ -242,7 +242,8 @@ def _take(pools: Mapping[str, Pool], places: Iterable[Allocation], view: View) -
         server = view.cluster.servers[share.node]
         pool, at = pools[server.configuration.gpu_type], server.position
         pool.set_free(at, pool.free[at] & ~share.gpu_mask)
-        pool.beside[at] -= Resources(0, share.cpus_milli, share.memory_mb)
+        pool.cpus_free[at] -= share.cpus_milli
+        pool.memory_free[at] -= share.memory_mb
 
 
 def _fits(gone: list[Job], places: list[Allocation], view: View) -> bool:
@@ -254,7 +255,7 @@ def _fits(gone: list[Job], places: list[Allocation], view: View) -> bool:
         if share.gpu_mask & ~pool.free[at]:
             return False
         _take(pools, [Allocation((share,))], view)
-        if pool.beside[at].cpus_milli < 0 or pool.beside[at].memory_mb < 0:
+        if pool.cpus_free[at] < 0 or pool.memory_free[at] < 0:
             return False
     return True
 

@@ -12,17 +12,16 @@ from shunter.core.cluster.server import Server
 from shunter.events.values.allocation import Share
 from shunter.events.values.resources import Resources
 
-Before: TypeAlias = "tuple[Pool, int, int, Resources]"
-"""A server of a pool by its position, and the GPUs, and the rest, that were free there."""
+Before: TypeAlias = "tuple[Pool, int, int, int, int]"
+"""A server of a pool by its position, and the GPUs, CPUs and memory that were free there."""
 
 
 @dataclass(slots=True)
 class Pool:
     """Free GPUs of one type, as bitmaps.
 
-    `free[i]` is the mask of server i, `beside[i]` its free CPUs and memory, `buckets[n]` are the
-    servers with n free GPUs. `racks` and `domains` give the servers of each as bits, like the
-    buckets.
+    `free[i]` is the mask of server i, `buckets[n]` the servers with n free. `racks` and `domains`
+    give the servers of each as bits, like the buckets.
     """
 
     gpu_type: str
@@ -32,7 +31,8 @@ class Pool:
     gpus_free: int = 0
     gpus_up: int = 0
     up: list[int] = field(default_factory=list)
-    beside: list[Resources] = field(default_factory=list)
+    cpus_free: list[int] = field(default_factory=list)
+    memory_free: list[int] = field(default_factory=list)
     racks: dict[str, int] = field(default_factory=dict)
     domains: dict[str, int] = field(default_factory=dict)
 
@@ -41,7 +41,8 @@ class Pool:
         self.servers.append(server)
         self.free.append(0)
         self.up.append(0)
-        self.beside.append(server.beside_free)
+        self.cpus_free.append(server.beside_free.cpus_milli)
+        self.memory_free.append(server.beside_free.memory_mb)
         missing = server.configuration.gpus + 1 - len(self.buckets)
         self.buckets.extend([0] * max(0, missing))
         bit = 1 << (len(self.servers) - 1)
@@ -62,7 +63,8 @@ class Pool:
         position, offered = server.position, server.offered
         if self.free[position] != offered:
             self.set_free(position, offered)
-        self.beside[position] = server.beside_free
+        self.cpus_free[position] = server.beside_free.cpus_milli
+        self.memory_free[position] = server.beside_free.memory_mb
 
     def set_free(self, position: int, mask: int) -> None:
         """Set which GPUs of one server are free."""
@@ -76,26 +78,41 @@ class Pool:
 
     def take(self, position: int, share: Share) -> Before:
         """Take what a share needs, free or not; return what was before."""
-        free, beside = self.free[position], self.beside[position]
+        free, cpus, memory = (
+            self.free[position],
+            self.cpus_free[position],
+            self.memory_free[position],
+        )
         self.set_free(position, free & ~share.gpu_mask)
         if share.cpus_milli or share.memory_mb:
-            self.beside[position] = beside - share.beside
-        return self, position, free, beside
+            self.cpus_free[position] = cpus - share.cpus_milli
+            self.memory_free[position] = memory - share.memory_mb
+        return self, position, free, cpus, memory
 
     def give(self, server: Server, share: Share) -> Before:
         """Free what a share holds; return what was before."""
         position = server.position
-        free, beside = self.free[position], self.beside[position]
+        free, cpus, memory = (
+            self.free[position],
+            self.cpus_free[position],
+            self.memory_free[position],
+        )
         self.set_free(position, free | share.gpu_mask & ~server.quarantined)
         if share.cpus_milli or share.memory_mb:
-            self.beside[position] = beside + share.beside
-        return self, position, free, beside
+            self.cpus_free[position] = cpus + share.cpus_milli
+            self.memory_free[position] = memory + share.memory_mb
+        return self, position, free, cpus, memory
 
     def restore(self, before: Before) -> None:
         """Set what one server has free to what it was before."""
-        _, position, free, beside = before
+        _, position, free, cpus_milli, memory_mb = before
         self.set_free(position, free)
-        self.beside[position] = beside
+        self.cpus_free[position] = cpus_milli
+        self.memory_free[position] = memory_mb
+
+    def beside(self, position: int) -> Resources:
+        """Return the free CPUs and memory of one server."""
+        return Resources(0, self.cpus_free[position], self.memory_free[position])
 
     def has_gpus(self, position: int, mask: int) -> bool:
         """Say whether some GPUs of one server are free."""
@@ -111,7 +128,8 @@ class Pool:
             self.gpus_free,
             self.gpus_up,
             self.up,
-            self.beside.copy(),
+            self.cpus_free.copy(),
+            self.memory_free.copy(),
             self.racks,
             self.domains,
         )

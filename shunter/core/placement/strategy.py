@@ -117,7 +117,7 @@ def has_room(pool: Pool, position: int, need: Need) -> bool:
     if need.is_plain:
         return True
     server, gpus = pool.servers[position], need.resources.gpus
-    if not need.resources.fit_beside(pool.beside[position]):
+    if not need.resources.fit_beside(pool.beside(position)):
         return False
     if need.max_level is not None and gpus:
         where, free = server.configuration, pool.free[position]

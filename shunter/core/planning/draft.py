@@ -172,7 +172,7 @@ class Draft:
         server = self._cluster.servers[shares[0].node]
         pool, position = self.pools[server.configuration.gpu_type], server.position
         needed = sum([share.beside for share in shares], Resources())
-        return needed.fit_beside(pool.beside[position])
+        return needed.fit_beside(pool.beside(position))
 
     @property
     def tenants(self) -> PlannedTenants:

@@ -64,7 +64,6 @@ from shunter.events.kinds import KINDS, Event
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.job_spec import Dependency, DependsWhen
 from shunter.events.values.reasons import Reason, Wait
-from shunter.events.values.resources import Resources
 from tests.factories import (
     BECAUSE,
     allocation,
@@ -560,10 +559,10 @@ def test_cpus_and_memory_are_taken_and_given_back() -> None:
     given = AllocationChanged(0, J0, Allocation((share,)), BECAUSE)
     state = replay([node_added(0, cpus_milli=8000, memory_mb=64), job_submitted(0), given])
     pool = state.cluster.pools["v100"]
-    assert pool.beside == [Resources(0, 5000, 44)]
+    assert (pool.cpus_free, pool.memory_free) == ([5000], [44])
     apply(state, job_finished(0))
     pool = state.cluster.pools["v100"]
-    assert pool.beside == [Resources(0, 8000, 64)]
+    assert (pool.cpus_free, pool.memory_free) == ([8000], [64])
 
 
 def test_quota_keeps_what_the_jobs_of_the_queue_use() -> None:

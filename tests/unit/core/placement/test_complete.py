@@ -13,7 +13,6 @@ from shunter.events.values.allocation import Share
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.job_spec import Demand, Level
 from shunter.events.values.reasons import Reason
-from shunter.events.values.resources import Resources
 from tests.factories import configuration, node_name
 
 SWITCHES = (0b0011, 0b1100)
@@ -38,8 +37,8 @@ def pools(draw: st.DrawFn) -> Pool:
         )
         made.add(Server(node_name(number), where, number))
         made.set_free(number, draw(st.integers(0, 15)))
-        cpus_milli, memory_mb = draw(st.integers(0, 4)) * 1000, draw(st.integers(0, 4)) * 10
-        made.beside[number] = Resources(0, cpus_milli, memory_mb)
+        made.cpus_free[number] = draw(st.integers(0, 4)) * 1000
+        made.memory_free[number] = draw(st.integers(0, 4)) * 10
     return made
 
 
@@ -71,8 +70,7 @@ def fits(pool: Pool, position: int, count: int, demand: Demand) -> bool:
     gpus = demand.gpus
     cpus = -(-demand.cpus_milli * count // gpus) if gpus else demand.cpus_milli
     memory = -(-demand.memory_mb * count // gpus) if gpus else demand.memory_mb
-    beside = pool.beside[position]
-    if beside.cpus_milli < cpus or beside.memory_mb < memory:
+    if pool.cpus_free[position] < cpus or pool.memory_free[position] < memory:
         return False
     groups = near_groups(pool.servers[position].configuration.levels, demand.max_level)
     return any((group & pool.free[position]).bit_count() >= count for group in groups)
@@ -170,4 +168,5 @@ def test_placement_is_refused_only_if_there_is_none(
         assert scratch.free == free
     else:
         assert holds(pool, free, placed, demand)
-        assert all(beside.cpus_milli >= 0 and beside.memory_mb >= 0 for beside in scratch.beside)
+        assert all(cpus >= 0 for cpus in scratch.cpus_free)
+        assert all(memory >= 0 for memory in scratch.memory_free)

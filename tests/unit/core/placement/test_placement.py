@@ -14,7 +14,6 @@ from shunter.events.values.allocation import Share
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.job_spec import Demand, Level
 from shunter.events.values.reasons import Reason
-from shunter.events.values.resources import Resources
 from tests.factories import configuration, node_name
 
 WIRED = (
@@ -114,10 +113,10 @@ def test_consolidated_takes_the_first_of_equal_racks() -> None:
 
 @pytest.mark.parametrize("strategy", PLACEMENTS)
 def test_servers_without_enough_cpus_or_memory_are_passed_over(strategy: str) -> None:
-    for what, other in (("cpus_milli", "memory_mb"), ("memory_mb", "cpus_milli")):
+    for what in ("cpus_milli", "memory_mb"):
         made = pool(4, 4, 4, cpus_milli=8, memory_mb=8)
-        made.beside[0] = Resources(**{what: 3, other: 8})
-        made.beside[2] = Resources(**{what: 2, other: 8})
+        short = made.cpus_free if what == "cpus_milli" else made.memory_free
+        short[0], short[2] = 3, 2
         demand = Demand(2, max_level=Level.server, **{what: 4})  # type: ignore[arg-type]  # by name
         assert counts(strategy, made, demand) == {"n1": 2}
         assert counts(strategy, made, demand) == {"n1": 2}
@@ -140,7 +139,7 @@ def test_cpus_and_memory_of_a_gang_follow_its_gpus() -> None:
     made = pool(4, 4, cpus_milli=64, memory_mb=64)
     shares = place(PLACEMENTS["consolidated"](), made, Demand(6, cpus_milli=9, memory_mb=6))
     assert shares == (Share(node_name(0), 0xF, 6, 4), Share(node_name(1), 3, 3, 2))
-    assert made.beside == [Resources(0, 58, 60), Resources(0, 61, 62)]
+    assert (made.cpus_free, made.memory_free) == ([58, 61], [60, 62])
 
 
 def test_no_part_of_a_gang_gets_more_cpus_than_its_gpus_need() -> None:
@@ -154,7 +153,7 @@ def test_no_part_of_a_gang_gets_more_cpus_than_its_gpus_need() -> None:
 @pytest.mark.parametrize("strategy", PLACEMENTS)
 def test_cpu_job_takes_no_gpu(strategy: str) -> None:
     made = pool(4, 4, cpus_milli=8)
-    made.beside[0] = made.beside[1] = Resources(0, 5)
+    made.cpus_free[0] = made.cpus_free[1] = 5
     shares = place(PLACEMENTS[strategy](), made, Demand(0, cpus_milli=5))
     assert shares == (Share(node_name(0), 0, 5, 0),)
     assert made.gpus_free == 8
@@ -254,8 +253,8 @@ def room(made: Pool, demand: Demand) -> int:
         max(
             count
             for count in range(made.free[i].bit_count() + 1)
-            if made.beside[i].cpus_milli >= -(-demand.cpus_milli * count // demand.gpus)
-            and made.beside[i].memory_mb >= -(-demand.memory_mb * count // demand.gpus)
+            if made.cpus_free[i] >= -(-demand.cpus_milli * count // demand.gpus)
+            and made.memory_free[i] >= -(-demand.memory_mb * count // demand.gpus)
         )
         for i in range(len(made.servers))
     )
@@ -303,9 +302,10 @@ def test_nothing_is_given_away_that_is_not_free(
             position = by_name[share.node]
             assert share.gpu_mask & before.free[position] == share.gpu_mask
             before.set_free(position, before.free[position] ^ share.gpu_mask)
-            before.beside[position] -= Resources(0, share.cpus_milli, share.memory_mb)
+            before.cpus_free[position] -= share.cpus_milli
+            before.memory_free[position] -= share.memory_mb
         assert made == before
-        assert all(beside.cpus_milli >= 0 and beside.memory_mb >= 0 for beside in made.beside)
+        assert min(made.cpus_free + made.memory_free) >= 0
         given_away = [sum(share.gpu_mask.bit_count() for share in taken), len(taken)]
         given_away += [sum(s.cpus_milli for s in taken), sum(s.memory_mb for s in taken)]
         whole = [demand.gpus, len({share.node for share in taken})]
