@@ -13,7 +13,6 @@ from shunter.backends.simulated.failures import NO_FAILURES, Failures
 from shunter.backends.simulated.lease import PLAIN_LEASE, Lease
 from shunter.backends.simulated.samples import NO_SAMPLES, Samples
 from shunter.core.interfaces import Observers, Policy
-from shunter.core.performance import SpeedModel
 from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.fault_barrier import OnFault
 from shunter.core.planning.guards import NO_GUARDS, Guards
@@ -21,6 +20,7 @@ from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking import RankedPolicy
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
+from shunter.core.speed_model import SpeedModel
 from shunter.core.state import State
 from shunter.events.facts.cluster import NodeAdded, QuotaChanged
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, Trigger

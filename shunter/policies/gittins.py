@@ -21,7 +21,7 @@ from shunter.core.ranking import Index, Measure, Misfit, NotedRanks, Notes, Rank
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.errors import ConfigError
-from shunter.policies.foresight import INDEX_ONE, POINTS, Steps, expected_rest, gittins_index
+from shunter.policies.duration_curves import INDEX_ONE, POINTS, Steps, expected_rest, gittins_index
 from shunter.policies.histories import LOG, load_history
 from shunter.policies.params import Duration, PolicyParams
 from shunter.policies.queues import QueueParams

@@ -10,7 +10,7 @@ import pytest
 
 from shunter.core.placement import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
-from shunter.policies.foresight import gittins_index
+from shunter.policies.duration_curves import gittins_index
 from shunter.policies.gittins import ServiceSteps
 from shunter.policies.tiresias import FeedbackQueues
 from tests.factories import World, run, servers

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import Failures
 from shunter.core.fold import apply, replay
-from shunter.core.performance import SpeedModel
 from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.guards import Guards
 from shunter.core.scheduler import Scheduler
+from shunter.core.speed_model import SpeedModel
 from shunter.core.state import State
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events.codec import encode_record

@@ -15,9 +15,9 @@ from shunter.backends.simulated import SimulatedBackend
 from shunter.backends.simulated.failures import Failures
 from shunter.backends.simulated.samples import Samples
 from shunter.core.interfaces import AnyPolicy, Backend
-from shunter.core.performance import SpeedModel
 from shunter.core.planning.planner import RoundRules
 from shunter.core.planning.policy_answers import is_our_own
+from shunter.core.speed_model import SpeedModel
 from shunter.errors import ConfigError, TraceError, UsageError
 from shunter.events.facts.cluster import NodeAdded, QuotaChanged
 from shunter.events.facts.run import SchedulerStarted

@@ -37,8 +37,8 @@ from shunter.core.intake.inputs import (
     SubmitJob,
     WorldEnded,
 )
-from shunter.core.performance import SpeedModel
 from shunter.core.progress import NEVER_US
+from shunter.core.speed_model import SpeedModel
 from shunter.events.facts.cluster import NodeLost, NodeReachable
 from shunter.events.facts.execution import (
     AttemptLost,

@@ -11,8 +11,8 @@ from shunter.backends.simulated.gpu_tenants import GpuTenants
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
 from shunter.backends.simulated.step_rate import StepRate
 from shunter.core.effects import Launch, Resume
-from shunter.core.performance import SpeedModel
 from shunter.core.progress import NEVER_US
+from shunter.core.speed_model import SpeedModel
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.fact import fact, record
 from shunter.events.values.ids import JobId, NodeName

@@ -10,7 +10,7 @@ is placed as it was when it began.
 from dataclasses import replace
 
 from shunter.core.cluster import Cluster, Health
-from shunter.core.placement.strategy import IN_SERVER
+from shunter.core.placement.fitting import IN_SERVER
 from shunter.core.state import Job, Place, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.execution import (

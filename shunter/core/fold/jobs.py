@@ -1,8 +1,8 @@
 """Rules for the facts about submissions and their ends."""
 
+from shunter.core.backoff import backoff_us
 from shunter.core.fold.attempt_transitions import depart, fall_back, is_met, job_of
 from shunter.core.fold.checkpoints import settle_demand
-from shunter.core.retries import backoff_us
 from shunter.core.state import ENDING, WAITING, FoldResult, Job, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.jobs import (

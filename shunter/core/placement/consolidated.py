@@ -6,16 +6,16 @@ it takes no more servers than one across racks.
 """
 
 from shunter.core.cluster import Pool
-from shunter.core.placement.shapes import shaped_spots
-from shunter.core.placement.strategy import (
+from shunter.core.placement.fitting import (
     IN_SERVER,
-    Spot,
     first_with,
     has_room,
     is_plain,
     need_of,
     regions,
 )
+from shunter.core.placement.shapes import shaped_spots
+from shunter.core.placement.strategy import Spot
 from shunter.events.values.job_spec import Demand
 
 

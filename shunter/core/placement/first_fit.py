@@ -1,8 +1,9 @@
 """First free GPUs: servers in the order in which they joined; a gang may span them freely."""
 
 from shunter.core.cluster import Pool
+from shunter.core.placement.fitting import IN_SERVER, has_room, need_of, regions
 from shunter.core.placement.shapes import shaped_spots
-from shunter.core.placement.strategy import IN_SERVER, Spot, has_room, need_of, regions
+from shunter.core.placement.strategy import Spot
 from shunter.events.values.job_spec import Demand
 
 

@@ -3,14 +3,8 @@
 from dataclasses import dataclass, field
 
 from shunter.core.cluster import Pool
-from shunter.core.placement.strategy import (
-    Need,
-    Spot,
-    first_with,
-    has_room,
-    need_of,
-    regions,
-)
+from shunter.core.placement.fitting import Need, first_with, has_room, need_of, regions
+from shunter.core.placement.strategy import Spot
 from shunter.events.values.job_spec import Demand
 
 

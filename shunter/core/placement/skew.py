@@ -15,16 +15,9 @@ from typing import Final
 
 from shunter.core.cluster import Pool
 from shunter.core.placement.consolidated import Consolidated
+from shunter.core.placement.fitting import IN_SERVER, has_room, need_of, regions
 from shunter.core.placement.shapes import shaped_spots
-from shunter.core.placement.strategy import (
-    IN_SERVER,
-    Classing,
-    Messages,
-    Spot,
-    has_room,
-    need_of,
-    regions,
-)
+from shunter.core.placement.strategy import Classing, Messages, Spot
 from shunter.events.values.job_spec import Demand, JobSpec
 
 SKEW_THRESHOLD: Final = 0.375

@@ -1,15 +1,9 @@
 """Most servers: every GPU of a gang goes where the most GPUs are still free."""
 
 from shunter.core.cluster import Pool
+from shunter.core.placement.fitting import IN_SERVER, first_with, has_room, need_of, regions
 from shunter.core.placement.shapes import shaped_spots
-from shunter.core.placement.strategy import (
-    IN_SERVER,
-    Spot,
-    first_with,
-    has_room,
-    need_of,
-    regions,
-)
+from shunter.core.placement.strategy import Spot
 from shunter.events.values.job_spec import Demand
 
 

@@ -11,11 +11,11 @@ where every tenant of it, the new one as well, is packed.
 from collections.abc import Mapping
 
 from shunter.core.cluster import Server
-from shunter.core.performance import level_of
 from shunter.core.placement.gpus import is_within
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.guards import Guards
 from shunter.core.planning.plan import Change, Move, Pack, Plan, Start, Suspend
+from shunter.core.speed_model import level_of
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.events.facts.decisions import NO_SUCH_JOB, PlanRejected
 from shunter.events.values.allocation import Allocation, Share, Sharing

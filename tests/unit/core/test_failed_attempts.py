@@ -1,7 +1,7 @@
 """`retries`: what fails by itself is tried again so often, and what counts as a failure."""
 
+from shunter.core.backoff import BACKING_OFF
 from shunter.core.intake.inputs import AttemptExited, CancelJob, SubmitJob
-from shunter.core.retries import BACKING_OFF
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase
 from shunter.events.facts.execution import (

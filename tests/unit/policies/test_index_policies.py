@@ -6,11 +6,11 @@ import pytest
 from pydantic import ValidationError
 
 from shunter.backends.simulated import Costs
-from shunter.core.performance import SpeedModel
 from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.guards import Guards
 from shunter.core.ranking import Aged, RankedPolicy
 from shunter.core.ranking.keys import rank_of
+from shunter.core.speed_model import SpeedModel
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.values.ids import GpuType
 from shunter.policies import ftf, gittins, las, smallest, srtf, tiresias

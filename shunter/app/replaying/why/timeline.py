@@ -13,10 +13,10 @@ from itertools import pairwise
 
 from shunter.app.replaying.why.job_events import JobEvents, Own, Told
 from shunter.app.replaying.why.scan_start import Round
+from shunter.core.backoff import BACKING_OFF
 from shunter.core.intake.arrays import ARRAY, turn_of
 from shunter.core.intake.checkpoints import CHECKPOINT
 from shunter.core.planning.planner import RoundRules
-from shunter.core.retries import BACKING_OFF
 from shunter.events.facts.decisions import AllocationChanged, WaitReasonChanged
 from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
 from shunter.events.facts.jobs import (

@@ -9,9 +9,9 @@ from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.needs import needs, suffices
 from shunter.app.replaying.why.sentences import details
+from shunter.core.backoff import BACKING_OFF
 from shunter.core.intake.inputs import Command, DrainNode, HoldJob, RestoreNode
 from shunter.core.planning.guards import Guards
-from shunter.core.retries import BACKING_OFF
 from shunter.events import Dependency, JobId, Level, NodeName, Reason, SuspendMode
 from tests.factories import World, quota, servers, trace_job
 from tests.replay.recording import asked, record

@@ -5,7 +5,7 @@ import pytest
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
 from shunter.core.intake.inputs import AttemptExited, Input, SubmitJob
-from shunter.core.performance import SpeedModel
+from shunter.core.speed_model import SpeedModel
 from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events.facts.execution import AttemptStarted, JobSuspended, SpeedChanged
 from shunter.events.values.allocation import Allocation

@@ -1,8 +1,8 @@
 """Arrays of which only so many tasks may run at once, and jobs that are lost again and again."""
 
+from shunter.core.backoff import BACKING_OFF, LONG_US, Losses, backoff_us
 from shunter.core.intake.arrays import ARRAY, has_no_turn
 from shunter.core.intake.inputs import AttemptExited, CancelJob, ReleaseJob, SubmitJob, SuspendJob
-from shunter.core.retries import BACKING_OFF, LONG_US, Losses, backoff_us
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.events.codec import decode_record, encode_record

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from shunter.core.backoff import BACKING_OFF, LAUNCHES_MOST, backoff_us
 from shunter.core.effects import Resume
 from shunter.core.fold import apply
 from shunter.core.fold.checkpoints import PLACES_MOST
@@ -18,7 +19,6 @@ from shunter.core.intake.inputs import (
     SubmitJob,
     SuspendJob,
 )
-from shunter.core.retries import BACKING_OFF, LAUNCHES_MOST, backoff_us
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase, State
 from shunter.errors import IllegalEventError

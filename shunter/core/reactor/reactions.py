@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from shunter.core.backoff import LAUNCHES_MOST, Losses, backoff_us
 from shunter.core.intake.admission import Admission
 from shunter.core.planning.planner import RoundRules
 from shunter.core.reactor.timers import Due, Timers
-from shunter.core.retries import LAUNCHES_MOST, Losses, backoff_us
 from shunter.core.state import (
     ENDING,
     GRANTED,

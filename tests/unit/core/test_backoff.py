@@ -2,8 +2,8 @@
 
 import pytest
 
+from shunter.core.backoff import BACKING_OFF, LAUNCHES_MOST, backoff_us
 from shunter.core.intake.inputs import HoldJob, ReleaseJob, SubmitJob, SuspendJob
-from shunter.core.retries import BACKING_OFF, LAUNCHES_MOST, backoff_us
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase, State
 from shunter.events.codec import decode_record, encode_record
