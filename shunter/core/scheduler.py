@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend, Terminate
-from shunter.core.fold import RULES, Rule
+from shunter.core.fold import RULES
 from shunter.core.fold.checkpoints import within_reach
 from shunter.core.intake.input_handlers import HANDLERS
 from shunter.core.intake.inputs import Input, NothingComes
@@ -17,7 +17,7 @@ from shunter.core.interfaces import Observer, Observers, Policy
 from shunter.core.planning.fault_barrier import Barrier
 from shunter.core.planning.planner import Planner, RoundRules
 from shunter.core.reactor import WATCHED, Reactor, holds, orders_end
-from shunter.core.state import LAUNCHING, NO_RESULT, RUNNING, Job, State
+from shunter.core.state import LAUNCHING, NO_RESULT, RUNNING, Job, Rule, State
 from shunter.core.view import View
 from shunter.errors import IllegalEventError, PlanError
 from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned, Trigger

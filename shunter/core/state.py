@@ -4,6 +4,7 @@ Only the rules in `core/fold` write to it. Fields marked derived are rebuilt fro
 a snapshot is read, so they need no place in it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from operator import attrgetter
@@ -288,3 +289,7 @@ class State:
         if queue is None:
             queue = self.queues[job.spec.queue] = Queue(job.spec.queue)
         return queue
+
+
+Rule = Callable[[State, Any], FoldResult | None]
+"""Folds a fact of one kind; returns what became of jobs, if that is more than the fact says."""

@@ -10,8 +10,8 @@ from typing import NoReturn
 
 from shunter.app.gc_control import collector_off
 from shunter.app.snapshots import check_outcomes, check_state, past_of, state_of
-from shunter.core.fold import RULES, Rule
-from shunter.core.state import NO_RESULT, FoldResult, State
+from shunter.core.fold import RULES
+from shunter.core.state import NO_RESULT, FoldResult, Rule, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted
 from shunter.events.kinds import Event

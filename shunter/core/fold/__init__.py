@@ -1,5 +1,5 @@
 """How facts become state."""
 
-from shunter.core.fold.apply import RULES, Rule, apply, replay
+from shunter.core.fold.apply import RULES, apply, replay
 
-__all__ = ["RULES", "Rule", "apply", "replay"]
+__all__ = ["RULES", "apply", "replay"]

@@ -2,7 +2,7 @@
 
 from shunter.core.cluster import Health, Server
 from shunter.core.fold.checkpoints import settle_demand, settle_demands
-from shunter.core.state import Queue, State
+from shunter.core.state import Queue, Rule, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.cluster import (
     GpuQuarantined,
@@ -16,6 +16,7 @@ from shunter.events.facts.cluster import (
     NodeUnreachable,
     QuotaChanged,
 )
+from shunter.events.kinds import Event
 from shunter.events.values.ids import NodeName
 
 
@@ -107,3 +108,17 @@ def _server_with(state: State, node: NodeName, gpu: int) -> Server:
     if server is None or not 0 <= gpu < server.configuration.gpus:
         raise IllegalEventError(f"there is no GPU {gpu} on node {node}")
     return server
+
+
+RULES: dict[type[Event], Rule] = {
+    NodeAdded: node_added,
+    NodeDrained: node_drained,
+    NodeRestored: node_restored,
+    NodeUnreachable: node_unreachable,
+    NodeReachable: node_reachable,
+    NodeLost: node_lost,
+    NodeRemoved: node_removed,
+    GpuQuarantined: gpu_quarantined,
+    GpuRestored: gpu_restored,
+    QuotaChanged: quota_changed,
+}

@@ -18,6 +18,7 @@ from shunter.core.state import (
     WAITING,
     FoldResult,
     Job,
+    Rule,
     State,
 )
 from shunter.errors import IllegalEventError
@@ -37,6 +38,7 @@ from shunter.events.facts.decisions import (
     TrialStarted,
     WaitReasonChanged,
 )
+from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Sharing
 
 _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
@@ -193,3 +195,20 @@ def _enter(state: State, job: Job, event: AllocationChanged) -> FoldResult | Non
     job.phase = GRANTED
     state.granted[job.job_id] = None
     return None
+
+
+RULES: dict[type[Event], Rule] = {
+    RoundPlanned: round_planned,
+    TargetsSet: targets_set,
+    AllocationChanged: allocation_changed,
+    WaitReasonChanged: wait_reason_changed,
+    PlanRejected: plan_rejected,
+    PolicySetAside: policy_set_aside,
+    GangProposed: not_emitted_yet,
+    GangApproved: not_emitted_yet,
+    GangRejected: not_emitted_yet,
+    ReservationSet: reservation_set,
+    TrialStarted: not_emitted_yet,
+    TrialKept: not_emitted_yet,
+    TrialReverted: not_emitted_yet,
+}

@@ -21,6 +21,7 @@ from shunter.core.state import (
     SUSPENDING,
     FoldResult,
     Job,
+    Rule,
     State,
 )
 from shunter.errors import IllegalEventError
@@ -42,6 +43,7 @@ from shunter.events.facts.execution import (
     SuspendEscalated,
     TrainingStarted,
 )
+from shunter.events.kinds import Event
 
 START_UP_US = 60_000_000
 """How long the first attempt may prepare of a job that has told no mini-batch yet."""
@@ -213,3 +215,23 @@ def _go_at(state: State, event: JobStopped | JobContinued, kind: str, speed: flo
     start_work(job, event.at_us, speed)
     job.phase = phase
     job.notes += 1
+
+
+RULES: dict[type[Event], Rule] = {
+    LaunchFailed: launch_failed,
+    AttemptStarted: attempt_started,
+    SuspendAcknowledged: suspend_acknowledged,
+    SuspendEscalated: suspend_escalated,
+    JobStopped: job_stopped,
+    JobContinued: job_continued,
+    CheckpointSaved: checkpoint_saved,
+    CheckpointDiscarded: checkpoint_discarded,
+    JobSuspended: job_suspended,
+    AttemptEnded: attempt_ended,
+    AttemptLost: attempt_lost,
+    GpusReleased: gpus_released,
+    SpeedChanged: speed_changed,
+    TrainingStarted: training_started,
+    MessagesDropped: messages_dropped,
+    AttemptSetAside: attempt_set_aside,
+}

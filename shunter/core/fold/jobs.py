@@ -3,7 +3,7 @@
 from shunter.core.backoff import backoff_us
 from shunter.core.fold.attempt_transitions import depart, fall_back, is_met, job_of
 from shunter.core.fold.checkpoints import settle_demand
-from shunter.core.state import ENDING, WAITING, FoldResult, Job, State
+from shunter.core.state import ENDING, WAITING, FoldResult, Job, Rule, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.jobs import (
     JobCancelled,
@@ -22,6 +22,7 @@ from shunter.events.facts.jobs import (
     TimeLimitReached,
     outcome_of,
 )
+from shunter.events.kinds import Event
 from shunter.events.values.causes import BACKING_OFF, TIMEOUT
 from shunter.events.values.ids import JobId
 
@@ -148,3 +149,20 @@ def _wait_for_others(state: State, job: Job, ended: tuple[tuple[JobId, Outcome],
             state.dependants.setdefault(dependency.job_id, []).append(job.job_id)
         elif not is_met(job, dependency.job_id, outcome):
             job.blocked_by += 1
+
+
+RULES: dict[type[Event], Rule] = {
+    JobSubmitted: job_submitted,
+    JobRejected: job_rejected,
+    JobHeld: job_held,
+    JobReleased: job_released,
+    JobResized: job_resized,
+    JobRetried: job_retried,
+    JobPriorityChanged: job_priority_changed,
+    JobGroupChanged: job_group_changed,
+    JobCancelRequested: job_cancel_requested,
+    TimeLimitReached: time_limit_reached,
+    JobFinished: job_finished,
+    JobFailed: job_failed,
+    JobCancelled: job_cancelled,
+}

@@ -1,9 +1,10 @@
 """Rules for the facts about speed and use."""
 
 from shunter.core.fold.attempt_transitions import attempt_of
-from shunter.core.state import Job, MeasuredRate, State
+from shunter.core.state import Job, MeasuredRate, Rule, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.profiles import ProfileMeasured, ProfileSampled
+from shunter.events.kinds import Event
 
 
 def profile_sampled(state: State, event: ProfileSampled) -> None:
@@ -40,3 +41,9 @@ def _note_pace(job: Job, sample: ProfileSampled) -> None:
 def profile_measured(state: State, event: ProfileMeasured) -> None:
     """Refuse a kind that later versions emit."""
     raise IllegalEventError(f"ProfileMeasured of {event.model}: not emitted by this version")
+
+
+RULES: dict[type[Event], Rule] = {
+    ProfileSampled: profile_sampled,
+    ProfileMeasured: profile_measured,
+}

@@ -1,7 +1,7 @@
 """Rules for the facts about the scheduler itself."""
 
 from shunter.core.fold.decisions import SET_ASIDE
-from shunter.core.state import State
+from shunter.core.state import Rule, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.run import (
     ClockStepped,
@@ -10,6 +10,7 @@ from shunter.events.facts.run import (
     SchedulerStopped,
     SegmentSealed,
 )
+from shunter.events.kinds import Event
 
 
 def scheduler_started(state: State, event: SchedulerStarted) -> None:
@@ -45,3 +46,12 @@ def segment_sealed(state: State, event: SegmentSealed) -> None:
 
 def scheduler_stopped(state: State, event: SchedulerStopped) -> None:
     """Only a note: the next term follows."""
+
+
+RULES: dict[type[Event], Rule] = {
+    SchedulerStarted: scheduler_started,
+    ConfigChanged: config_changed,
+    ClockStepped: clock_stepped,
+    SegmentSealed: segment_sealed,
+    SchedulerStopped: scheduler_stopped,
+}

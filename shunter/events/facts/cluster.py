@@ -1,7 +1,11 @@
 """Facts about servers, GPUs and quotas."""
 
+from collections.abc import Mapping
+from typing import TypeAlias
+
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.fact import fact
+from shunter.events.values.fact_class import COMMANDED, OBSERVED, KindClass
 from shunter.events.values.ids import NodeName, QueueName
 
 
@@ -107,3 +111,31 @@ CLUSTER_CHANGES = (
     GpuRestored,
 )
 """The kinds after which other GPUs may be up than before."""
+
+
+ClusterEvent: TypeAlias = (
+    NodeAdded
+    | NodeDrained
+    | NodeRestored
+    | NodeUnreachable
+    | NodeReachable
+    | NodeLost
+    | NodeRemoved
+    | GpuQuarantined
+    | GpuRestored
+    | QuotaChanged
+)
+
+CLASSES: Mapping[type, KindClass] = {
+    NodeAdded: KindClass(COMMANDED),
+    NodeDrained: KindClass(COMMANDED),
+    NodeRestored: KindClass(COMMANDED),
+    NodeUnreachable: KindClass(OBSERVED),
+    NodeReachable: KindClass(OBSERVED),
+    NodeLost: KindClass(OBSERVED),
+    NodeRemoved: KindClass(COMMANDED),
+    GpuQuarantined: KindClass(OBSERVED),
+    GpuRestored: KindClass(OBSERVED),
+    QuotaChanged: KindClass(COMMANDED),
+}
+"""Where facts of servers and queues come from."""

@@ -1,9 +1,13 @@
 """Facts about what was decided, and why."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import TypeAlias
 
 from shunter.events.values.allocation import Allocation
+from shunter.events.values.causes import HELD, NODE_LOST
 from shunter.events.values.fact import fact
+from shunter.events.values.fact_class import COMMANDED, DECIDED, DERIVED, OBSERVED, KindClass
 from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.reasons import Because, ClassWait, Reason, Wait
 
@@ -181,3 +185,37 @@ class TrialReverted:
     job_id: JobId
     trial: str
     measured: float = 0.0
+
+
+DecisionEvent: TypeAlias = (
+    RoundPlanned
+    | TargetsSet
+    | AllocationChanged
+    | WaitReasonChanged
+    | PlanRejected
+    | PolicySetAside
+    | GangProposed
+    | GangApproved
+    | GangRejected
+    | ReservationSet
+    | TrialStarted
+    | TrialKept
+    | TrialReverted
+)
+
+CLASSES: Mapping[type, KindClass] = {
+    RoundPlanned: KindClass(DECIDED),
+    TargetsSet: KindClass(DECIDED),
+    AllocationChanged: KindClass(DECIDED, "because", {NODE_LOST: DERIVED, HELD: COMMANDED}),
+    WaitReasonChanged: KindClass(DECIDED),
+    PlanRejected: KindClass(DECIDED),
+    PolicySetAside: KindClass(OBSERVED),
+    GangProposed: KindClass(DECIDED),
+    GangApproved: KindClass(DECIDED),
+    GangRejected: KindClass(DECIDED),
+    ReservationSet: KindClass(DECIDED),
+    TrialStarted: KindClass(DECIDED),
+    TrialKept: KindClass(DECIDED),
+    TrialReverted: KindClass(DECIDED),
+}
+"""Where facts of plans come from."""

@@ -1,6 +1,11 @@
 """Facts about what really ran, as backends observed it."""
 
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from shunter.events.values.causes import GIVEN_UP, LOST
 from shunter.events.values.fact import fact
+from shunter.events.values.fact_class import COMMANDED, DERIVED, OBSERVED, KindClass
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import SuspendMode
 
@@ -205,3 +210,43 @@ class AttemptSetAside:
     job_id: JobId
     attempt: int
     by: str = ""
+
+
+ExecutionEvent: TypeAlias = (
+    LaunchFailed
+    | AttemptStarted
+    | SuspendAcknowledged
+    | SuspendEscalated
+    | TrainingStarted
+    | JobStopped
+    | JobContinued
+    | CheckpointSaved
+    | CheckpointDiscarded
+    | JobSuspended
+    | AttemptEnded
+    | AttemptLost
+    | GpusReleased
+    | SpeedChanged
+    | MessagesDropped
+    | AttemptSetAside
+)
+
+CLASSES: Mapping[type, KindClass] = {
+    LaunchFailed: KindClass(OBSERVED),
+    AttemptStarted: KindClass(OBSERVED),
+    SuspendAcknowledged: KindClass(OBSERVED),
+    SuspendEscalated: KindClass(OBSERVED),
+    TrainingStarted: KindClass(OBSERVED),
+    JobStopped: KindClass(OBSERVED),
+    JobContinued: KindClass(OBSERVED),
+    CheckpointSaved: KindClass(OBSERVED),
+    CheckpointDiscarded: KindClass(COMMANDED, "cause", {LOST: DERIVED, GIVEN_UP: COMMANDED}),
+    JobSuspended: KindClass(OBSERVED),
+    AttemptEnded: KindClass(OBSERVED),
+    AttemptLost: KindClass(OBSERVED),
+    GpusReleased: KindClass(OBSERVED),
+    SpeedChanged: KindClass(OBSERVED),
+    MessagesDropped: KindClass(OBSERVED),
+    AttemptSetAside: KindClass(COMMANDED),
+}
+"""Where facts of attempts come from."""

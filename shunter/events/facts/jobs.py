@@ -1,11 +1,15 @@
 """Facts about what users ask for, and how their jobs end."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import TypeAlias
 
+from shunter.events.values.causes import ARRAY, BACKING_OFF, CHECKPOINT
 from shunter.events.values.fact import fact
+from shunter.events.values.fact_class import COMMANDED, DERIVED, FactClass, KindClass
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.reasons import Reason
+from shunter.events.values.reasons import Because, Reason
 
 
 class Outcome(StrEnum):
@@ -184,3 +188,39 @@ def outcome_of(event: JobFinished | JobFailed | JobCancelled | JobRejected) -> O
     if isinstance(event, JobFailed):
         return Outcome.timeout if event.cause == Outcome.timeout else Outcome.failed
     return Outcome.cancelled if isinstance(event, JobCancelled) else Outcome.rejected
+
+
+JobEvent: TypeAlias = (
+    JobSubmitted
+    | JobRejected
+    | JobHeld
+    | JobReleased
+    | JobResized
+    | JobRetried
+    | JobPriorityChanged
+    | JobGroupChanged
+    | JobCancelRequested
+    | TimeLimitReached
+    | JobFinished
+    | JobFailed
+    | JobCancelled
+)
+
+_HOLDERS: dict[str | Because, FactClass] = dict.fromkeys((BACKING_OFF, ARRAY, CHECKPOINT), DERIVED)
+
+CLASSES: Mapping[type, KindClass] = {
+    JobSubmitted: KindClass(COMMANDED),
+    JobRejected: KindClass(DERIVED),
+    JobHeld: KindClass(COMMANDED, "by", _HOLDERS),
+    JobReleased: KindClass(COMMANDED, "by", _HOLDERS),
+    JobResized: KindClass(COMMANDED),
+    JobRetried: KindClass(DERIVED),
+    JobPriorityChanged: KindClass(COMMANDED),
+    JobGroupChanged: KindClass(COMMANDED),
+    JobCancelRequested: KindClass(COMMANDED),
+    TimeLimitReached: KindClass(DERIVED),
+    JobFinished: KindClass(DERIVED),
+    JobFailed: KindClass(DERIVED),
+    JobCancelled: KindClass(DERIVED),
+}
+"""Where facts of jobs come from."""

@@ -1,6 +1,10 @@
 """Facts about how fast jobs run and what they use."""
 
+from collections.abc import Mapping
+from typing import TypeAlias
+
 from shunter.events.values.fact import fact
+from shunter.events.values.fact_class import OBSERVED, KindClass
 from shunter.events.values.ids import GpuType, JobId
 
 
@@ -34,3 +38,12 @@ class ProfileMeasured:
     cpus_milli: int | None = None
     memory_mb: int | None = None
     level: str = ""
+
+
+ProfileEvent: TypeAlias = ProfileSampled | ProfileMeasured
+
+CLASSES: Mapping[type, KindClass] = {
+    ProfileSampled: KindClass(OBSERVED),
+    ProfileMeasured: KindClass(OBSERVED),
+}
+"""Where facts of rates and use come from."""

@@ -1,6 +1,10 @@
 """Facts about the scheduler's own life: starts, stops, its clock, its configuration."""
 
+from collections.abc import Mapping
+from typing import TypeAlias
+
 from shunter.events.values.fact import fact
+from shunter.events.values.fact_class import COMMANDED, OBSERVED, KindClass
 
 
 @fact
@@ -58,3 +62,17 @@ class SchedulerStopped:
 
     at_us: int
     cause: str
+
+
+RunEvent: TypeAlias = (
+    SchedulerStarted | ConfigChanged | ClockStepped | SegmentSealed | SchedulerStopped
+)
+
+CLASSES: Mapping[type, KindClass] = {
+    SchedulerStarted: KindClass(COMMANDED),
+    ConfigChanged: KindClass(COMMANDED),
+    ClockStepped: KindClass(OBSERVED),
+    SegmentSealed: KindClass(OBSERVED),
+    SchedulerStopped: KindClass(COMMANDED),
+}
+"""Where facts of the scheduler itself come from."""
