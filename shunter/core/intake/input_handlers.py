@@ -1,12 +1,12 @@
 """What each input becomes: one function a kind, from command or observation to facts."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from shunter.core.cluster import Health
-from shunter.core.effects import Continue, SetAside, Stop
+from shunter.core.effects import Continue, Effect, SetAside, Stop
 from shunter.core.fold.attempt_transitions import job_of
-from shunter.core.intake.checkpoints import attempt_started, discard_checkpoint
+from shunter.core.fold.checkpoints import awaited, out_of_reach
 from shunter.core.intake.inputs import (
     AttemptExited,
     CancelJob,
@@ -24,7 +24,9 @@ from shunter.core.intake.inputs import (
     SuspendJob,
     WorldEnded,
 )
-from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job
+from shunter.core.planning.planner import RoundRules
+from shunter.core.reactor import Reactor
+from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.cluster import (
     NodeDrained,
@@ -39,6 +41,7 @@ from shunter.events.facts.execution import (
     AttemptLost,
     AttemptSetAside,
     AttemptStarted,
+    CheckpointDiscarded,
     CheckpointSaved,
     GpusReleased,
     JobContinued,
@@ -60,16 +63,54 @@ from shunter.events.facts.jobs import (
 )
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.facts.run import ClockStepped, SegmentSealed
-from shunter.events.past_jobs import ended_before, key_of
+from shunter.events.kinds import Event
+from shunter.events.past_jobs import PastJobs, ended_before, key_of
 from shunter.events.values.allocation import NOTHING
-from shunter.events.values.causes import HELD
+from shunter.events.values.causes import GIVEN_UP, HELD
 from shunter.events.values.job_spec import SuspendMode
 
-if TYPE_CHECKING:
-    from shunter.core.scheduler import Scheduler
+
+class Core(Protocol):
+    """What a handler may do: look at the state, make facts and give orders.
+
+    The three flags say what the world told last: that it has ended, that a round of its own has,
+    that nothing comes any more by itself.
+    """
+
+    world_ended: bool
+    round_ended: bool
+    nothing_comes: bool
+
+    @property
+    def state(self) -> State:
+        """What is true now."""
+
+    @property
+    def past(self) -> PastJobs:
+        """The jobs that have ended, and the keys of submissions."""
+
+    @property
+    def rules(self) -> RoundRules:
+        """When plans are made, and what the core does to jobs."""
+
+    @property
+    def reactor(self) -> Reactor:
+        """What follows from facts."""
+
+    def emit(self, event: Event) -> None:
+        """Make a fact, and all that follows from it."""
+
+    def carry_out(self, event: AllocationChanged) -> None:
+        """Make a decision about a job's GPUs, with the order that follows from it."""
+
+    def order(self, effect: Effect) -> None:
+        """Have something done to a job's attempt, once this step is durable."""
+
+    def terminate(self, job: Job) -> None:
+        """Ask for the end of a job's attempt."""
 
 
-def submit_job(core: "Scheduler", order: SubmitJob) -> None:
+def submit_job(core: Core, order: SubmitJob) -> None:
     """Accept a job, unless it was under the same key."""
     past, spec = core.past, order.spec
     if order.key and past.job_of(key_of(spec.user, order.key)) is not None:
@@ -89,7 +130,7 @@ def submit_job(core: "Scheduler", order: SubmitJob) -> None:
     )
 
 
-def cancel_job(core: "Scheduler", order: CancelJob) -> None:
+def cancel_job(core: Core, order: CancelJob) -> None:
     """Ask a job to end; one that holds nothing has ended with that."""
     job = core.state.jobs.get(order.job_id)
     if job is None or job.phase is ENDING:
@@ -98,13 +139,13 @@ def cancel_job(core: "Scheduler", order: CancelJob) -> None:
     core.emit(JobCancelRequested(order.at_us, order.job_id, order.by))
 
 
-def hold_job(core: "Scheduler", order: HoldJob) -> None:
+def hold_job(core: Core, order: HoldJob) -> None:
     """Keep a job from starting; one that has ended meanwhile needs no order any more."""
     if order.job_id in core.state.jobs:
         core.emit(JobHeld(order.at_us, order.job_id, order.by))
 
 
-def suspend_job(core: "Scheduler", order: SuspendJob) -> None:
+def suspend_job(core: Core, order: SuspendJob) -> None:
     """Keep a job from starting, and take back what it was given if it can leave that.
 
     One of mode `stop` that runs keeps its GPUs, and stands still on them.
@@ -129,7 +170,7 @@ def stays_in_place(job: Job) -> bool:
     return works and job.spec.suspend_mode is SuspendMode.stop
 
 
-def release_job(core: "Scheduler", order: ReleaseJob) -> None:
+def release_job(core: Core, order: ReleaseJob) -> None:
     """Let a held job start."""
     job = core.state.jobs.get(order.job_id)
     if job is not None and job.is_on_hold:
@@ -138,13 +179,13 @@ def release_job(core: "Scheduler", order: ReleaseJob) -> None:
             core.order(Continue(job.job_id, job.attempt))
 
 
-def change_priority(core: "Scheduler", order: ChangePriority) -> None:
+def change_priority(core: Core, order: ChangePriority) -> None:
     """Give a job another priority."""
     if order.job_id in core.state.jobs:
         core.emit(JobPriorityChanged(order.at_us, order.job_id, order.priority, order.by))
 
 
-def set_attempt_aside(core: "Scheduler", order: SetAttemptAside) -> None:
+def set_attempt_aside(core: Core, order: SetAttemptAside) -> None:
     """Believe nothing more of a job's attempt, and hold the job until it is released."""
     job = core.state.jobs.get(order.job_id)
     if job is None or job.since_us is None or job.set_aside == job.attempt:
@@ -155,18 +196,40 @@ def set_attempt_aside(core: "Scheduler", order: SetAttemptAside) -> None:
     core.order(SetAside(job.job_id, job.attempt))
 
 
-def drain_node(core: "Scheduler", order: DrainNode) -> None:
+def drain_node(core: Core, order: DrainNode) -> None:
     """Offer nothing of a server any more."""
     core.emit(NodeDrained(order.at_us, order.node, order.by))
 
 
-def restore_node(core: "Scheduler", order: RestoreNode) -> None:
+def restore_node(core: Core, order: RestoreNode) -> None:
     """Offer a server again."""
     if core.state.cluster.server(order.node).drained:
         core.emit(NodeRestored(order.at_us, order.node, order.by))
 
 
-def attempt_exited(core: "Scheduler", seen: AttemptExited) -> None:
+def discard_checkpoint(core: Core, order: DiscardCheckpoint) -> None:
+    """Let a job wait no more for the servers that do not answer."""
+    job, cluster = core.state.jobs.get(order.job_id), core.state.cluster
+    while job is not None and job.since_us is None and awaited(job, cluster):
+        found = (job.checkpoints or ())[out_of_reach(job, cluster)]
+        core.emit(
+            CheckpointDiscarded(
+                order.at_us, job.job_id, found.attempt, found.nodes, found.step, GIVEN_UP, order.by
+            )
+        )
+
+
+def attempt_started(core: Core, seen: AttemptStarted) -> None:
+    """Note that an attempt runs, and what its checkpoints depend on if it is live.
+
+    What could not be brought from lost servers is discarded with that.
+    """
+    for lost in core.reactor.discards(seen):
+        core.emit(lost)
+    core.emit(core.reactor.completed(seen))
+
+
+def attempt_exited(core: Core, seen: AttemptExited) -> None:
     """Note that processes are gone; where that takes no time, it ends their job."""
     job = core.state.jobs.get(seen.job_id) or job_of(core.state, seen.job_id, "AttemptExited")
     rules, reactor = core.rules, core.reactor
@@ -180,42 +243,42 @@ def attempt_exited(core: "Scheduler", seen: AttemptExited) -> None:
         core.emit(GpusReleased(seen.at_us, seen.job_id, seen.attempt))
 
 
-def node_unreachable(core: "Scheduler", seen: NodeUnreachable) -> None:
+def node_unreachable(core: Core, seen: NodeUnreachable) -> None:
     """Note that a server does not answer; of a lost one that is nothing new."""
     if core.state.cluster.server(seen.node).health is not Health.lost:
         core.emit(seen)
 
 
-def world_ended(core: "Scheduler", seen: WorldEnded) -> None:
+def world_ended(core: Core, seen: WorldEnded) -> None:
     """Note that nothing more will come; whoever waits gets a last round."""
     core.world_ended = True
     if core.rules.backend_rounds and core.state.jobs:
         core.round_ended = True
 
 
-def nothing_comes(core: "Scheduler", seen: NothingComes) -> None:
+def nothing_comes(core: Core, seen: NothingComes) -> None:
     """Note that only the policy and its timers can still do something."""
     core.nothing_comes = True
 
 
-def round_ended(core: "Scheduler", seen: RoundEnded) -> None:
+def round_ended(core: Core, seen: RoundEnded) -> None:
     """Note that it is time to plan."""
     core.round_ended = True
 
 
-def as_is(core: "Scheduler", seen: Any) -> None:
+def as_is(core: Core, seen: Any) -> None:
     """Record an observation that is a fact already."""
     core.emit(seen)
 
 
-def profile_sampled(core: "Scheduler", seen: ProfileSampled) -> None:
+def profile_sampled(core: Core, seen: ProfileSampled) -> None:
     """Record a sample, unless its attempt is gone: samples come late."""
     job = core.state.jobs.get(seen.job_id)
     if job is not None and job.attempt == seen.attempt and job.since_us is not None:
         core.emit(seen)
 
 
-HANDLERS: dict[type[Input], Callable[["Scheduler", Any], None]] = {
+HANDLERS: dict[type[Input], Callable[[Core, Any], None]] = {
     SubmitJob: submit_job,
     CancelJob: cancel_job,
     HoldJob: hold_job,
