@@ -6,9 +6,12 @@ of its fields in order. Everything is derived from the classes; nothing here kno
 
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from operator import attrgetter
+from typing import Any, Union
 
+import msgspec
 import orjson
 
 from shunter.errors import IllegalEventError
@@ -20,6 +23,7 @@ from shunter.events.rows import (
     row_decoder,
     row_encoder,
     stored_fields,
+    stored_hints,
 )
 from shunter.events.upcasts import upcast
 
@@ -73,17 +77,11 @@ def decode_payload(payload: bytes) -> list[Event]:
         IllegalEventError: the payload is not an array of event rows.
     """
     try:
-        rows = orjson.loads(payload)
-    except orjson.JSONDecodeError as error:
-        raise IllegalEventError(f"a frame's payload is not JSON: {error}") from error
-    if not isinstance(rows, list):
-        raise IllegalEventError("a frame's payload is not an array of events")
-    decoders = _DECODERS
-    try:
-        return [decoders[row[0]](row) for row in rows]
-    except (IllegalEventError, TypeError, ValueError, LookupError, AttributeError):
-        # An old kind, or damage: once more from the bytes (rows are used up), one by one.
-        return [decode_event(row) for row in orjson.loads(payload)]
+        rows = _frame().decode(payload)
+    except (ValueError, RecursionError):
+        return _decode_one_by_one(payload)  # an old kind, or damage
+    made_of = _MADE_OF
+    return [row if (make := made_of.get(type(row))) is None else make(row) for row in rows]
 
 
 def encode_record(record: object) -> bytes:
@@ -132,6 +130,64 @@ def _event_decoder(kind: Any) -> Decode:
     return compile_decoder(kind, converters, decode_about_none, places)
 
 
+def _decode_one_by_one(payload: bytes) -> list[Event]:
+    """Decode the rows of a frame one by one, which finds the one that is none."""
+    try:
+        rows = orjson.loads(payload)
+    except orjson.JSONDecodeError as error:
+        raise IllegalEventError(f"a frame's payload is not JSON: {error}") from error
+    if not isinstance(rows, list):
+        raise IllegalEventError("a frame's payload is not an array of events")
+    return [decode_event(row) for row in rows]
+
+
+@cache
+def _frame() -> msgspec.json.Decoder[list[Any]]:
+    """Return what reads all rows of a frame at once, each straight into its event.
+
+    A kind that is about no job has null in the place of one, and so another row than its fields:
+    `_MADE_OF` says how its event is made of that.
+    """
+    rows: list[Any] = []
+    for kind in KINDS.values():
+        if is_about_a_job(kind):
+            rows.append(kind)
+        else:
+            row = _row_about_nobody(kind)
+            _MADE_OF[row] = _maker(kind)
+            rows.append(row)
+    members = tuple(rows)
+    return msgspec.json.Decoder(list[_UNION[members]])
+
+
+def _row_about_nobody(kind: type[Event]) -> type[msgspec.Struct]:
+    hints = stored_hints(kind)
+    fields: list[Any] = [
+        (field.name, hints[field.name])
+        if field.default is dataclasses.MISSING
+        else (field.name, hints[field.name], field.default)
+        for field in stored_fields(kind)
+    ]
+    fields.insert(1, ("job_id", None))
+    return msgspec.defstruct(
+        kind.__name__,
+        fields,
+        array_like=True,
+        forbid_unknown_fields=True,
+        tag=kind.__name__,
+        frozen=True,
+        gc=False,
+    )
+
+
+def _maker(kind: Any) -> Callable[[Any], Event]:
+    names = [field.name for field in stored_fields(kind)]
+    if len(names) == 1:
+        return lambda row: kind(row.at_us)
+    values = attrgetter(*names)
+    return lambda row: kind(*values(row))
+
+
 def _decode_old(row: Sequence[object]) -> Event:
     """Decode a kind that is no longer written, or say that it is unknown."""
     modern = upcast(list(row))
@@ -161,5 +217,8 @@ class _Decoders(dict[str, Decode]):
         return decode
 
 
+# Its members are known at run time only, which static tools cannot follow.
+_UNION: Any = Union
+_MADE_OF: dict[type, Callable[[Any], Event]] = {}
 _ENCODERS = _Encoders()
 _DECODERS = _Decoders()

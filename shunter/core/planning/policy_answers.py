@@ -4,10 +4,12 @@ Types are checked field by field, except for policies that are our own code thro
 type-checked where they are written. Whether a plan fits the cluster is the approver's to say.
 """
 
+import dataclasses
+import re
 from collections.abc import Iterable, Mapping
 from math import isfinite
 from reprlib import repr as short
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, get_args, get_type_hints
 
 import msgspec
 import orjson
@@ -32,6 +34,7 @@ _INSTANT_MOST = 2**62
 _SHOWN_MOST = 80
 _OURS = frozenset({"shunter", "builtins", "types", "functools", "enum", "fractions", "numpy"})
 _DEPTH_MOST = 4
+_STEP = re.compile(r"\.\w+|\[\d+\]")
 
 
 @fact
@@ -214,8 +217,31 @@ def _typed(where: str, answer: Any, kind: type[T]) -> T:
         orjson.dumps(plain)
         typed = msgspec.convert(plain, kind)
     except (TypeError, ValueError, RecursionError) as error:
-        raise PlanError(f"{where}: {error}") from error
+        raise PlanError(f"{where}: {_with_names(str(error), kind)}") from error
     return typed
+
+
+def _with_names(text: str, kind: type) -> str:
+    """Return what msgspec says of a record, naming fields where it counts them.
+
+    It counts those of records that a log holds as arrays: `$.allocation[0]` are the shares.
+    """
+    said, at, place = text.partition(" - at `$")
+    hint: Any = kind
+    named = ""
+    for step in _STEP.findall(place):
+        name = step[1:]
+        if dataclasses.is_dataclass(hint):
+            if step[0] == "[":
+                record: Any = hint
+                has_tag = record.__struct_config__.tag is not None
+                name = dataclasses.fields(record)[int(step[1:-1]) - has_tag].name
+            named += f".{name}"
+            hint = get_type_hints(hint)[name]
+        else:
+            named += step
+            hint = next(iter(get_args(hint)), None)
+    return f"{said}{at}{named}`" if at else text
 
 
 def _check_targets(targets: Iterable[Target]) -> None:

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.fact import fact
+from shunter.events.values.fact import event
 from shunter.events.values.fact_class import COMMANDED, OBSERVED, KindClass
 from shunter.events.values.ids import NodeName, QueueName
 
 
-@fact
+@event
 class NodeAdded:
     """A server joined the cluster and takes jobs."""
 
@@ -18,7 +18,7 @@ class NodeAdded:
     configuration: ConfigurationSet
 
 
-@fact
+@event
 class NodeDrained:
     """A server takes no new jobs; those on it may end."""
 
@@ -27,7 +27,7 @@ class NodeDrained:
     by: str = ""
 
 
-@fact
+@event
 class NodeRestored:
     """A drained server takes jobs again."""
 
@@ -36,7 +36,7 @@ class NodeRestored:
     by: str = ""
 
 
-@fact
+@event
 class NodeUnreachable:
     """A server does not answer; what it runs is unknown, not failed."""
 
@@ -44,7 +44,7 @@ class NodeUnreachable:
     node: NodeName
 
 
-@fact
+@event
 class NodeReachable:
     """A server that did not answer, or was lost, answers again."""
 
@@ -52,7 +52,7 @@ class NodeReachable:
     node: NodeName
 
 
-@fact
+@event
 class NodeLost:
     """A server is proven dead; its attempts are over."""
 
@@ -61,7 +61,7 @@ class NodeLost:
     cause: str = ""
 
 
-@fact
+@event
 class NodeRemoved:
     """A server left the cluster for good; it holds nothing any more."""
 
@@ -69,7 +69,7 @@ class NodeRemoved:
     node: NodeName
 
 
-@fact
+@event
 class GpuQuarantined:
     """One GPU takes no new jobs, because it misbehaved."""
 
@@ -79,7 +79,7 @@ class GpuQuarantined:
     cause: str = ""
 
 
-@fact
+@event
 class GpuRestored:
     """A quarantined GPU takes jobs again."""
 
@@ -88,7 +88,7 @@ class GpuRestored:
     gpu: int
 
 
-@fact
+@event
 class QuotaChanged:
     """A queue's hard GPU quota (None: no bound), its weight and its users were set."""
 

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.causes import HELD, NODE_LOST
-from shunter.events.values.fact import fact
+from shunter.events.values.fact import event, value
 from shunter.events.values.fact_class import COMMANDED, DECIDED, DERIVED, OBSERVED, KindClass
 from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.reasons import Because, ClassWait, Reason, Wait
@@ -23,7 +23,7 @@ class Trigger(StrEnum):
     wake = "wake"
 
 
-@fact
+@event
 class RoundPlanned:
     """The policy was asked; this is how it left the queue, changed or not.
 
@@ -44,7 +44,7 @@ class RoundPlanned:
     spread: tuple[JobId, ...] = ()
 
 
-@fact
+@event
 class PolicySetAside:
     """The policy did not answer in time, or its process ended: it is not asked again.
 
@@ -58,7 +58,7 @@ class PolicySetAside:
     told: int
 
 
-@fact
+@value
 class Target:
     """The share of time a job (or pair) should get of a GPU type, to 1e-9."""
 
@@ -67,7 +67,7 @@ class Target:
     fraction: float
 
 
-@fact
+@event
 class TargetsSet:
     """The answer of a policy's expensive part, which replay need not solve again."""
 
@@ -77,7 +77,7 @@ class TargetsSet:
     status: str = "ok"
 
 
-@fact
+@event
 class AllocationChanged:
     """The scheduler's intent for one job: run exactly there, or (with nothing) stop.
 
@@ -92,7 +92,7 @@ class AllocationChanged:
     instant: bool = False
 
 
-@fact
+@event
 class WaitReasonChanged:
     """One job waits for another reason than before (policies without classes)."""
 
@@ -101,7 +101,7 @@ class WaitReasonChanged:
     wait: Wait
 
 
-@fact
+@event
 class PlanRejected:
     """The approver refused one change of a plan; the rest of the plan went ahead.
 
@@ -115,7 +115,7 @@ class PlanRejected:
     detail: str = ""
 
 
-@fact
+@event
 class GangProposed:
     """A job scheduler proposed candidate placements, made from the view of `version`."""
 
@@ -125,7 +125,7 @@ class GangProposed:
     candidates: tuple[Allocation, ...]
 
 
-@fact
+@event
 class GangApproved:
     """The approver granted a proposal whole."""
 
@@ -135,7 +135,7 @@ class GangApproved:
     choice: int
 
 
-@fact
+@event
 class GangRejected:
     """The approver refused a proposal: what was taken, and the version that shows it."""
 
@@ -146,7 +146,7 @@ class GangRejected:
     conflicts: tuple[tuple[NodeName, int], ...] = ()
 
 
-@fact
+@event
 class ReservationSet:
     """GPUs are kept for a waiting job from `start_us` on; None withdraws the promise."""
 
@@ -156,7 +156,7 @@ class ReservationSet:
     gpus: int = 0
 
 
-@fact
+@event
 class TrialStarted:
     """A change is being tried (packing, migration, growing) and will be judged."""
 
@@ -167,7 +167,7 @@ class TrialStarted:
     baseline: float = 0.0
 
 
-@fact
+@event
 class TrialKept:
     """A trial did better than before and stays."""
 
@@ -177,7 +177,7 @@ class TrialKept:
     measured: float = 0.0
 
 
-@fact
+@event
 class TrialReverted:
     """A trial did worse than before and was undone."""
 

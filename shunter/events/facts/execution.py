@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from shunter.events.values.causes import GIVEN_UP, LOST
-from shunter.events.values.fact import fact
+from shunter.events.values.fact import event
 from shunter.events.values.fact_class import COMMANDED, DERIVED, OBSERVED, KindClass
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import SuspendMode
 
 
-@fact
+@event
 class LaunchFailed:
     """An attempt never started; its GPUs are free again.
 
@@ -26,7 +26,7 @@ class LaunchFailed:
     checkpoint_on: tuple[NodeName, ...] = ()
 
 
-@fact
+@event
 class AttemptStarted:
     """A job's processes run: from which checkpoint, moved from which servers.
 
@@ -48,7 +48,7 @@ class AttemptStarted:
     may_tell_training: bool = False
 
 
-@fact
+@event
 class TrainingStarted:
     """An attempt has told its first mini-batch: it has started up, and trains."""
 
@@ -57,7 +57,7 @@ class TrainingStarted:
     attempt: int
 
 
-@fact
+@event
 class SpeedChanged:
     """A running attempt goes at another speed, because who shares its GPUs changed.
 
@@ -70,7 +70,7 @@ class SpeedChanged:
     speed: float
 
 
-@fact
+@event
 class SuspendAcknowledged:
     """The job has seen the request and will stop at its next mini-batch boundary."""
 
@@ -79,7 +79,7 @@ class SuspendAcknowledged:
     attempt: int
 
 
-@fact
+@event
 class SuspendEscalated:
     """The job did not answer in time; the next stronger mode was used."""
 
@@ -89,7 +89,7 @@ class SuspendEscalated:
     mode: SuspendMode
 
 
-@fact
+@event
 class JobStopped:
     """The processes of an attempt stand still; it keeps its GPUs and memory."""
 
@@ -98,7 +98,7 @@ class JobStopped:
     attempt: int
 
 
-@fact
+@event
 class JobContinued:
     """The processes of a stopped attempt go on."""
 
@@ -107,7 +107,7 @@ class JobContinued:
     attempt: int
 
 
-@fact
+@event
 class CheckpointSaved:
     """A checkpoint is complete on disk."""
 
@@ -119,7 +119,7 @@ class CheckpointSaved:
     bytes: int | None = None
 
 
-@fact
+@event
 class CheckpointDiscarded:
     """A job goes on without what an attempt saved on some servers.
 
@@ -137,7 +137,7 @@ class CheckpointDiscarded:
     by: str = ""
 
 
-@fact
+@event
 class JobSuspended:
     """An attempt ended to go on later; `lost_us` of its work must be redone."""
 
@@ -148,7 +148,7 @@ class JobSuspended:
     lost_us: int = 0
 
 
-@fact
+@event
 class AttemptEnded:
     """The processes of an attempt are gone; None where nobody saw the exit code.
 
@@ -162,7 +162,7 @@ class AttemptEnded:
     ended_us: int | None = None
 
 
-@fact
+@event
 class AttemptLost:
     """An attempt ended with its server or supervisor; the job goes back to the queue.
 
@@ -176,7 +176,7 @@ class AttemptLost:
     lost_us: int = 0
 
 
-@fact
+@event
 class GpusReleased:
     """Nothing of the job is on its GPUs any more; they can be given on."""
 
@@ -185,7 +185,7 @@ class GpusReleased:
     attempt: int
 
 
-@fact
+@event
 class MessagesDropped:
     """Messages of an attempt were not taken: wrong ones, or too many of them.
 
@@ -199,7 +199,7 @@ class MessagesDropped:
     cause: str
 
 
-@fact
+@event
 class AttemptSetAside:
     """Somebody ordered that nothing an attempt tells is believed any more.
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from shunter.events.values.causes import ARRAY, BACKING_OFF, CHECKPOINT
-from shunter.events.values.fact import fact
+from shunter.events.values.fact import event
 from shunter.events.values.fact_class import COMMANDED, DERIVED, FactClass, KindClass
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
@@ -22,7 +22,7 @@ class Outcome(StrEnum):
     timeout = "timeout"
 
 
-@fact
+@event
 class JobSubmitted:
     """A job was accepted into the queue.
 
@@ -41,7 +41,7 @@ class JobSubmitted:
     ended: tuple[tuple[JobId, Outcome], ...] = ()
 
 
-@fact
+@event
 class JobRejected:
     """A submitted job can never run here, and leaves the queue."""
 
@@ -53,7 +53,7 @@ class JobRejected:
     detail: str = ""
 
 
-@fact
+@event
 class JobHeld:
     """A job may not start until it is released, at `until_us` where that is known."""
 
@@ -63,7 +63,7 @@ class JobHeld:
     until_us: int | None = None
 
 
-@fact
+@event
 class JobReleased:
     """A held job may start again."""
 
@@ -72,7 +72,7 @@ class JobReleased:
     by: str = ""
 
 
-@fact
+@event
 class JobResized:
     """A job wants another number of GPUs from its next attempt on."""
 
@@ -82,7 +82,7 @@ class JobResized:
     by: str = ""
 
 
-@fact
+@event
 class JobPriorityChanged:
     """A job's priority was changed."""
 
@@ -92,7 +92,7 @@ class JobPriorityChanged:
     by: str = ""
 
 
-@fact
+@event
 class JobGroupChanged:
     """A job joined another multi-job (or none)."""
 
@@ -102,7 +102,7 @@ class JobGroupChanged:
     by: str = ""
 
 
-@fact
+@event
 class JobCancelRequested:
     """Somebody wants the job to end; it ends when its processes have."""
 
@@ -111,7 +111,7 @@ class JobCancelRequested:
     by: str = ""
 
 
-@fact
+@event
 class TimeLimitReached:
     """A job has held its GPUs as long as it may, and is asked to end."""
 
@@ -120,7 +120,7 @@ class TimeLimitReached:
     limit_us: int
 
 
-@fact
+@event
 class JobRetried:
     """An attempt of a job failed by itself; the job waits for another one.
 
@@ -132,7 +132,7 @@ class JobRetried:
     attempt: int
 
 
-@fact
+@event
 class JobFinished:
     """A job did all its work; what it still held is free.
 
@@ -144,7 +144,7 @@ class JobFinished:
     ended_us: int | None = None
 
 
-@fact
+@event
 class JobFailed:
     """A job ended without doing its work; what it still held is free.
 
@@ -158,7 +158,7 @@ class JobFailed:
     ended_us: int | None = None
 
 
-@fact
+@event
 class JobCancelled:
     """Somebody or a failed dependency ended a job; all it held is free.
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from shunter.events.values.fact import fact
+from shunter.events.values.fact import event
 from shunter.events.values.fact_class import OBSERVED, KindClass
 from shunter.events.values.ids import GpuType, JobId
 
 
-@fact
+@event
 class ProfileSampled:
     """One sample of an attempt; utilisations are fractions, batches in seconds."""
 
@@ -25,7 +25,7 @@ class ProfileSampled:
     message_bytes_total: int | None = None
 
 
-@fact
+@event
 class ProfileMeasured:
     """One offline measurement of a model on given resources, in steps per second."""
 

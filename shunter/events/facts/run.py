@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from shunter.events.values.fact import fact
+from shunter.events.values.fact import event
 from shunter.events.values.fact_class import COMMANDED, OBSERVED, KindClass
 
 
-@fact
+@event
 class SchedulerStarted:
     """Opens a term: who decides from here on, by which configuration and input.
 
@@ -27,7 +27,7 @@ class SchedulerStarted:
     simulated: bool = False
 
 
-@fact
+@event
 class ConfigChanged:
     """The configuration was replaced while running; `keys` are those that differ."""
 
@@ -38,7 +38,7 @@ class ConfigChanged:
     policy_version: str
 
 
-@fact
+@event
 class ClockStepped:
     """The wall clock jumped; the scheduler's own clock did not follow."""
 
@@ -46,7 +46,7 @@ class ClockStepped:
     by_us: int
 
 
-@fact
+@event
 class SegmentSealed:
     """Frames up to `last_seq` were moved into a compressed, read-only segment."""
 
@@ -56,7 +56,7 @@ class SegmentSealed:
     digest: str
 
 
-@fact
+@event
 class SchedulerStopped:
     """Closes a term on purpose; a term without it ended in a crash."""
 

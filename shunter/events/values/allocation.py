@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from shunter.events.values.fact import fact
+from shunter.events.values.fact import value
 from shunter.events.values.ids import NodeName
 from shunter.events.values.resources import Resources
 
@@ -15,7 +15,7 @@ class Sharing(StrEnum):
     sliced = "sliced"
 
 
-@fact
+@value
 class Share:
     """The part of an allocation on one server; bit i of `gpu_mask` is GPU i."""
 
@@ -35,7 +35,7 @@ class Share:
         return Resources(0, self.cpus_milli, self.memory_mb)
 
 
-@fact
+@value
 class Allocation:
     """What one job holds, server by server; no shares means nothing."""
 

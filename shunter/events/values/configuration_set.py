@@ -1,12 +1,12 @@
 """Servers of one kind: what is in them and how it is wired (Xiao, SOSP-SRC 2017)."""
 
-from shunter.events.values.fact import fact
+from shunter.events.values.fact import value
 from shunter.events.values.ids import GpuType
 from shunter.events.values.job_spec import Level
 from shunter.events.values.resources import Resources
 
 
-@fact
+@value
 class LevelGroups:
     """The GPU groups of one level inside a server, as bit masks in ascending order."""
 
@@ -14,7 +14,7 @@ class LevelGroups:
     masks: tuple[int, ...]
 
 
-@fact
+@value
 class ConfigurationSet:
     """What equal servers share: devices, CPUs, memory, levels, and where they stand.
 

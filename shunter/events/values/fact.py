@@ -24,14 +24,32 @@ def fact(cls: type[T]) -> type[T]:
     return _struct(cls, frozen=True)
 
 
+@dataclass_transform(frozen_default=True)
+def event(cls: type[T]) -> type[T]:
+    """Turn a class into a kind of event: in a log its row begins with its name."""
+    return _struct(cls, frozen=True, as_array=True, tag=cls.__name__)
+
+
+@dataclass_transform(frozen_default=True)
+def value(cls: type[T]) -> type[T]:
+    """Turn a class into what fields of events hold: in a log it is a row too."""
+    return _struct(cls, frozen=True, as_array=True)
+
+
 @dataclass_transform(field_specifiers=(dataclasses.field,))
 def record(cls: type[T]) -> type[T]:
     """Turn a class into a comparable record with slots that may be changed."""
     return _struct(cls, frozen=False)
 
 
-def _struct(cls: type[T], *, frozen: bool) -> type[T]:
-    """Return the struct that has a class's fields, defaults and methods."""
+def _struct(
+    cls: type[T], *, frozen: bool, as_array: bool = False, tag: str | None = None
+) -> type[T]:
+    """Return the struct that has a class's fields, defaults and methods.
+
+    With `as_array` msgspec reads it from JSON as an array of its fields, behind its `tag` if it has
+    one; trailing fields that hold their default may be left out, and none may follow.
+    """
     described = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
     namespace: dict[str, Any] = dict(described.__dict__)
     for name in ("__dict__", "__weakref__", "__match_args__"):
@@ -41,6 +59,7 @@ def _struct(cls: type[T], *, frozen: bool) -> type[T]:
             namespace[field.name] = struct_field(default_factory=field.default_factory)
     # Never part of a reference cycle: the collector need not look at them.
     make: Any = type(Struct)
-    made = make(cls.__name__, (Struct,), namespace, frozen=frozen, gc=False)
+    arrays = {"array_like": True, "forbid_unknown_fields": True, "tag": tag} if as_array else {}
+    made = make(cls.__name__, (Struct,), namespace, frozen=frozen, gc=False, **arrays)
     found: type[T] = made
     return found

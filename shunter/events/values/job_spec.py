@@ -3,7 +3,7 @@
 from dataclasses import replace
 from enum import StrEnum
 
-from shunter.events.values.fact import fact
+from shunter.events.values.fact import value
 from shunter.events.values.ids import GpuType, JobId, QueueName, UserName
 from shunter.events.values.resources import Resources
 
@@ -54,7 +54,7 @@ class DependsWhen(StrEnum):
 UNBOUNDED = QueueName("")
 
 
-@fact
+@value
 class Dependency:
     """Another job that must have ended first: well (`ok`) or in whatever way (`any`)."""
 
@@ -62,7 +62,7 @@ class Dependency:
     when: DependsWhen = DependsWhen.ok
 
 
-@fact
+@value
 class Demand:
     """What a class of equal jobs needs; to placement, equal demands are one.
 
@@ -92,7 +92,7 @@ class Demand:
         return self.gpus ^ self.cpus_milli << 8 ^ self.memory_mb << 16
 
 
-@fact
+@value
 class JobSpec:
     """Everything a submission says. CPUs and memory are those of the whole job.
 

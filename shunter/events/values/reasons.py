@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from shunter.events.values.fact import fact
+from shunter.events.values.fact import value
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
 
@@ -35,7 +35,7 @@ class Reason(StrEnum):
     waiting_for_release = "waiting_for_release"
 
 
-@fact
+@value
 class Wait:
     """A reason and its evidence, as numbers and ids; sentences are made in `app`.
 
@@ -50,7 +50,7 @@ class Wait:
     detail: str = ""
 
 
-@fact
+@value
 class ClassWait:
     """What holds a class of equal jobs back; None once it waits no more."""
 
@@ -58,7 +58,7 @@ class ClassWait:
     wait: Wait | None
 
 
-@fact
+@value
 class Because:
     """Why an allocation changed: the rule, its scores, and who gains from it.
 
