@@ -29,7 +29,6 @@ PRELOADED = (
     "shunter.app.runs.setup",
     "shunter.backends.ssh",
     "shunter.events.schema",
-    "sqlalchemy.ext.asyncio",
     "uvicorn",
 )
 

@@ -1,8 +1,8 @@
 """The doors of the log: an address in, a writer or a reader out.
 
 Addresses are `memory:`, `none:` (only the chain is kept), a path, or `sqlite+aiosqlite:///path`
-as SQLAlchemy reads it: three slashes and a relative path, four for an absolute one. SQLAlchemy is
-imported only for those that need it.
+as SQLAlchemy reads it: three slashes and a relative path, four for an absolute one. What speaks SQL
+is imported only for those that need it.
 """
 
 from collections.abc import AsyncIterator

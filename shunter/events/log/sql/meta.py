@@ -4,37 +4,39 @@ Its rows, the revision, and the term in the table `head` are under one digest, w
 checks. Nothing else in the file depends on them, so nothing else would tell that they were changed.
 """
 
-from collections.abc import Mapping, Sequence
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 
+import aiosqlite
 import orjson
-from sqlalchemy import delete, insert, inspect, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shunter.errors import LogDamagedError, LogVersionError
 from shunter.events.log.frames import GENESIS, Head
 from shunter.events.log.sql.past_jobs import make_past_empty
+from shunter.events.log.sql.sqlite import Row, rows_of
 from shunter.events.log.sql.tables import (
     ADDED_IN,
-    ALEMBIC_VERSION,
     ANCHOR_NAME,
     DIGEST_NAME,
-    EVENT_FIELDS,
     FIELDS_NAME,
-    HEAD,
-    META,
-    METADATA,
     OLDEST,
     REVISION,
     SCHEMA_NAME,
     SOURCES_NAME,
+    TABLES,
     TERMS_NAME,
     VIEW,
     event_field_rows,
 )
 from shunter.events.upcasts import SCHEMA
+
+_TABLE_NAMES = "SELECT name FROM sqlite_master WHERE type = 'table'"
+_ROWS = "SELECT name, value FROM meta ORDER BY name"
+_REVISIONS = "SELECT version_num FROM alembic_version"
+_TERMS = "SELECT term FROM head"
 
 BESIDE = "beside"
 """The value of the row `anchor` from the first durable opening on, until the log is closed; then it
@@ -73,76 +75,76 @@ class Meta:
         return int(value) if value.isdecimal() else None
 
 
-async def create_tables(connection: AsyncConnection, *, is_anchored: bool) -> Head:
+def create_tables(connection: sqlite3.Connection, is_anchored: bool) -> Head:
     """Make an empty log of term 1, in the transaction that is open; return its head."""
-    await connection.run_sync(METADATA.create_all, checkfirst=False)
-    await connection.exec_driver_sql(VIEW)
+    for made in (*TABLES.values(), VIEW):
+        connection.execute(made)
     head = Head(0, GENESIS, 1)
-    await connection.execute(insert(ALEMBIC_VERSION), {"version_num": REVISION})
-    await connection.execute(
-        insert(HEAD), {"seq": head.seq, "chain": head.chain, "term": head.term}
+    connection.execute("INSERT INTO alembic_version (version_num) VALUES (?)", (REVISION,))
+    connection.execute(
+        "INSERT INTO head (seq, chain, term) VALUES (?, ?, ?)", (head.seq, head.chain, head.term)
     )
-    await make_past_empty(connection)
-    await begin_term(connection)
+    make_past_empty(connection)
+    begin_term(connection)
     if is_anchored:
-        await write_meta(connection, {ANCHOR_NAME: BESIDE})
+        write_meta(connection, {ANCHOR_NAME: BESIDE})
     return head
 
 
-async def begin_term(connection: AsyncConnection) -> None:
+def begin_term(connection: sqlite3.Connection) -> None:
     """Note the term that the head has now, and the names of fields."""
-    seq, term = (await connection.execute(select(HEAD.c.seq, HEAD.c.term))).one()
-    await connection.execute(delete(EVENT_FIELDS))
-    await connection.execute(insert(EVENT_FIELDS), event_field_rows())
+    ((seq, term),) = connection.execute("SELECT seq, term FROM head").fetchall()
+    fields = event_field_rows()
+    connection.execute("DELETE FROM event_fields")
+    connection.executemany(
+        "INSERT INTO event_fields (kind, position, name) VALUES (?, ?, ?)", fields
+    )
     # A term in which nothing was written has no frames.
-    known = [each for each in _terms(await _rows(connection)) if each[0] <= seq]
+    known = [each for each in _terms(_rows(connection)) if each[0] <= seq]
     terms = [*known, (seq + 1, term)]
-    fields = await fields_digest(connection)
-    written = {TERMS_NAME: orjson.dumps(terms).decode(), FIELDS_NAME: fields}
-    await write_meta(connection, {**written, SCHEMA_NAME: str(SCHEMA)})
+    written = {TERMS_NAME: orjson.dumps(terms).decode(), FIELDS_NAME: _fields_digest(fields)}
+    write_meta(connection, {**written, SCHEMA_NAME: str(SCHEMA)})
 
 
-async def fields_digest(connection: AsyncConnection) -> str:
-    """Return the digest of the table `event_fields`."""
-    columns = (EVENT_FIELDS.c.kind, EVENT_FIELDS.c.position, EVENT_FIELDS.c.name)
-    rows = (await connection.execute(select(*columns))).all()
-    return _over(sorted(repr(tuple(row)) for row in rows))
-
-
-async def note_sources(connection: AsyncConnection, term: int, sources: Mapping[str, str]) -> None:
+def note_sources(connection: sqlite3.Connection, term: int, sources: Mapping[str, str]) -> None:
     """Note from which sources a term decides: digests by package."""
-    known = _sources(await _rows(connection))
+    known = _sources(_rows(connection))
     named = {str(number): dict(of) for number, of in {**known, term: sources}.items()}
-    await write_meta(connection, {SOURCES_NAME: orjson.dumps(named).decode()})
+    write_meta(connection, {SOURCES_NAME: orjson.dumps(named).decode()})
 
 
-async def write_meta(connection: AsyncConnection, written: Mapping[str, str]) -> None:
+def write_meta(connection: sqlite3.Connection, written: Mapping[str, str]) -> None:
     """Write some rows, and the digest over all anew."""
-    rows = {**await _rows(connection), **written}
+    rows = {**_rows(connection), **written}
     rows.pop(DIGEST_NAME, None)
-    revision = (await connection.execute(select(ALEMBIC_VERSION))).scalar_one()
-    term = (await connection.execute(select(HEAD.c.term))).scalar_one()
+    ((revision,),) = connection.execute(_REVISIONS).fetchall()
+    ((term,),) = connection.execute(_TERMS).fetchall()
     rows[DIGEST_NAME] = _digest(rows, term, revision)
-    await connection.execute(delete(META))
-    await connection.execute(
-        insert(META), [{"name": name, "value": value} for name, value in rows.items()]
+    connection.execute("DELETE FROM meta")
+    connection.executemany("INSERT INTO meta (name, value) VALUES (?, ?)", rows.items())
+
+
+async def read_fields_digest(connection: aiosqlite.Connection) -> str:
+    """Return the digest of the table `event_fields`."""
+    return _fields_digest(
+        await rows_of(connection, "SELECT kind, position, name FROM event_fields")
     )
 
 
-async def check_version(connection: AsyncConnection, path: Path, oldest: str = OLDEST) -> Meta:
-    """Refuse what is no log, of another version, or changed.
+async def check_version(connection: aiosqlite.Connection, path: Path, oldest: str = OLDEST) -> Meta:
+    """Refuse what is no log, of another version, or changed; ask it `at_once`.
 
     Raises:
         LogVersionError: it is something else, or of a newer Shunter, or needs an upgrade.
         LogDamagedError: a row of `meta` or the term of the head is not what was written.
     """
-    names = await connection.run_sync(lambda sync: set(inspect(sync).get_table_names()))
+    names = {name for (name,) in await rows_of(connection, _TABLE_NAMES)}
     if not {"meta", "head", "frames", "alembic_version"} <= names:
         raise LogVersionError(f"{path} is not a Shunter log")
-    rows = await _rows(connection)
+    rows = {str(name): value for name, value in await rows_of(connection, _ROWS)}
     schema = rows.get(SCHEMA_NAME, "")
-    revisions = (await connection.execute(select(ALEMBIC_VERSION))).scalars().all()
-    revision = revisions[0] if len(revisions) == 1 else ""
+    revisions = await rows_of(connection, _REVISIONS)
+    revision = revisions[0][0] if len(revisions) == 1 else ""
     if not _is_version(schema) or not _is_version(revision):
         raise LogDamagedError(f"the log {path} does not say which version wrote it")
     if int(schema) > SCHEMA or revision > REVISION:
@@ -156,10 +158,10 @@ async def check_version(connection: AsyncConnection, path: Path, oldest: str = O
             "with `shunter.events.log.upgrade_log`"
         )
     if revision == REVISION or DIGEST_NAME in rows:
-        terms = (await connection.execute(select(HEAD.c.term))).scalars().all()
+        terms = await rows_of(connection, _TERMS)
         digest = rows.pop(DIGEST_NAME, None)
         # A head that is no single row is refused by whoever reads it.
-        if len(terms) == 1 and digest != _digest(rows, terms[0], revision):
+        if len(terms) == 1 and digest != _digest(rows, terms[0][0], revision):
             raise LogDamagedError(
                 f"the log {path} was changed: its table meta, its revision, or the term of its "
                 "head is not what was written"
@@ -169,9 +171,8 @@ async def check_version(connection: AsyncConnection, path: Path, oldest: str = O
     )
 
 
-async def _rows(connection: AsyncConnection) -> dict[str, str]:
-    rows = await connection.execute(select(META.c.name, META.c.value).order_by(META.c.name))
-    return {row.name: row.value for row in rows}
+def _rows(connection: sqlite3.Connection) -> dict[str, str]:
+    return dict(connection.execute(_ROWS).fetchall())
 
 
 def _is_version(value: object) -> bool:
@@ -192,6 +193,10 @@ def _sources(rows: Mapping[str, str]) -> dict[int, dict[str, str]]:
 def _digest(rows: Mapping[str, str], term: object, revision: str) -> str:
     """Return the digest of all rows but its own, with the term and the revision."""
     return _over([*(repr((name, rows[name])) for name in sorted(rows, key=repr)), term, revision])
+
+
+def _fields_digest(rows: Iterable[Row]) -> str:
+    return _over(sorted(repr(row) for row in rows))
 
 
 def _over(values: Sequence[object]) -> str:

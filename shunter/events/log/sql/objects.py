@@ -5,18 +5,20 @@ compared, word by word, with what this version or its migrations make.
 """
 
 import re
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Iterable, Mapping
 from functools import cache
 
-from sqlalchemy.dialects import sqlite
-from sqlalchemy.ext.asyncio import AsyncConnection
-from sqlalchemy.schema import CreateTable
+import aiosqlite
 
-from shunter.events.log.sql.tables import ADDED_IN, METADATA, OLDEST, VIEW
+from shunter.events.log.sql.sqlite import Row, rows_of
+from shunter.events.log.sql.tables import ADDED_IN, OLDEST, TABLES, VIEW
 
 __all__ = ["strange_object", "trigger_in"]
 
-_OBJECTS = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+_OBJECTS = """
+SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name
+"""
 _JOB_FRAMES = """
 CREATE TABLE job_frames (
     job_id VARCHAR NOT NULL, first_seq INTEGER NOT NULL, PRIMARY KEY (job_id, first_seq)
@@ -28,7 +30,7 @@ _Object = tuple[str, str]
 """Type and name of an object."""
 
 
-async def strange_object(connection: AsyncConnection, revision: str) -> str:
+async def strange_object(connection: aiosqlite.Connection, revision: str) -> str:
     """Return what is in the file or lacks that should not, in words; empty: nothing.
 
     Args:
@@ -36,7 +38,7 @@ async def strange_object(connection: AsyncConnection, revision: str) -> str:
         revision: the revision of its tables.
     """
     expected = _expected(revision)
-    found = await _found(connection)
+    found = _objects_in(await rows_of(connection, _OBJECTS))
     for (kind, name), sql in found.items():
         if (kind, name) not in expected:
             return f"its {kind} {name} is none that Shunter made"
@@ -46,30 +48,22 @@ async def strange_object(connection: AsyncConnection, revision: str) -> str:
     return f"its {missing[0][0]} {missing[0][1]} is missing" if missing else ""
 
 
-async def trigger_in(connection: AsyncConnection) -> str:
+def trigger_in(connection: sqlite3.Connection) -> str:
     """Return the name of a trigger in the file; empty: there is none."""
-    names = [name for kind, name in await _found(connection) if kind == "trigger"]
+    found = _objects_in(connection.execute(_OBJECTS))
+    names = [name for kind, name in found if kind == "trigger"]
     return names[0] if names else ""
 
 
-async def _found(connection: AsyncConnection) -> dict[_Object, str]:
-    rows = (await connection.exec_driver_sql(_OBJECTS)).mappings().all()
-    return {
-        (str(row["type"]), str(row["name"])): _words(str(row["sql"]))
-        for row in sorted(rows, key=lambda row: str(row["name"]))
-    }
+def _objects_in(rows: Iterable[Row]) -> dict[_Object, str]:
+    return {(str(kind), str(name)): _words(str(sql)) for kind, name, sql in rows}
 
 
 @cache
 def _expected(revision: str) -> Mapping[_Object, str]:
     """Return the objects of a revision of the tables."""
-    dialect = sqlite.dialect()
     later = {name for added, names in ADDED_IN.items() if added > revision for name in names}
-    tables = {
-        table.name: str(CreateTable(table).compile(dialect=dialect))
-        for table in METADATA.tables.values()
-        if table.name not in later
-    }
+    tables = {name: sql for name, sql in TABLES.items() if name not in later}
     if revision == OLDEST:
         tables["job_frames"] = _JOB_FRAMES
     views = {("view", "events"): _words(VIEW)}

@@ -1,18 +1,15 @@
 """How a log file comes to be written: found, made or replaced, locked, checked, its term taken."""
 
 import os
+import sqlite3
 import stat
 from contextlib import AsyncExitStack
 from pathlib import Path
-
-from sqlalchemy import update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shunter.errors import LogDamagedError, LogError, LogExistsError
 from shunter.events.log.frames import GENESIS, Head
 from shunter.events.log.reader import LogReader
 from shunter.events.log.sql.anchor import Anchor, anchor_path, refuse_lost_whole
-from shunter.events.log.sql.batches import BatchWriter
 from shunter.events.log.sql.lock import WriterLock
 from shunter.events.log.sql.meta import (
     BESIDE,
@@ -24,9 +21,16 @@ from shunter.events.log.sql.meta import (
 )
 from shunter.events.log.sql.objects import trigger_in
 from shunter.events.log.sql.source import open_source, refuse_foreign
-from shunter.events.log.sql.sqlite import SIDE_FILES, connected, failures_named, is_empty
+from shunter.events.log.sql.sqlite import (
+    SIDE_FILES,
+    at_once,
+    failures_named,
+    is_empty,
+    reading,
+    writing,
+)
 from shunter.events.log.sql.store import SqlStore
-from shunter.events.log.sql.tables import ANCHOR_NAME, HEAD
+from shunter.events.log.sql.tables import ANCHOR_NAME
 
 
 async def open_store(
@@ -60,20 +64,19 @@ async def open_store(
             # Before the log: one that was made, and nothing more, has its anchor.
             anchor = Anchor.at(path, Head(0, GENESIS, 0) if head is None else head, mode)
             owned.callback(anchor.close)
-        with failures_named(path):
-            if head is not None:
-                await _bring_up_to_date(path, is_anchored=durable)
-            connection = await owned.enter_async_context(connected(path, "rwc", durable=durable))
-            async with connection.begin():
-                if head is None:
-                    head = await create_tables(connection, is_anchored=durable)
-                else:
-                    head = await _take_term(connection, path, head)
+        if meta is not None and head is not None:
+            # In the file itself, before it has a write-ahead log: a copy without that, and without
+            # the anchor, may be an old one, and must be known for it.
+            async with writing(path, "rw", durable=True) as writer:
+                await writer.change(_bring_up_to_date, path, meta, durable)
+        connection = await owned.enter_async_context(writing(path, "rwc", durable=durable))
+        if head is None:
+            head = await connection.change(create_tables, durable)
+        else:
+            head = await connection.change(_take_term, path, head)
         if anchor is not None:
             anchor.move(head)
-        batches = BatchWriter(path, durable=durable)
-        owned.callback(batches.close)
-        store = SqlStore(path, connection, batches, owned.pop_all(), head.term, anchor)
+        store = SqlStore(path, connection, owned.pop_all(), head.term, anchor)
         return store, head, warning
 
 
@@ -92,7 +95,7 @@ async def _what_is_there(path: Path, *, overwrite: bool, resume: bool) -> Meta |
         )
     refuse_foreign(path)
     with failures_named(path):
-        async with connected(path, "ro") as connection, connection.begin():
+        async with reading(path) as connection, at_once(connection):
             if await is_empty(connection):
                 return None
             return await check_version(connection, path)
@@ -118,7 +121,7 @@ def _holds_bytes(path: Path) -> bool:
 async def _has_no_tables(path: Path) -> bool:
     try:
         with failures_named(path):
-            async with connected(path, "ro") as connection, connection.begin():
+            async with reading(path) as connection:
                 return await is_empty(connection)
     except LogError:
         return False
@@ -131,36 +134,29 @@ async def _checked_head(path: Path) -> tuple[Head, str]:
         return await reader.check_tail(), reader.warning
 
 
-async def _bring_up_to_date(path: Path, *, is_anchored: bool) -> None:
-    """Bring the tables up to this version; note that there is an anchor.
+def _bring_up_to_date(
+    connection: sqlite3.Connection, path: Path, meta: Meta, is_anchored: bool
+) -> None:
+    """Bring the tables up to this version; note that there is an anchor."""
+    trigger = trigger_in(connection)
+    if trigger:
+        raise LogDamagedError(
+            f"the log {path} has a trigger {trigger}, which Shunter did not make: it would "
+            "change what is written; drop it, and see what `shunter log verify` says"
+        )
+    if not meta.is_current:
+        from shunter.events.log.sql.upgrading import upgrade_here
 
-    In the file itself, before it has a write-ahead log: a copy without that, and without the
-    anchor, may be an old one, and must be known for it.
-    """
-    async with connected(path, "rw", durable=True) as connection, connection.begin():
-        trigger = await trigger_in(connection)
-        if trigger:
-            raise LogDamagedError(
-                f"the log {path} has a trigger {trigger}, which Shunter did not make: it would "
-                "change what is written; drop it, and see what `shunter log verify` says"
-            )
-        if not (await check_version(connection, path)).is_current:
-            from shunter.events.log.sql.upgrading import upgrade_here
-
-            await upgrade_here(connection)
-        await write_meta(connection, {ANCHOR_NAME: BESIDE} if is_anchored else {})
+        upgrade_here(connection)
+    write_meta(connection, {ANCHOR_NAME: BESIDE} if is_anchored else {})
 
 
-async def _take_term(connection: AsyncConnection, path: Path, head: Head) -> Head:
+def _take_term(connection: sqlite3.Connection, path: Path, head: Head) -> Head:
     """Take the next term, which fences earlier writers; refresh the view's names."""
-    taken = await connection.execute(
-        update(HEAD)
-        .where(HEAD.c.seq == head.seq, HEAD.c.term == head.term)
-        .values(term=head.term + 1)
-    )
-    if taken.rowcount != 1:
+    take = "UPDATE head SET term = term + 1 WHERE seq = ? AND term = ?"
+    if connection.execute(take, (head.seq, head.term)).rowcount != 1:
         raise LogError(f"the log {path} changed while it was opened: another scheduler starts")
-    await begin_term(connection)
+    begin_term(connection)
     return Head(head.seq, head.chain, head.term + 1)
 
 

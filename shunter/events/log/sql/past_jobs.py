@@ -9,22 +9,18 @@ them empty. All of it can be made anew from the events.
 """
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
 
+import aiosqlite
 import orjson
-from sqlalchemy import Delete, Insert, delete, func, insert, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shunter.errors import LogDamagedError
 from shunter.events.facts.jobs import Outcome
 from shunter.events.log.consistency import REINDEX
-from shunter.events.log.sql.sqlite import BUSY_S, failures_named
-from shunter.events.log.sql.tables import PAST_JOBS, PAST_KEYS, PAST_UPTO
+from shunter.events.log.sql.sqlite import Row, at_once, connect, failures_named, rows_of
 from shunter.events.past_jobs import EndedJob, PastRows, number_of
 from shunter.events.values.ids import JobId
 
@@ -33,16 +29,17 @@ __all__ = [
     "SqlPastJobs",
     "keep_past",
     "make_past_empty",
-    "past_changes",
     "past_upto",
     "sound_upto",
     "stored_past",
 ]
 
-Rows = Sequence[Mapping[str, int | str]]
-
-_ADD_JOBS, _ADD_KEYS = insert(PAST_JOBS), insert(PAST_KEYS)
-_CLEAR_UPTO, _ADD_UPTO = delete(PAST_UPTO), insert(PAST_UPTO)
+_UPTO = """
+SELECT seq, last_number, digest, (SELECT max(seq) FROM past_jobs), (SELECT max(seq) FROM past_keys)
+  FROM past_upto
+"""
+_JOBS = "SELECT seq, job_id, outcome FROM past_jobs WHERE seq > ? AND seq <= ? ORDER BY seq"
+_KEYS = 'SELECT seq, "key", job_id FROM past_keys WHERE seq > ? AND seq <= ? ORDER BY seq'
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,74 +59,51 @@ class PastUpto:
         return blake2b(orjson.dumps([self.seq, self.last_number]), digest_size=16).hexdigest()
 
 
-async def past_upto(connection: AsyncConnection) -> PastUpto | None:
+def past_upto(connection: sqlite3.Connection) -> PastUpto | None:
     """Return up to where the tables go; None: what says so is not what was written."""
-    columns = (PAST_UPTO.c.seq, PAST_UPTO.c.last_number, PAST_UPTO.c.digest)
-    rows = (await connection.execute(select(*columns))).all()
-    if len(rows) != 1 or [type(value) for value in rows[0]] != [int, int, str]:
-        return None
-    found = PastUpto(rows[0][0], rows[0][1])
-    return found if found.digest == rows[0][2] else None
+    return _upto_in(connection.execute(_UPTO).fetchall())
 
 
-async def sound_upto(connection: AsyncConnection, path: Path) -> int:
+async def sound_upto(connection: aiosqlite.Connection, path: Path) -> int:
     """Return up to which event the tables go.
 
     Raises:
         LogDamagedError: what says so is not what was written, or they go further.
     """
-    upto = await past_upto(connection)
-    last = [
-        (await connection.execute(select(func.max(table.c.seq)))).scalar_one()
-        for table in (PAST_JOBS, PAST_KEYS)
-    ]
-    if upto is None or any(type(seq) is int and seq > upto.seq for seq in last):
+    rows = await rows_of(connection, _UPTO)
+    upto = _upto_in(rows)
+    if upto is None or any(type(seq) is int and seq > upto.seq for seq in rows[0][3:]):
         raise LogDamagedError(f"the table past_upto of {path} was changed; {REINDEX}")
     return upto.seq
 
 
-async def stored_past(connection: AsyncConnection, after: int, to: int) -> PastRows:
+async def stored_past(connection: aiosqlite.Connection, after: int, to: int) -> PastRows:
     """Return what the tables say of the events after one, up to another."""
-    found: list[Sequence[Sequence[Any]]] = []
-    for table in (PAST_JOBS, PAST_KEYS):
-        some = select(table).where(table.c.seq > after, table.c.seq <= to).order_by(table.c.seq)
-        found.append((await connection.execute(some)).all())
-    return PastRows([EndedJob(*row) for row in found[0]], [(a, b, c) for a, b, c in found[1]])
+    async with at_once(connection):
+        jobs = await rows_of(connection, _JOBS, after, to)
+        keys = await rows_of(connection, _KEYS, after, to)
+    return PastRows([EndedJob(*row) for row in jobs], [(a, b, c) for a, b, c in keys])
 
 
-def past_changes(rows: PastRows, upto: PastUpto) -> Iterator[tuple[Insert | Delete, Rows]]:
-    """Return statements, each for some rows, that add what is new.
-
-    The last two say up to where the tables go then.
-    """
-    if rows.ended:
-        yield (
-            _ADD_JOBS,
-            [{"seq": e.seq, "job_id": e.job_id, "outcome": str(e.outcome)} for e in rows.ended],
-        )
-    if rows.keys:
-        yield (
-            _ADD_KEYS,
-            [{"seq": seq, "key": key, "job_id": job_id} for seq, key, job_id in rows.keys],
-        )
-    yield _CLEAR_UPTO, [{}]
-    yield (
-        _ADD_UPTO,
-        [{"seq": upto.seq, "last_number": upto.last_number, "digest": upto.digest}],
+def keep_past(connection: sqlite3.Connection, rows: PastRows, upto: PastUpto) -> None:
+    """Add rows, and say up to where the tables go then, in the transaction that is open."""
+    connection.executemany(
+        "INSERT INTO past_jobs (seq, job_id, outcome) VALUES (?, ?, ?)",
+        [(ended.seq, ended.job_id, str(ended.outcome)) for ended in rows.ended],
+    )
+    connection.executemany('INSERT INTO past_keys (seq, "key", job_id) VALUES (?, ?, ?)', rows.keys)
+    connection.execute("DELETE FROM past_upto")
+    connection.execute(
+        "INSERT INTO past_upto (seq, last_number, digest) VALUES (?, ?, ?)",
+        (upto.seq, upto.last_number, upto.digest),
     )
 
 
-async def keep_past(connection: AsyncConnection, rows: PastRows, upto: PastUpto) -> None:
-    """Add rows, and say up to where the tables go, in the transaction that is open."""
-    for change, values in past_changes(rows, upto):
-        await connection.execute(change, values)
-
-
-async def make_past_empty(connection: AsyncConnection) -> None:
+def make_past_empty(connection: sqlite3.Connection) -> None:
     """Let the tables say nothing, up to no event, in the transaction that is open."""
-    await connection.execute(delete(PAST_JOBS))
-    await connection.execute(delete(PAST_KEYS))
-    await keep_past(connection, PastRows(), PastUpto())
+    connection.execute("DELETE FROM past_jobs")
+    connection.execute("DELETE FROM past_keys")
+    keep_past(connection, PastRows(), PastUpto())
 
 
 class SqlPastJobs:
@@ -147,9 +121,7 @@ class SqlPastJobs:
         """
         self._path = path
         with failures_named(path):
-            self._connection = sqlite3.connect(
-                f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None, timeout=BUSY_S
-            )
+            self._connection = connect(path, "ro")
 
     def outcome(self, job_id: JobId) -> Outcome | None:
         """Return how a job ended; None: it has not, or there never was one."""
@@ -192,3 +164,10 @@ class SqlPastJobs:
     def _rows(self, query: str, *values: str | int) -> Sequence[tuple[object, ...]]:
         with failures_named(self._path):
             return self._connection.execute(query, values).fetchall()
+
+
+def _upto_in(rows: Sequence[Row]) -> PastUpto | None:
+    if len(rows) != 1 or [type(value) for value in rows[0][:3]] != [int, int, str]:
+        return None
+    found = PastUpto(rows[0][0], rows[0][1])
+    return found if found.digest == rows[0][2] else None

@@ -1,17 +1,20 @@
 """What is derived from the events of a log, brought up to its end or made anew."""
 
+import sqlite3
 from pathlib import Path
-
-from sqlalchemy import delete
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shunter.events.log.reader import LogReader
 from shunter.events.log.sql.lock import WriterLock
 from shunter.events.log.sql.meta import check_version
 from shunter.events.log.sql.past_jobs import PastUpto, keep_past, make_past_empty, past_upto
 from shunter.events.log.sql.source import open_source, refuse_foreign
-from shunter.events.log.sql.sqlite import connected, failures_named, leave_write_ahead
-from shunter.events.log.sql.tables import JOB_INDEX
+from shunter.events.log.sql.sqlite import (
+    WriterConnection,
+    at_once,
+    failures_named,
+    reading,
+    writing,
+)
 from shunter.events.past_jobs import PastRows
 
 __all__ = ["bring_past_up_to_date", "reindex"]
@@ -26,45 +29,53 @@ async def reindex(path: Path) -> None:
     The index of jobs is made when somebody asks for a job.
     """
     refuse_foreign(path)
-    with WriterLock(path), failures_named(path):
+    with WriterLock(path):
+        with failures_named(path):
+            async with reading(path) as connection, at_once(connection):
+                meta = await check_version(connection, path)
         # With a write-ahead log, so that the events can be read while the tables grow.
-        async with connected(path, "rwc", durable=True) as connection:
+        async with writing(path, "rwc", durable=True) as writer:
             try:
-                async with connection.begin():
-                    if not (await check_version(connection, path)).is_current:
+                async with writer.transaction():
+                    if not meta.is_current:
                         from shunter.events.log.sql.upgrading import upgrade_here
 
-                        await upgrade_here(connection)
-                    await connection.execute(delete(JOB_INDEX))
-                    await _bring(connection, path, anew=True)
+                        await writer.visit(upgrade_here)
+                    await writer.visit(_forget)
+                    await _bring(writer, path)
             finally:
-                await leave_write_ahead(connection)
+                await writer.leave_write_ahead()
 
 
-async def bring_past_up_to_date(connection: AsyncConnection, path: Path) -> PastUpto:
+async def bring_past_up_to_date(writer: WriterConnection, path: Path) -> PastUpto:
     """Have the tables of past jobs say all that a log says; return up to where.
 
     They lack what was written without them: by an older version, or by a simulation.
     """
-    with failures_named(path):
-        async with connection.begin():
-            return await _bring(connection, path, anew=False)
+    async with writer.transaction():
+        return await _bring(writer, path)
 
 
-async def _bring(connection: AsyncConnection, path: Path, *, anew: bool) -> PastUpto:
+async def _bring(writer: WriterConnection, path: Path) -> PastUpto:
     """Do so in the transaction that is open; the log is read beside it."""
     async with open_source(path) as source:
         reader = LogReader(source)
         head = await reader.head()
-        upto = None if anew else await past_upto(connection)
+        upto = await writer.visit(past_upto)
         if upto is None or upto.seq > head.seq:
-            await make_past_empty(connection)
+            await writer.visit(make_past_empty)
             upto = PastUpto()
         rows = PastRows()
         async for frame in reader.frames(upto.seq, head.seq):
             rows.extend(frame.past(upto.seq))
             if frame.last_seq >= head.seq or len(rows.ended) >= ROWS:
                 upto = upto.after(rows, frame.last_seq)
-                await keep_past(connection, rows, upto)
+                await writer.visit(keep_past, rows, upto)
                 rows = PastRows()
     return upto
+
+
+def _forget(connection: sqlite3.Connection) -> None:
+    """Have nothing that is derived, in the transaction that is open."""
+    connection.execute("DELETE FROM job_index")
+    make_past_empty(connection)

@@ -1,86 +1,73 @@
 """The SQL source: fetches frames in large chunks, from sealed segments and from the table."""
 
+import sqlite3
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import (
-    Executable,
-    LargeBinary,
-    Select,
-    cast,
-    delete,
-    func,
-    insert,
-    null,
-    select,
-    union_all,
-)
-from sqlalchemy.ext.asyncio import AsyncConnection
+import aiosqlite
 
 from shunter.errors import LogDamagedError, LogError, LogVersionError, NotFoundError
 from shunter.events.log.frames import GENESIS, Frame, Head, Outcomes, Snapshot
 from shunter.events.log.job_index import Span
 from shunter.events.log.sql.anchor import anchor_path, read_anchor, refuse_lost_whole
 from shunter.events.log.sql.compression import pack_bytes, unpack_bytes, unpack_segment
-from shunter.events.log.sql.meta import BESIDE, Meta, check_version, fields_digest
+from shunter.events.log.sql.meta import BESIDE, Meta, check_version, read_fields_digest
 from shunter.events.log.sql.objects import strange_object
 from shunter.events.log.sql.past_jobs import sound_upto, stored_past
-from shunter.events.log.sql.sqlite import connected, failures_named, is_empty
-from shunter.events.log.sql.tables import (
-    FRAMES,
-    HEAD,
-    JOB_INDEX,
-    OUTCOMES,
-    SEGMENTS,
-    SNAPSHOTS,
+from shunter.events.log.sql.sqlite import (
+    Row,
+    at_once,
+    failures_named,
+    is_empty,
+    reading,
+    rows_of,
+    writing,
 )
 from shunter.events.log.stores import Segment
 from shunter.events.past_jobs import PastRows
 
 CHUNK_EVENTS = 20_000
-Values = Sequence[Any]
-"""A row of a table, whose file may be damaged: its types are checked before it is used."""
 
 _MAGIC = b"SQLite format 3\0"
 
-FRAME_COLUMNS = (
-    FRAMES.c.first_seq,
-    FRAMES.c.count,
-    FRAMES.c.at_us,
-    FRAMES.c.term,
-    FRAMES.c.chain,
-    # As bytes: a flipped bit may leave no valid text, and the chain is over bytes.
-    cast(FRAMES.c.payload, LargeBinary).label("payload"),
-)
+# A payload as bytes: a flipped bit may leave no valid text, and the chain is over bytes.
+FRAMES_FROM = """
+SELECT first_seq, count, at_us, term, chain, CAST(payload AS BLOB) FROM frames
+ WHERE first_seq >= (SELECT max(first_seq) FROM frames WHERE first_seq <= ?) AND first_seq < ?
+ ORDER BY first_seq
+"""
+"""The frames from the one that should hold a number up to those that begin before another."""
+
 _FRAME_TYPES = [int, int, int, int, bytes, bytes]
-_SEGMENT_COLUMNS = (
-    SEGMENTS.c.first_seq,
-    SEGMENTS.c.last_seq,
-    SEGMENTS.c.digest,
-    SEGMENTS.c.chain,
-    SEGMENTS.c.frames,
-)
-_SNAPSHOT_COLUMNS = (
-    SNAPSHOTS.c.seq,
-    SNAPSHOTS.c.at_us,
-    SNAPSHOTS.c.state,
-    SNAPSHOTS.c.memory,
-    SNAPSHOTS.c.digest,
-)
-_SNAPSHOTS = select(*_SNAPSHOT_COLUMNS, null())
-_SNAPSHOTS_WITH_ENDED = select(*_SNAPSHOT_COLUMNS, OUTCOMES.c.first + OUTCOMES.c.count).outerjoin(
-    OUTCOMES, OUTCOMES.c.seq == SNAPSHOTS.c.seq
-)
-_OUTCOMES_COLUMNS = (
-    OUTCOMES.c.seq,
-    OUTCOMES.c.first,
-    OUTCOMES.c.count,
-    OUTCOMES.c.pairs,
-    OUTCOMES.c.digest,
-)
-_SPAN_COLUMNS = (JOB_INDEX.c.first_seq, JOB_INDEX.c.last_seq, JOB_INDEX.c.names, JOB_INDEX.c.digest)
+_FRAME_BEFORE = """
+SELECT first_seq + count, chain FROM frames WHERE first_seq < ? ORDER BY first_seq DESC LIMIT 1
+"""
+_SEGMENT_OF = """
+SELECT first_seq, last_seq, digest, chain, frames FROM segments WHERE first_seq <= ? AND last_seq >= ?
+"""
+_SNAPSHOTS = """
+SELECT s.seq, s.at_us, s.state, s.memory, s.digest, o.first + o.count
+  FROM snapshots AS s LEFT JOIN outcomes AS o ON o.seq = s.seq
+ WHERE s.seq <= ? ORDER BY s.seq DESC LIMIT ?
+"""
+_SNAPSHOTS_WITHOUT_ENDED = """
+SELECT seq, at_us, state, memory, digest, NULL
+  FROM snapshots WHERE seq <= ? ORDER BY seq DESC LIMIT ?
+"""
+_OUTCOMES = "SELECT seq, first, count, pairs, digest FROM outcomes WHERE first < ? ORDER BY seq"
+# In one statement, as a live writer may be adding to both tables.
+_GAPS = """
+SELECT (SELECT min(expected) FROM (
+          SELECT first_seq, lag(first_seq + count, 1, 1) OVER (ORDER BY first_seq) AS expected
+            FROM (SELECT first_seq, count FROM frames UNION ALL
+                  SELECT first_seq, last_seq - first_seq + 1 FROM segments))
+         WHERE first_seq != expected),
+       (SELECT min(first_seq) FROM frames WHERE first_seq > (SELECT seq FROM head))
+"""
+_ADD_SPAN = "INSERT INTO job_index (first_seq, last_seq, names, digest) VALUES (?, ?, ?, ?)"
+
+_LAST_SEQ, _ALL = 2**63 - 1, -1
 
 
 @asynccontextmanager
@@ -94,11 +81,11 @@ async def open_source(path: Path) -> AsyncIterator["SqlSource"]:
     refuse_foreign(path)
     async with AsyncExitStack() as owned:
         with failures_named(path):
-            connection = await owned.enter_async_context(connected(path, "ro"))
-            if await is_empty(connection):
-                refuse_lost_whole(path)
-            meta = await check_version(connection, path)
-            await connection.rollback()
+            connection = await owned.enter_async_context(reading(path))
+            async with at_once(connection):
+                if await is_empty(connection):
+                    refuse_lost_whole(path)
+                meta = await check_version(connection, path)
         # The file after the table: a writer makes it before it says that it is there.
         is_anchored = anchor_path(path).exists()
         source = SqlSource(path, connection, meta, lacks_anchor=not is_anchored)
@@ -111,7 +98,7 @@ class SqlSource:
     """Fetches from one connection; each call is a transaction of its own."""
 
     def __init__(
-        self, path: Path, connection: AsyncConnection, meta: Meta, *, lacks_anchor: bool
+        self, path: Path, connection: aiosqlite.Connection, meta: Meta, *, lacks_anchor: bool
     ) -> None:
         self._path = path
         self._connection = connection
@@ -139,7 +126,7 @@ class SqlSource:
 
     async def head(self) -> Head:
         """Return where the log ends now."""
-        rows = await self._rows(select(HEAD.c.seq, HEAD.c.chain, HEAD.c.term))
+        rows = await self._rows("SELECT seq, chain, term FROM head")
         if len(rows) != 1 or [type(value) for value in rows[0]] != [int, bytes, int]:
             raise LogDamagedError(f"the log {self._path} has no proper head: {rows!r}")
         return Head(*rows[0])
@@ -149,15 +136,7 @@ class SqlSource:
         sealed = await self._segment_frames(seq)
         if sealed:
             return [frame for frame in sealed if frame.last_seq >= seq]
-        start = select(func.max(FRAMES.c.first_seq)).where(FRAMES.c.first_seq <= seq)
-        rows = await self._rows(
-            select(*FRAME_COLUMNS)
-            .where(
-                FRAMES.c.first_seq >= start.scalar_subquery(),
-                FRAMES.c.first_seq < seq + CHUNK_EVENTS,
-            )
-            .order_by(FRAMES.c.first_seq)
-        )
+        rows = await self._rows(FRAMES_FROM, seq, seq + CHUNK_EVENTS)
         if not rows:
             # Sealed between the two queries, by a live writer.
             sealed = await self._segment_frames(seq)
@@ -169,18 +148,10 @@ class SqlSource:
         if first_seq == 1:
             return GENESIS
         # A segment says its last chain value, so that it need not be unpacked for what follows.
-        newest = (
-            select(FRAMES.c.first_seq + FRAMES.c.count, FRAMES.c.chain)
-            .where(FRAMES.c.first_seq < first_seq)
-            .order_by(FRAMES.c.first_seq.desc())
-            .limit(1)
-        )
-        for follows, chain in await self._rows(newest):
+        for follows, chain in await self._rows(_FRAME_BEFORE, first_seq):
             if follows == first_seq and isinstance(chain, bytes):
                 return chain
-        rows = await self._rows(
-            select(SEGMENTS.c.chain).where(SEGMENTS.c.last_seq == first_seq - 1)
-        )
+        rows = await self._rows("SELECT chain FROM segments WHERE last_seq = ?", first_seq - 1)
         if rows and isinstance(rows[0][0], bytes):
             return rows[0][0]
         for frame in await self.chunk(first_seq - 1):
@@ -193,15 +164,12 @@ class SqlSource:
 
     async def snapshots(self) -> Sequence[Snapshot]:
         """Return all snapshots, oldest first."""
-        rows = await self._rows(self._snapshots.order_by(SNAPSHOTS.c.seq))
-        return tuple(_snapshot_of(row) for row in rows)
+        rows = await self._rows(self._snapshots, _LAST_SEQ, _ALL)
+        return tuple(_snapshot_of(row) for row in reversed(rows))
 
     async def snapshot_at(self, seq: int) -> Snapshot | None:
         """Return the newest snapshot not after `seq`; None if there is none."""
-        newest = (
-            self._snapshots.where(SNAPSHOTS.c.seq <= seq).order_by(SNAPSHOTS.c.seq.desc()).limit(1)
-        )
-        rows = await self._rows(newest)
+        rows = await self._rows(self._snapshots, seq, 1)
         return _snapshot_of(rows[0]) if rows else None
 
     async def past_upto(self) -> int | None:
@@ -209,36 +177,33 @@ class SqlSource:
         if not self._meta.has_table("past_upto"):
             return None
         with failures_named(self._path):
-            async with self._connection.begin():
-                return await sound_upto(self._connection, self._path)
+            return await sound_upto(self._connection, self._path)
 
     async def past(self, after: int, to: int) -> PastRows:
         """Return what the tables of past jobs say of events after one, up to another."""
         if not self._meta.has_table("past_jobs"):
             return PastRows()
         with failures_named(self._path):
-            async with self._connection.begin():
-                return await stored_past(self._connection, after, to)
+            return await stored_past(self._connection, after, to)
 
     async def outcomes(self, count: int) -> Sequence[Outcomes]:
         """Return how the first so many jobs ended, in order of their ends."""
         if not self._meta.has_table("outcomes"):
             return ()
-        kept = select(*_OUTCOMES_COLUMNS).where(OUTCOMES.c.first < count).order_by(OUTCOMES.c.seq)
-        return [_outcomes_of(row) for row in await self._rows(kept)]
+        return [_outcomes_of(row) for row in await self._rows(_OUTCOMES, count)]
 
     async def segments(self) -> Sequence[Segment]:
         """Return the sealed segments, oldest first."""
-        rows = await self._rows(select(*_SEGMENT_COLUMNS[:3]).order_by(SEGMENTS.c.first_seq))
-        return [_segment_of(row) for row in rows]
+        every = "SELECT first_seq, last_seq, digest FROM segments ORDER BY first_seq"
+        return [_segment_of(row) for row in await self._rows(every)]
 
     async def refuse_changed(self) -> None:
         """Raise LogDamagedError if tables, the view, or what it reads were changed."""
         with failures_named(self._path):
-            async with self._connection.begin():
+            async with at_once(self._connection):
                 meta = await check_version(self._connection, self._path)
                 strange = await strange_object(self._connection, meta.revision)
-                digest = "" if strange else await fields_digest(self._connection)
+                digest = "" if strange else await read_fields_digest(self._connection)
         if strange:
             raise LogDamagedError(f"the log {self._path} was changed: {strange}")
         if meta.fields is not None and meta.fields != digest:
@@ -247,25 +212,12 @@ class SqlSource:
     async def terms(self) -> Sequence[tuple[int, int]]:
         """Return the first numbers of terms with theirs, as far as known."""
         with failures_named(self._path):
-            async with self._connection.begin():
+            async with at_once(self._connection):
                 return (await check_version(self._connection, self._path)).terms
 
     async def gap(self) -> int | None:
         """Return the first sequence number at which the log is not whole; None if it is."""
-        runs = union_all(
-            select(FRAMES.c.first_seq, FRAMES.c.count),
-            select(SEGMENTS.c.first_seq, SEGMENTS.c.last_seq - SEGMENTS.c.first_seq + 1),
-        ).subquery()
-        follows = func.lag(runs.c.first_seq + runs.c.count, 1, 1).over(order_by=runs.c.first_seq)
-        expected = select(runs.c.first_seq, follows.label("expected")).subquery()
-        holes = select(func.min(expected.c.expected)).where(
-            expected.c.first_seq != expected.c.expected
-        )
-        # In one statement, as a live writer may be adding to both.
-        beyond = select(func.min(FRAMES.c.first_seq)).where(
-            FRAMES.c.first_seq > select(HEAD.c.seq).scalar_subquery()
-        )
-        rows = await self._rows(select(holes.scalar_subquery(), beyond.scalar_subquery()))
+        rows = await self._rows(_GAPS)
         return next((seq for seq in rows[0] if seq is not None), None)
 
     async def sources(self) -> Mapping[int, Mapping[str, str]]:
@@ -276,44 +228,36 @@ class SqlSource:
         """Return what the index of jobs has, oldest first."""
         if not self._meta.has_table("job_index"):
             return ()
-        rows = await self._rows(select(*_SPAN_COLUMNS).order_by(JOB_INDEX.c.first_seq))
-        return [_span_of(row) for row in rows]
+        every = "SELECT first_seq, last_seq, names, digest FROM job_index ORDER BY first_seq"
+        return [_span_of(row) for row in await self._rows(every)]
 
     async def keep_spans(self, after: int, spans: Sequence[Span]) -> bool:
         """Have the index go on like this after an event; False: it cannot."""
         if not self._meta.has_table("job_index"):
             return False
         rows = [
-            {
-                "first_seq": span.first_seq,
-                "last_seq": span.last_seq,
-                "names": pack_bytes(span.names),
-                "digest": span.digest,
-            }
-            for span in spans
+            (span.first_seq, span.last_seq, pack_bytes(span.names), span.digest) for span in spans
         ]
+
+        def keep(connection: sqlite3.Connection) -> None:
+            others = "DELETE FROM job_index WHERE first_seq NOT BETWEEN 1 AND ?"
+            connection.execute(others, (after,))
+            connection.executemany(_ADD_SPAN, rows)
+
         try:
-            with failures_named(self._path):
-                async with connected(self._path, "rw") as connection, connection.begin():
-                    others = ~JOB_INDEX.c.first_seq.between(1, after)
-                    await connection.execute(delete(JOB_INDEX).where(others))
-                    if rows:
-                        await connection.execute(insert(JOB_INDEX), rows)
+            async with writing(self._path, "rw") as writer:
+                await writer.change(keep)
         except LogError:
             return False
         return True
 
     @property
-    def _snapshots(self) -> Select[Any]:
-        """What selects snapshots, with how many jobs had ended."""
-        return _SNAPSHOTS_WITH_ENDED if self._meta.has_table("outcomes") else _SNAPSHOTS
+    def _snapshots(self) -> str:
+        """What selects the newest snapshots up to one, with how many jobs had ended."""
+        return _SNAPSHOTS if self._meta.has_table("outcomes") else _SNAPSHOTS_WITHOUT_ENDED
 
     async def _segment_frames(self, seq: int) -> list[Frame]:
-        holds = select(*_SEGMENT_COLUMNS).where(
-            SEGMENTS.c.first_seq <= seq, SEGMENTS.c.last_seq >= seq
-        )
-        rows = await self._rows(holds)
-        for *row, chain, blob in rows:
+        for *row, chain, blob in await self._rows(_SEGMENT_OF, seq, seq):
             segment = _segment_of(row)
             frames = unpack_segment(segment, blob)
             if (frames[0].first_seq, frames[-1].last_seq, frames[-1].chain) != (
@@ -328,11 +272,9 @@ class SqlSource:
             return frames
         return []
 
-    async def _rows(self, query: Executable) -> Sequence[Values]:
+    async def _rows(self, query: str, *values: int) -> Sequence[Row]:
         with failures_named(self._path):
-            async with self._connection.begin():
-                rows: Sequence[Values] = (await self._connection.execute(query)).all()
-        return rows
+            return await rows_of(self._connection, query, *values)
 
 
 def refuse_foreign(path: Path) -> None:
@@ -358,14 +300,14 @@ def refuse_foreign(path: Path) -> None:
         raise LogVersionError(f"{path} is not a Shunter log: it is no SQLite database")
 
 
-def frame_of(row: Values) -> Frame:
+def frame_of(row: Row) -> Frame:
     """Return the frame of a table row, if its values are of the proper types."""
     if [type(value) for value in row] != _FRAME_TYPES:
         raise LogDamagedError(f"the frame at sequence number {row[0]} has a damaged row", row[0])
     return Frame(*row)
 
 
-def _snapshot_of(row: Values) -> Snapshot:
+def _snapshot_of(row: Row) -> Snapshot:
     seq, at_us, state, memory, digest, ended = row
     if [type(value) for value in row[:5]] != [int, int, bytes, bytes, str]:
         raise LogDamagedError(f"the snapshot at sequence number {seq} has a damaged row", seq)
@@ -374,14 +316,14 @@ def _snapshot_of(row: Values) -> Snapshot:
     return Snapshot(seq, at_us, state, memory, digest, ended)
 
 
-def _outcomes_of(row: Values) -> Outcomes:
+def _outcomes_of(row: Row) -> Outcomes:
     seq, first, count, pairs, digest = row
     if [type(value) for value in row] != [int, int, int, bytes, str]:
         raise LogDamagedError(f"the outcomes at sequence number {seq} have a damaged row", seq)
     return Outcomes(seq, first, count, unpack_bytes(pairs, "the row of outcomes", seq), digest)
 
 
-def _span_of(row: Values) -> Span:
+def _span_of(row: Row) -> Span:
     """Return a span; one whose row is damaged does not match its digest."""
     first_seq, last_seq, names, digest = row
     if [type(value) for value in row] != [int, int, bytes, str]:
@@ -392,7 +334,7 @@ def _span_of(row: Values) -> Span:
         return Span(first_seq, last_seq, b"", "")
 
 
-def _segment_of(row: Values) -> Segment:
+def _segment_of(row: Row) -> Segment:
     if [type(value) for value in row] != [int, int, str]:
         raise LogDamagedError(f"the segment at sequence number {row[0]} has a damaged row", row[0])
     return Segment(*row)

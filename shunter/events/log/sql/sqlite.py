@@ -1,16 +1,21 @@
-"""Connections to a log in SQLite: how they are set up, and what their failures are called."""
+"""Connections to a log in SQLite: how they are set up, and what their failures are called.
+
+Who changes a log has a plain connection, and a transaction is one visit to a thread: a driver for
+asyncio hands each statement to its thread and back, and its cursor twice more, which for a commit
+of one event comes to twenty visits and costs more than what is written. Who reads one asks one
+question at a time, and has the driver's connection, whose thread is its own.
+"""
 
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, TypeVarTuple
 from urllib.parse import quote
 
-from sqlalchemy import URL, event
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
-from sqlalchemy.pool import NullPool
+import aiosqlite
+import anyio
+import anyio.to_thread
 
 from shunter.errors import LogDamagedError, LogError
 
@@ -20,67 +25,156 @@ BUSY_S = 10.0
 """How long a statement waits for another process's transaction before it fails."""
 
 Mode = Literal["ro", "rw", "rwc"]
+Row = Sequence[Any]
+"""Of a table whose file may be damaged: the types of its values are checked before it is used."""
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
+_Arguments = TypeVarTuple("_Arguments")
+_Result = TypeVar("_Result")
 
 
-@asynccontextmanager
-async def connected(
-    path: Path, mode: Mode, *, durable: bool = False
-) -> AsyncIterator[AsyncConnection]:
+def connect(path: Path, mode: Mode, *, durable: bool = False) -> sqlite3.Connection:
     """Connect to a file to read (`ro`), change (`rw`) or write a log there (`rwc`).
 
     The last creates the file if need be, and lets others read while it writes (write-ahead log).
     `durable` syncs each commit to the disk, not only each checkpoint.
     """
-    if mode == "ro" and path.with_name(path.name + _ROLLBACK).exists():
-        await _roll_back(path)
-    url = URL.create(
-        "sqlite+aiosqlite",
-        database=f"file:{quote(str(path))}",
-        query={"uri": "true", "mode": mode},
+    connection = sqlite3.connect(
+        _address(path, mode),
+        uri=True,
+        isolation_level=None,  # no transactions but ours, which take the write lock at once
+        timeout=BUSY_S,
+        check_same_thread=False,  # one after the other, by whichever thread is free
     )
-    engine = create_async_engine(
-        url,
-        poolclass=NullPool,
-        pool_reset_on_return=None,
-        # The driver begins no transaction of its own: ours take the write lock at once.
-        connect_args={"isolation_level": None, "timeout": BUSY_S},
-    )
-    pragmas = [synchronous(durable=durable)]
-    if mode == "rwc":
-        pragmas.insert(0, "PRAGMA journal_mode=WAL")
-
-    @event.listens_for(engine.sync_engine, "connect")
-    def set_up(connection: sqlite3.Connection, _record: object) -> None:
-        cursor = connection.cursor()
-        for pragma in pragmas:
-            cursor.execute(pragma)
-        cursor.close()
-
-    begin = "BEGIN" if mode == "ro" else "BEGIN IMMEDIATE"
-    event.listen(engine.sync_engine, "begin", lambda connection: connection.exec_driver_sql(begin))
     try:
-        async with engine.connect() as connection:
-            yield connection
+        if mode == "rwc":
+            connection.execute("PRAGMA journal_mode=WAL").close()
+        connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}").close()
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Take the write lock, and keep all of what is changed meanwhile, or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
     finally:
-        await engine.dispose()
+        _roll_back(connection)
 
 
-def synchronous(*, durable: bool) -> str:
-    """Return the pragma that syncs each commit to the disk, or only each checkpoint."""
-    return f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}"
+@asynccontextmanager
+async def writing(
+    path: Path, mode: Literal["rw", "rwc"], *, durable: bool = False
+) -> AsyncIterator["WriterConnection"]:
+    """Connect to a file to change it, as `connect` does.
 
-
-async def _roll_back(path: Path) -> None:
-    """Undo what a writer that was killed left half done in the file itself.
-
-    That is so while a log becomes a write-ahead log, or one plain file again. To open it for a
-    change is enough: SQLite undoes it then, and waits for a writer who is still at it. Who may
-    not change the file is told what is the matter when they read it.
+    Raises:
+        LogError: it cannot be opened.
     """
-    with suppress(DBAPIError, sqlite3.Error):
-        async with connected(path, "rw") as connection, connection.begin():
-            pass
+    with failures_named(path):
+        connection = await anyio.to_thread.run_sync(lambda: connect(path, mode, durable=durable))
+    try:
+        yield WriterConnection(path, connection)
+    finally:
+        with anyio.CancelScope(shield=True), failures_named(path):
+            await anyio.to_thread.run_sync(connection.close)
+
+
+class WriterConnection:
+    """Changes one log, through a connection of its own; another may write between changes."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self._path = path
+        self._connection = connection
+        self._thread = anyio.CapacityLimiter(1)  # never behind those who read
+
+    async def change(
+        self, work: Callable[[sqlite3.Connection, *_Arguments], _Result], *arguments: *_Arguments
+    ) -> _Result:
+        """Do some work in a transaction: all of it or nothing, in one visit to a thread.
+
+        Raises:
+            LogError: the log cannot be written.
+        """
+
+        def whole(connection: sqlite3.Connection) -> _Result:
+            with transaction(connection):
+                return work(connection, *arguments)
+
+        return await self.visit(whole)
+
+    async def visit(
+        self, work: Callable[[sqlite3.Connection, *_Arguments], _Result], *arguments: *_Arguments
+    ) -> _Result:
+        """Do some work in the transaction that is open, if there is one.
+
+        Raises:
+            LogError: the log cannot be written.
+        """
+        with failures_named(self._path):
+            return await anyio.to_thread.run_sync(
+                work, self._connection, *arguments, limiter=self._thread
+            )
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """Take the write lock for a change that needs several visits: all of them or nothing."""
+        await self.visit(_execute, "BEGIN IMMEDIATE")
+        try:
+            yield
+            await self.visit(_execute, "COMMIT")
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self.visit(_roll_back)
+
+    async def leave_write_ahead(self) -> None:
+        """Turn the database into one plain file, unless somebody reads it just now.
+
+        A finished log can then be copied alone, and read where nothing may be written beside it.
+        """
+        with suppress(LogError):
+            await self.visit(_execute, "PRAGMA busy_timeout=0")
+            await self.visit(_execute, "PRAGMA journal_mode=DELETE")
+
+
+@asynccontextmanager
+async def reading(path: Path) -> AsyncIterator[aiosqlite.Connection]:
+    """Connect to a file to read it."""
+    if path.with_name(path.name + _ROLLBACK).exists():
+        await anyio.to_thread.run_sync(_undo_half_change, path)
+    connection = await aiosqlite.connect(
+        _address(path, "ro"), uri=True, isolation_level=None, timeout=BUSY_S
+    )
+    try:
+        yield connection
+    finally:
+        with anyio.CancelScope(shield=True):
+            await connection.close()
+
+
+@asynccontextmanager
+async def at_once(connection: aiosqlite.Connection) -> AsyncIterator[None]:
+    """Have several queries answered as of one instant."""
+    await connection.execute_fetchall("BEGIN")
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            await connection.rollback()
+
+
+async def rows_of(connection: aiosqlite.Connection, query: str, *values: int) -> Sequence[Row]:
+    """Return the rows that answer a query."""
+    return [*await connection.execute_fetchall(query, values)]
+
+
+async def is_empty(connection: aiosqlite.Connection) -> bool:
+    """Say whether the database has no tables at all."""
+    return not await rows_of(connection, "SELECT 1 FROM sqlite_master LIMIT 1")
 
 
 @contextmanager
@@ -88,12 +182,11 @@ def failures_named(path: Path) -> Iterator[None]:
     """Turn what the driver raises into a LogError that names the file."""
     try:
         yield
-    except (DBAPIError, sqlite3.Error) as error:
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        precise = getattr(cause, "sqlite_errorcode", 0)
+    except sqlite3.Error as error:
+        precise = getattr(error, "sqlite_errorcode", 0)
         code = precise & 0xFF
-        if code in _DAMAGE or "malformed" in str(cause):
-            raise LogDamagedError(f"the log {path} is damaged: {cause}") from error
+        if code in _DAMAGE or "malformed" in str(error):
+            raise LogDamagedError(f"the log {path} is damaged: {error}") from error
         if code == sqlite3.SQLITE_BUSY:
             raise LogError(
                 f"the log {path} is in use by another process for more than {BUSY_S:g} s"
@@ -106,24 +199,34 @@ def failures_named(path: Path) -> Iterator[None]:
                 "read it cannot undo that; read it once as a user who may write it"
             ) from error
         if code == sqlite3.SQLITE_CANTOPEN:
-            raise LogError(f"the log {path} cannot be opened: {cause}") from error
-        raise LogError(f"the log {path} cannot be read or written: {cause}") from error
+            raise LogError(f"the log {path} cannot be opened: {error}") from error
+        raise LogError(f"the log {path} cannot be read or written: {error}") from error
 
 
-async def leave_write_ahead(connection: AsyncConnection) -> None:
-    """Turn the database into one plain file, unless somebody reads it just now.
+def _address(path: Path, mode: Mode) -> str:
+    return f"file:{quote(str(path))}?mode={mode}"
 
-    A finished log can then be copied alone, and read where nothing may be written beside it.
+
+def _execute(connection: sqlite3.Connection, statement: str) -> None:
+    connection.execute(statement).close()
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    """Undo a transaction, if one is open: a full disk may have ended it already."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+def _undo_half_change(path: Path) -> None:
+    """Undo what a writer that was killed left half done in the file itself.
+
+    That is so while a log becomes a write-ahead log, or one plain file again. To open it for a
+    change is enough: SQLite undoes it then, and waits for a writer who is still at it. Who may
+    not change the file is told what is the matter when they read it.
     """
-    try:
-        # Past SQLAlchemy, which would begin a transaction first, in which the mode cannot change.
-        driver: Any = (await connection.get_raw_connection()).driver_connection
-        await driver.execute("PRAGMA busy_timeout=0")
-        await driver.execute("PRAGMA journal_mode=DELETE")
-    except (DBAPIError, sqlite3.Error):
-        return
-
-
-async def is_empty(connection: AsyncConnection) -> bool:
-    """Say whether the database has no tables at all."""
-    return (await connection.exec_driver_sql("SELECT 1 FROM sqlite_master LIMIT 1")).first() is None
+    with (
+        suppress(sqlite3.Error),
+        closing(connect(path, "rw")) as connection,
+        transaction(connection),
+    ):
+        pass

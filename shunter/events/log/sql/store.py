@@ -8,43 +8,32 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
-import anyio.to_thread
-from sqlalchemy import delete, func, insert, select
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection
-
-from shunter.errors import LogDamagedError, LogError
-from shunter.events.log.frames import GENESIS, Frame, Head, next_chain
+from shunter.errors import LogError
+from shunter.events.log.frames import Head
 from shunter.events.log.sql.anchor import Anchor
-from shunter.events.log.sql.batches import MOVE_HEAD, BatchWriter, head_change, refuse_stale
-from shunter.events.log.sql.compression import SEGMENT_EVENTS, pack_segment
+from shunter.events.log.sql.changes import move_head, seal_oldest, thin_snapshots, write_batch
 from shunter.events.log.sql.meta import note_sources, write_meta
 from shunter.events.log.sql.past_jobs import PastUpto
 from shunter.events.log.sql.reindexing import bring_past_up_to_date
-from shunter.events.log.sql.source import FRAME_COLUMNS, frame_of, open_source
-from shunter.events.log.sql.sqlite import failures_named, leave_write_ahead
-from shunter.events.log.sql.tables import ANCHOR_NAME, FRAMES, HEAD, SEGMENTS, SNAPSHOTS
+from shunter.events.log.sql.source import open_source
+from shunter.events.log.sql.sqlite import WriterConnection
+from shunter.events.log.sql.tables import ANCHOR_NAME
 from shunter.events.log.stores import Batch, Segment, Source
 
 
 class SqlStore:
-    """Writes one log; made by `open_store`.
-
-    Batches go through a connection of their own, all else through that of SQLAlchemy.
-    """
+    """Writes one log; made by `open_store`."""
 
     def __init__(
         self,
         path: Path,
-        connection: AsyncConnection,
-        batches: BatchWriter,
+        connection: WriterConnection,
         owned: AsyncExitStack,
         term: int,
         anchor: Anchor | None,
     ) -> None:
         self._path = path
         self._connection = connection
-        self._batches = batches
         self._owned = owned
         self._term = term
         self._anchor = anchor
@@ -56,7 +45,7 @@ class SqlStore:
         past = None
         if self._past is not None and (batch.past or batch.snapshots):
             past = self._past.after(batch.past, new.seq)
-        await self._batches.write(batch, old, new, past)
+        await self._connection.change(write_batch, self._path, batch, old, new, past)
         self._past = past or self._past
         if self._anchor is not None and new != old:
             self._anchor.move(new)
@@ -67,57 +56,22 @@ class SqlStore:
 
     async def seal(self, head: Head, upto_seq: int) -> Segment | None:
         """Move the oldest frames up to `upto_seq` into one segment; None if none is left."""
-        with failures_named(self._path):
-            async with self._connection.begin():
-                await self._move_head(head, head)
-                await self._check_snapshot(upto_seq)
-                frames, before = await self._oldest_frames(upto_seq)
-                if not frames:
-                    return None
-                for frame in frames:
-                    if next_chain(before, frame.payload) != frame.chain:
-                        raise LogDamagedError(
-                            f"{frame.named} is damaged and is not sealed", frame.first_seq
-                        )
-                    before = frame.chain
-                segment, blob = await anyio.to_thread.run_sync(pack_segment, frames)
-                await self._connection.execute(
-                    insert(SEGMENTS),
-                    {
-                        "first_seq": segment.first_seq,
-                        "last_seq": segment.last_seq,
-                        "chain": before,
-                        "digest": segment.digest,
-                        "frames": blob,
-                    },
-                )
-                await self._connection.execute(
-                    delete(FRAMES).where(FRAMES.c.first_seq <= segment.last_seq)
-                )
-        return segment
+        return await self._connection.change(seal_oldest, self._path, head, upto_seq)
 
     async def thin_snapshots(
         self, head: Head, superseded: Callable[[Sequence[int]], Sequence[int]]
     ) -> None:
         """Forget the snapshots that `superseded` picks from the numbers of all, in order."""
-        with failures_named(self._path):
-            async with self._connection.begin():
-                await self._move_head(head, head)
-                rows = await self._connection.execute(
-                    select(SNAPSHOTS.c.seq).order_by(SNAPSHOTS.c.seq)
-                )
-                gone = superseded([seq for (seq,) in rows])
-                if gone:
-                    await self._connection.execute(
-                        delete(SNAPSHOTS).where(SNAPSHOTS.c.seq.in_(gone))
-                    )
+        await self._connection.change(thin_snapshots, self._path, head, superseded)
 
     async def note_sources(self, head: Head, sources: Mapping[str, str]) -> None:
         """Keep from which sources the head's term decides, in a row of `meta`."""
-        with failures_named(self._path):
-            async with self._connection.begin():
-                await self._move_head(head, head)
-                await note_sources(self._connection, head.term, sources)
+
+        def note(connection: sqlite3.Connection) -> None:
+            move_head(connection, self._path, head, head)
+            note_sources(connection, head.term, sources)
+
+        await self._connection.change(note)
 
     @asynccontextmanager
     async def source(self) -> AsyncIterator[Source]:
@@ -130,52 +84,15 @@ class SqlStore:
         if self._closed:
             return
         self._closed = True
-        with failures_named(self._path):
-            if self._anchor is not None:
-                await self._say_closed()
-            self._batches.close()
-            await leave_write_ahead(self._connection)
-            await self._owned.aclose()
+        if self._anchor is not None:
+            # Where that cannot be written, or another writer took over, it does without the note.
+            with suppress(LogError):
+                await self._connection.change(self._say_closed)
+        await self._connection.leave_write_ahead()
+        await self._owned.aclose()
 
-    async def _say_closed(self) -> None:
-        """Note where the log ends: the file it becomes needs no anchor.
-
-        Where that cannot be written, or another writer took over, it does without the note.
-        """
-        with suppress(DBAPIError, sqlite3.Error):
-            async with self._connection.begin():
-                heads = (await self._connection.execute(select(HEAD.c.seq, HEAD.c.term))).all()
-                if [term for _, term in heads] == [self._term]:
-                    await write_meta(self._connection, {ANCHOR_NAME: str(heads[0][0])})
-
-    async def _move_head(self, old: Head, new: Head) -> None:
-        moved = await self._connection.execute(MOVE_HEAD, head_change(old, new))
-        refuse_stale(self._path, old, moved.rowcount)
-
-    async def _check_snapshot(self, upto_seq: int) -> None:
-        newest = (await self._connection.execute(select(func.max(SNAPSHOTS.c.seq)))).scalar_one()
-        if newest is None or newest < upto_seq:
-            raise LogError(
-                f"frames up to {upto_seq} cannot be sealed: a start would have to read them, as "
-                f"the newest snapshot is {'at ' + str(newest) if newest else 'missing'}",
-                upto_seq,
-            )
-
-    async def _oldest_frames(self, upto_seq: int) -> tuple[list[Frame], bytes]:
-        """Return the oldest frames that end by `upto_seq`, and the chain before them."""
-        first = (await self._connection.execute(select(func.min(FRAMES.c.first_seq)))).scalar_one()
-        if first is None:
-            return [], b""
-        rows = await self._connection.execute(
-            select(*FRAME_COLUMNS)
-            .where(
-                FRAMES.c.first_seq < first + SEGMENT_EVENTS,
-                FRAMES.c.first_seq + FRAMES.c.count - 1 <= upto_seq,
-            )
-            .order_by(FRAMES.c.first_seq)
-        )
-        frames = [frame_of(row) for row in rows]
-        before = await self._connection.execute(
-            select(SEGMENTS.c.chain).where(SEGMENTS.c.last_seq == first - 1)
-        )
-        return frames, before.scalar_one_or_none() or GENESIS
+    def _say_closed(self, connection: sqlite3.Connection) -> None:
+        """Note where the log ends: the file it becomes needs no anchor."""
+        heads = connection.execute("SELECT seq, term FROM head").fetchall()
+        if [term for _, term in heads] == [self._term]:
+            write_meta(connection, {ANCHOR_NAME: str(heads[0][0])})

@@ -17,19 +17,6 @@
 A change here needs a revision in `migrations/versions` that makes it in files that are there.
 """
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Integer,
-    LargeBinary,
-    MetaData,
-    PrimaryKeyConstraint,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-)
-
 from shunter.events.codec import row_fields
 from shunter.events.kinds import KINDS
 
@@ -45,108 +32,117 @@ ADDED_IN = {
 }
 """The tables that revisions added, by revision."""
 
-# SQLite takes only INTEGER for its row id, which makes a key as cheap as it gets.
-_Number = BigInteger().with_variant(Integer, "sqlite")
+TABLES = {
+    "frames": """
+CREATE TABLE frames (
+    first_seq INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    at_us INTEGER NOT NULL,
+    term INTEGER NOT NULL,
+    chain BLOB NOT NULL,
+    payload TEXT NOT NULL,
+    PRIMARY KEY (first_seq)
+)
+""",
+    "head": """
+CREATE TABLE head (
+    seq INTEGER NOT NULL,
+    chain BLOB NOT NULL,
+    term INTEGER NOT NULL
+)
+""",
+    "segments": """
+CREATE TABLE segments (
+    first_seq INTEGER NOT NULL,
+    last_seq INTEGER NOT NULL,
+    chain BLOB NOT NULL,
+    digest VARCHAR NOT NULL,
+    frames BLOB NOT NULL,
+    PRIMARY KEY (first_seq)
+)
+""",
+    "snapshots": """
+CREATE TABLE snapshots (
+    seq INTEGER NOT NULL,
+    at_us INTEGER NOT NULL,
+    digest VARCHAR NOT NULL,
+    state BLOB NOT NULL,
+    memory BLOB NOT NULL,
+    PRIMARY KEY (seq)
+)
+""",
+    "meta": """
+CREATE TABLE meta (
+    name VARCHAR NOT NULL,
+    value VARCHAR NOT NULL,
+    PRIMARY KEY (name)
+)
+""",
+    "outcomes": """
+CREATE TABLE outcomes (
+    seq INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    digest VARCHAR NOT NULL,
+    pairs BLOB NOT NULL,
+    PRIMARY KEY (seq)
+)
+""",
+    "past_jobs": """
+CREATE TABLE past_jobs (
+    seq INTEGER NOT NULL,
+    job_id VARCHAR NOT NULL,
+    outcome VARCHAR NOT NULL,
+    PRIMARY KEY (seq),
+    UNIQUE (job_id, seq)
+)
+""",
+    "past_keys": """
+CREATE TABLE past_keys (
+    seq INTEGER NOT NULL,
+    "key" VARCHAR NOT NULL,
+    job_id VARCHAR NOT NULL,
+    PRIMARY KEY (seq),
+    UNIQUE ("key", seq)
+)
+""",
+    "past_upto": """
+CREATE TABLE past_upto (
+    seq INTEGER NOT NULL,
+    last_number INTEGER NOT NULL,
+    digest VARCHAR NOT NULL
+)
+""",
+    "job_index": """
+CREATE TABLE job_index (
+    first_seq INTEGER NOT NULL,
+    last_seq INTEGER NOT NULL,
+    digest VARCHAR NOT NULL,
+    names BLOB NOT NULL,
+    PRIMARY KEY (first_seq)
+)
+""",
+    "event_fields": """
+CREATE TABLE event_fields (
+    kind VARCHAR NOT NULL,
+    position INTEGER NOT NULL,
+    name VARCHAR NOT NULL,
+    PRIMARY KEY (kind, position)
+) WITHOUT ROWID
+""",
+    "alembic_version": """
+CREATE TABLE alembic_version (
+    version_num VARCHAR(32) NOT NULL,
+    CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+)
+""",
+}
+"""What makes the tables of a new log, by name.
 
-METADATA = MetaData()
-
-FRAMES = Table(
-    "frames",
-    METADATA,
-    Column("first_seq", _Number, primary_key=True, autoincrement=False),
-    Column("count", _Number, nullable=False),
-    Column("at_us", _Number, nullable=False),
-    Column("term", _Number, nullable=False),
-    Column("chain", LargeBinary, nullable=False),
-    # Text, because SQLite 3.40 refuses JSON in a blob and the newest ones read one as JSONB.
-    Column("payload", Text, nullable=False),
-)
-HEAD = Table(
-    "head",
-    METADATA,
-    Column("seq", _Number, nullable=False),
-    Column("chain", LargeBinary, nullable=False),
-    Column("term", _Number, nullable=False),
-)
-SEGMENTS = Table(
-    "segments",
-    METADATA,
-    Column("first_seq", _Number, primary_key=True, autoincrement=False),
-    Column("last_seq", _Number, nullable=False),
-    Column("chain", LargeBinary, nullable=False),
-    Column("digest", String, nullable=False),
-    Column("frames", LargeBinary, nullable=False),
-)
-SNAPSHOTS = Table(
-    "snapshots",
-    METADATA,
-    Column("seq", _Number, primary_key=True, autoincrement=False),
-    Column("at_us", _Number, nullable=False),
-    Column("digest", String, nullable=False),
-    Column("state", LargeBinary, nullable=False),
-    Column("memory", LargeBinary, nullable=False),
-)
-META = Table(
-    "meta",
-    METADATA,
-    Column("name", String, primary_key=True),
-    Column("value", String, nullable=False),
-)
-OUTCOMES = Table(
-    "outcomes",
-    METADATA,
-    Column("seq", _Number, primary_key=True, autoincrement=False),
-    Column("first", _Number, nullable=False),
-    Column("count", _Number, nullable=False),
-    Column("digest", String, nullable=False),
-    Column("pairs", LargeBinary, nullable=False),
-)
-PAST_JOBS = Table(
-    "past_jobs",
-    METADATA,
-    Column("seq", _Number, primary_key=True, autoincrement=False),
-    Column("job_id", String, nullable=False),
-    Column("outcome", String, nullable=False),
-    UniqueConstraint("job_id", "seq"),
-)
-PAST_KEYS = Table(
-    "past_keys",
-    METADATA,
-    Column("seq", _Number, primary_key=True, autoincrement=False),
-    Column("key", String, nullable=False),
-    Column("job_id", String, nullable=False),
-    UniqueConstraint("key", "seq"),
-)
-PAST_UPTO = Table(
-    "past_upto",
-    METADATA,
-    Column("seq", _Number, nullable=False),
-    Column("last_number", _Number, nullable=False),
-    Column("digest", String, nullable=False),
-)
-JOB_INDEX = Table(
-    "job_index",
-    METADATA,
-    Column("first_seq", _Number, primary_key=True, autoincrement=False),
-    Column("last_seq", _Number, nullable=False),
-    Column("digest", String, nullable=False),
-    Column("names", LargeBinary, nullable=False),
-)
-EVENT_FIELDS = Table(
-    "event_fields",
-    METADATA,
-    Column("kind", String, primary_key=True),
-    Column("position", _Number, primary_key=True, autoincrement=False),
-    Column("name", String, nullable=False),
-    sqlite_with_rowid=False,
-)
-# Alembic's own table, under its own name: a new log is stamped without importing Alembic.
-ALEMBIC_VERSION = Table(
-    "alembic_version",
-    METADATA,
-    Column("version_num", String(32), nullable=False),
-    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
-)
+SQLite takes only INTEGER for its row id, which makes a key as cheap as it gets. A payload is text,
+as SQLite 3.40 refuses JSON in a blob and the newest ones read one as JSONB. The last table is
+Alembic's own: a new log is stamped without importing Alembic.
+"""
 
 VIEW = """
 CREATE VIEW events (seq, at_us, kind, job_id, payload) AS
@@ -171,10 +167,10 @@ FIELDS_NAME = "event_fields"
 DIGEST_NAME = "digest"
 
 
-def event_field_rows() -> list[dict[str, object]]:
-    """Return the rows of `event_fields`: what stands where, from position 3 on."""
+def event_field_rows() -> list[tuple[str, int, str]]:
+    """Return the rows of `event_fields`: a kind, a position, what stands there, from 3 on."""
     return [
-        {"kind": name, "position": position, "name": field}
+        (name, position, field)
         for name, kind in KINDS.items()
         for position, field in enumerate(row_fields(kind))
         if position > 2

@@ -1,17 +1,19 @@
 """Moves a log file's tables to this version, by Alembic, which is imported here alone."""
 
+import sqlite3
 from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, StaticPool, create_engine
+from sqlalchemy.exc import DBAPIError
 
 from shunter.events.log.sql.lock import WriterLock
 from shunter.events.log.sql.meta import check_version, write_meta
 from shunter.events.log.sql.past_jobs import make_past_empty, past_upto
 from shunter.events.log.sql.source import refuse_foreign
-from shunter.events.log.sql.sqlite import connected, failures_named
+from shunter.events.log.sql.sqlite import at_once, failures_named, reading, writing
+from shunter.events.log.sql.tables import OLDEST
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 
@@ -19,19 +21,34 @@ MIGRATIONS = Path(__file__).with_name("migrations")
 async def upgrade(path: Path) -> None:
     """Bring the tables up to date, in one transaction, while nobody else writes."""
     refuse_foreign(path)
-    with WriterLock(path), failures_named(path):
-        async with connected(path, "rw", durable=True) as connection, connection.begin():
-            await check_version(connection, path, oldest="0000")
-            await upgrade_here(connection)
-            await check_version(connection, path)
+    with WriterLock(path):
+        await _check_version(path, "0000")
+        async with writing(path, "rw", durable=True) as writer:
+            await writer.change(upgrade_here)
+        await _check_version(path)
 
 
-async def upgrade_here(connection: AsyncConnection) -> None:
+def upgrade_here(connection: sqlite3.Connection) -> None:
     """Bring the tables up to date in the transaction that is open."""
-    await connection.run_sync(upgrade_tables)
-    if await past_upto(connection) is None:
-        await make_past_empty(connection)  # a live writer fills the new tables
-    await write_meta(connection, {})
+    # Of one connection, ours, which SQLAlchemy neither rolls back nor closes.
+    engine = create_engine(
+        "sqlite://",
+        creator=lambda: connection,
+        poolclass=StaticPool,
+        pool_reset_on_return=None,
+        skip_autocommit_rollback=True,
+    )
+    try:
+        with engine.connect() as wrapped:
+            wrapped.begin()  # so that Alembic begins none, and commits none; it is never committed
+            upgrade_tables(wrapped)
+    except DBAPIError as error:
+        if isinstance(error.orig, sqlite3.Error):
+            raise error.orig from error
+        raise
+    if past_upto(connection) is None:
+        make_past_empty(connection)  # a live writer fills the new tables
+    write_meta(connection, {})
 
 
 def upgrade_tables(connection: Connection, revision: str = "head") -> None:
@@ -40,3 +57,9 @@ def upgrade_tables(connection: Connection, revision: str = "head") -> None:
     config.set_main_option("script_location", str(MIGRATIONS))
     config.attributes["connection"] = connection
     command.upgrade(config, revision)
+
+
+async def _check_version(path: Path, oldest: str = OLDEST) -> None:
+    with failures_named(path):
+        async with reading(path) as connection, at_once(connection):
+            await check_version(connection, path, oldest)

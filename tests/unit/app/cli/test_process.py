@@ -50,6 +50,31 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_log_of_this_version_is_written_and_read_without_what_upgrades_it(
+    config_file: Path, tmp_path: Path
+) -> None:
+    """Goal: a start that imports neither SQLAlchemy nor Alembic, a third of its CPU."""
+    log = str(tmp_path / "run.db")
+    code = (
+        "import sys\n"
+        "from shunter.app.cli import main\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    print([name for name in ('sqlalchemy', 'alembic') if name in sys.modules])"
+    )
+
+    for words in (["simulate", str(config_file), "--log", log], ["why", "b", "--log", log]):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_no_colour_where_no_color_is_set(config_file: Path) -> None:
     done = _shunter("simulate", str(config_file), NO_COLOR="1", FORCE_COLOR="1")
 

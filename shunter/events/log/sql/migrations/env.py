@@ -3,10 +3,8 @@
 from alembic import context
 from sqlalchemy import Connection
 
-from shunter.events.log.sql.tables import METADATA
-
 connection = context.config.attributes["connection"]
 assert isinstance(connection, Connection), "upgrading hands over its connection"
 # Alembic's own transaction would end the one that is open here, and with it the lock.
-context.configure(connection=connection, target_metadata=METADATA, transactional_ddl=False)
+context.configure(connection=connection, transactional_ddl=False)
 context.run_migrations()
