@@ -4,7 +4,19 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["collector_off", "collector_on"]
+__all__ = ["collect_rarely", "collector_off", "collector_on"]
+
+NEW_OBJECTS = 50_000
+"""After so many new objects the collector looks at them, where it is to work rarely."""
+
+
+def collect_rarely() -> None:
+    """Let the collector work seventy times more rarely than it does by itself.
+
+    A start makes a hundred thousand objects that all stay: looking for cycles among them took an
+    eighth of its time.
+    """
+    gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
 
 
 @contextmanager

@@ -1,8 +1,12 @@
 """Things by name that packages add by entry points: policies, and worlds of a simulation."""
 
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib.metadata import EntryPoint, entry_points
+from functools import lru_cache
+from importlib import metadata
+from importlib.metadata import EntryPoint, EntryPoints
 from typing import Any, Final
 
 from shunter.core.planning.fault_barrier import told_of
@@ -57,9 +61,20 @@ class Plugins:
             ) from error
 
     def _points(self) -> dict[str, EntryPoint]:
-        points = sorted(entry_points(group=self.group), key=lambda point: point.value)
+        points = sorted(entry_points(self.group), key=lambda point: point.value)
         ours = [point for point in points if point.value.startswith("shunter.")]
         return {point.name: point for point in [*points, *ours]}
+
+
+def entry_points(group: str) -> Iterable[EntryPoint]:
+    """Return the entry points of a group."""
+    return _entry_points(group, tuple(sys.path))
+
+
+@lru_cache
+def _entry_points(group: str, _path: tuple[str, ...]) -> EntryPoints:
+    """Return the same, looked up once: a look reads a file of every package on the path."""
+    return metadata.entry_points(group=group)
 
 
 def did_you_mean(name: str, known: tuple[str, ...]) -> str:

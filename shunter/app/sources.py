@@ -5,9 +5,12 @@ under the same version. So each term notes the digests of Shunter and of the pac
 from, beside the log: not as an event, because equal runs keep equal digests from commit to commit.
 """
 
+import os
+from collections.abc import Iterator
 from functools import cache
 from hashlib import blake2b
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 
 from shunter.app.config.policies import POLICIES
@@ -15,8 +18,8 @@ from shunter.app.config.policies import POLICIES
 __all__ = ["OURS", "source_digest", "sources_of"]
 
 OURS = "shunter"
-_MADE = frozenset(("__pycache__",))
-_COMPILED = frozenset((".pyc", ".pyo", ".so"))
+_MADE = "__pycache__"
+_COMPILED = (".pyc", ".pyo", ".so")
 
 
 def sources_of(policy: str) -> dict[str, str]:
@@ -48,20 +51,27 @@ def source_digest(package: str) -> str:
     digest = blake2b(digest_size=16)
     try:
         for place in places:
-            for name, file in _files(place):
+            for name, content in _files(place):
                 digest.update(name.encode() + b"\0")
-                digest.update(blake2b(file.read_bytes(), digest_size=16).digest())
+                digest.update(blake2b(content, digest_size=16).digest())
     except OSError:
         return ""
     return digest.hexdigest() if places else ""
 
 
-def _files(place: Path) -> list[tuple[str, Path]]:
-    """Return the files of a package by their path in it, in order."""
+def _files(place: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of a package, by their path in it and in order, with what is in them."""
     if place.is_file():
-        return [(place.name, place)]
-    return [
-        (file.relative_to(place).as_posix(), file)
-        for file in sorted(place.rglob("*"))
-        if file.suffix not in _COMPILED and _MADE.isdisjoint(file.parts) and file.is_file()
-    ]
+        yield place.name, place.read_bytes()
+    else:
+        yield from _files_below(str(place), "")
+
+
+# A listing by `rglob` costs as much as reading the files does.
+def _files_below(folder: str, above: str) -> Iterator[tuple[str, bytes]]:
+    for entry in sorted(os.scandir(folder), key=attrgetter("name")):
+        if entry.is_dir(follow_symlinks=False):
+            if entry.name != _MADE:
+                yield from _files_below(entry.path, f"{above}{entry.name}/")
+        elif not entry.name.endswith(_COMPILED) and entry.is_file():
+            yield above + entry.name, Path(entry.path).read_bytes()

@@ -66,7 +66,7 @@ Duration = Annotated[
 class PolicyParams(BaseModel):
     """The base of every policy's table; alone, that of a policy without parameters."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     @property
     def needs_rounds(self) -> str:

@@ -24,6 +24,7 @@ from shunter.app.cli import (
     why,
 )
 from shunter.app.cli.live import control, doctor, init, logs, nodes, queue, serve, show, submit
+from shunter.app.gc_control import collect_rarely
 from shunter.errors import ShunterError
 
 COMMANDS = (demo, simulate, compare, reproduce, replay, why, log, trace, policy, config)
@@ -69,6 +70,7 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line and exit."""
+    collect_rarely()
     app(prog_name="shunter")
 
 

@@ -205,14 +205,16 @@ def _expanded(hostlist: str) -> Sequence[str]:
     Raises:
         ValueError: it is none, or a name in it is no host name.
     """
+    if not hostlist.strip():
+        return ()
+    if _NAME.fullmatch(hostlist):
+        return (hostlist,)
     from ClusterShell.NodeSet import (  # type: ignore[import-untyped]  # it has no stubs
         RESOLVER_NOGROUP,
         NodeSet,
         NodeSetException,
     )
 
-    if not hostlist.strip():
-        return ()
     if _named_most(hostlist) > SERVERS_MOST:
         raise ValueError(f"{hostlist[:60]!r} names more than {SERVERS_MOST:,} servers")
     try:

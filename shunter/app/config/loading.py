@@ -221,7 +221,7 @@ def _skew_table(config: Config | None, known: SkewTables, faults: list[Fault]) -
         return {}
     section = config.policy.skew
     is_used = config.policy.placement == "skew" or config.simulation.costs.by_model
-    if not is_used and section == SkewSection():
+    if not is_used and section == SkewSection.usual():
         return {}
     table = known.get(section.table)
     if table is None:

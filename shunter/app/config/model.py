@@ -71,21 +71,22 @@ class Config(Section):
     workload: WorkloadSection = Field(
         default=NO_WORKLOAD, description="the jobs of a simulation, which needs this table"
     )
-    policy: PolicySection = Field(default=PolicySection(), description="who decides")
+    policy: PolicySection = Field(default=PolicySection.usual(), description="who decides")
     queues: dict[str, QueueSection] = Field(default={}, description="queues by name")
     simulation: SimulationSection = Field(
-        default=SimulationSection(), description="the simulated world"
+        default=SimulationSection.usual(), description="the simulated world"
     )
-    backend: BackendSection = Field(default=BackendSection(), description="where jobs run")
+    backend: BackendSection = Field(default=BackendSection.usual(), description="where jobs run")
     server: ServerSection = Field(
-        default=ServerSection(), description="who may talk to a live cluster, and where"
+        default=ServerSection.usual(),
+        description="who may talk to a live cluster, and where",
     )
-    log: LogSection = Field(default=LogSection(), description="where events go")
+    log: LogSection = Field(default=LogSection.usual(), description="where events go")
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
         if self.backend.is_live:
-            if self.simulation != SimulationSection():
+            if self.simulation != SimulationSection.usual():
                 raise ValueError(
                     "[simulation] is set, and [backend] is no simulation: leave it out"
                 )

@@ -114,8 +114,12 @@ class PolicySection(Section):
     aging: AgingSection | None = Field(
         default=None, description="let waiting jobs rise; off by default"
     )
-    guards: GuardsSection = Field(default=GuardsSection(), description="promises to single jobs")
-    skew: SkewSection = Field(default=SkewSection(), description="what placement skew goes by")
+    guards: GuardsSection = Field(
+        default=GuardsSection.usual(), description="promises to single jobs"
+    )
+    skew: SkewSection = Field(
+        default=SkewSection.usual(), description="what placement skew goes by"
+    )
 
     @property
     def round_us(self) -> int:

@@ -1,6 +1,6 @@
 """What every section of a config file is: frozen, strict, and closed to unknown keys."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,7 +12,13 @@ __all__ = ["Count", "Positive", "Section", "Share", "Span", "Stretch"]
 class Section(BaseModel):
     """A table of a config file."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    # What checks a table is built when one is checked, and those inside it with it: once, not twice.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+
+    @classmethod
+    def usual(cls) -> Self:
+        """Return the table in which every key is left out, without building what checks it."""
+        return cls.model_construct()
 
 
 Count = Annotated[int, Field(ge=0, lt=2**31)]

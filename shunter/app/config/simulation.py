@@ -179,14 +179,19 @@ class Reactions(StrEnum):
 class SimulationSection(Section):
     """The simulated world."""
 
-    costs: CostsSection = Field(default=CostsSection(), description="what launches and moves cost")
-    lease: LeaseSection = Field(default=LeaseSection(), description="how a lease works")
-    failures: FailuresSection = Field(
-        default=FailuresSection(), description="what breaks, and how often"
+    costs: CostsSection = Field(
+        default=CostsSection.usual(), description="what launches and moves cost"
     )
-    speeds: SpeedsSection = Field(default=SpeedsSection(), description="how fast each GPU type is")
+    lease: LeaseSection = Field(default=LeaseSection.usual(), description="how a lease works")
+    failures: FailuresSection = Field(
+        default=FailuresSection.usual(), description="what breaks, and how often"
+    )
+    speeds: SpeedsSection = Field(
+        default=SpeedsSection.usual(), description="how fast each GPU type is"
+    )
     samples: SamplesSection = Field(
-        default=SamplesSection(), description="what is measured of jobs while they run"
+        default=SamplesSection.usual(),
+        description="what is measured of jobs while they run",
     )
     reactions: Reactions = Field(
         default=Reactions.trace,
@@ -223,4 +228,4 @@ class SimulationSection(Section):
     @property
     def has_leases(self) -> bool:
         """Whether any switch of the lease is not at its default."""
-        return self.lease != LeaseSection()
+        return self.lease != LeaseSection.usual()

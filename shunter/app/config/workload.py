@@ -54,7 +54,7 @@ class GenerateSection(Section):
         default=None, description="the widest gang; the cluster if left out"
     )
     ends: EndsSection = Field(
-        default=EndsSection(), description="shares of jobs that do not finish"
+        default=EndsSection.usual(), description="shares of jobs that do not finish"
     )
     weights: bool = Field(default=False, description="gavel-like: a fifth of the jobs weigh 5")
     deadlines: bool = Field(
@@ -131,5 +131,5 @@ class WorkloadSection(Section):
         return self
 
 
-NO_WORKLOAD = WorkloadSection.model_construct()
+NO_WORKLOAD = WorkloadSection.usual()
 """What a live cluster has: its jobs are submitted to it."""
