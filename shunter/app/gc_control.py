@@ -4,7 +4,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["collect_rarely", "collector_off", "collector_on"]
+__all__ = ["collect_rarely", "collector_off", "collector_on", "end_uncollected"]
 
 NEW_OBJECTS = 50_000
 """After so many new objects the collector looks at them, where it is to work rarely."""
@@ -17,6 +17,11 @@ def collect_rarely() -> None:
     eighth of its time.
     """
     gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
+
+
+def end_uncollected() -> None:
+    """Have the process end without a last look for cycles: all that is left goes with it."""
+    gc.freeze()
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from shunter.app.cli import (
     why,
 )
 from shunter.app.cli.live import control, doctor, init, logs, nodes, queue, serve, show, submit
-from shunter.app.gc_control import collect_rarely
+from shunter.app.gc_control import collect_rarely, end_uncollected
 from shunter.errors import ShunterError
 
 COMMANDS = (demo, simulate, compare, reproduce, replay, why, log, trace, policy, config)
@@ -71,7 +71,10 @@ app = typer.Typer(
 def main() -> None:
     """Run the command line and exit."""
     collect_rarely()
-    app(prog_name="shunter")
+    try:
+        app(prog_name="shunter")
+    finally:
+        end_uncollected()
 
 
 def _print_version(wanted: bool) -> None:
