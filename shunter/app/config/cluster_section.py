@@ -208,7 +208,7 @@ def _expanded(hostlist: str) -> Sequence[str]:
     if not hostlist.strip():
         return ()
     if _NAME.fullmatch(hostlist):
-        return (hostlist,)
+        return (hostlist,)  # a plain name stands for itself: nothing need be imported to read it
     from ClusterShell.NodeSet import (  # type: ignore[import-untyped]  # it has no stubs
         RESOLVER_NOGROUP,
         NodeSet,

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal, TypeVar, TypeVarTuple
 from urllib.parse import quote
 
@@ -77,11 +78,12 @@ async def writing(
     """
     with failures_named(path):
         connection = await anyio.to_thread.run_sync(lambda: connect(path, mode, durable=durable))
+    writer = WriterConnection(path, connection)
     try:
-        yield WriterConnection(path, connection)
+        yield writer
     finally:
-        with anyio.CancelScope(shield=True), failures_named(path):
-            await anyio.to_thread.run_sync(connection.close)
+        with anyio.CancelScope(shield=True):
+            await writer.visit(sqlite3.Connection.close)
 
 
 class WriterConnection:
@@ -91,6 +93,8 @@ class WriterConnection:
         self._path = path
         self._connection = connection
         self._thread = anyio.CapacityLimiter(1)  # never behind those who read
+        # Who awaits a visit may be cancelled, by Ctrl-C for one; the thread goes on to its end.
+        self._visit = Lock()
 
     async def change(
         self, work: Callable[[sqlite3.Connection, *_Arguments], _Result], *arguments: *_Arguments
@@ -115,10 +119,13 @@ class WriterConnection:
         Raises:
             LogError: the log cannot be written.
         """
+
+        def alone() -> _Result:
+            with self._visit:
+                return work(self._connection, *arguments)
+
         with failures_named(self._path):
-            return await anyio.to_thread.run_sync(
-                work, self._connection, *arguments, limiter=self._thread
-            )
+            return await anyio.to_thread.run_sync(alone, limiter=self._thread)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:

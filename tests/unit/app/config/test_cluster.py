@@ -1,5 +1,7 @@
 from typing import Any
 
+import pytest
+
 from shunter.app.config.cluster_section import ClusterSection, NodeGroup
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.job_spec import Level
@@ -11,6 +13,11 @@ def _group(**values: Any) -> NodeGroup:
 
 def test_a_hostlist_names_servers_as_slurm_does() -> None:
     assert _group(name="gpu[08-10],x").names == ("gpu08", "gpu09", "gpu10", "x")
+
+
+@pytest.mark.parametrize("name", ["n0", "gpu-1.rack2", "007", "1-3", "a_b", "A."])
+def test_a_plain_name_is_what_a_hostlist_of_it_says(name: str) -> None:
+    assert _group(name=name).names == _group(name=f"{name},{name}").names == (name,)
 
 
 def test_a_count_numbers_one_name() -> None:
