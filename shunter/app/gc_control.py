@@ -20,7 +20,10 @@ def collect_rarely() -> None:
 
 
 def end_uncollected() -> None:
-    """Have the process end without a last look for cycles: all that is left goes with it."""
+    """Have the process end without a last look for cycles.
+
+    All that is left goes with it, and looking took a tenth of the CPU of a short command.
+    """
     gc.freeze()
 
 

@@ -61,7 +61,7 @@ def source_digest(package: str) -> str:
 
 
 def _files(place: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of a package, by their path in it and in order, with what is in them."""
+    """Yield the files of a package in order: their paths in it, and their bytes."""
     if place.is_file():
         yield place.name, place.read_bytes()
     else:

@@ -12,12 +12,15 @@ __all__ = ["Count", "Positive", "Section", "Share", "Span", "Stretch"]
 class Section(BaseModel):
     """A table of a config file."""
 
-    # What checks a table is built when one is checked, and those inside it with it: once, not twice.
+    # What checks a table is built when one is checked, and those inside it with it: only once.
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     @classmethod
     def usual(cls) -> Self:
-        """Return the table in which every key is left out, without building what checks it."""
+        """Return the table in which every key is left out.
+
+        What checks a table is not built for it.
+        """
         return cls.model_construct()
 
 

@@ -86,7 +86,10 @@ async def stored_past(connection: aiosqlite.Connection, after: int, to: int) -> 
 
 
 def keep_past(connection: sqlite3.Connection, rows: PastRows, upto: PastUpto) -> None:
-    """Add rows, and say up to where the tables go then, in the transaction that is open."""
+    """Add rows, and say up to where the tables go then.
+
+    In the transaction that is open.
+    """
     connection.executemany(
         "INSERT INTO past_jobs (seq, job_id, outcome) VALUES (?, ?, ?)",
         [(ended.seq, ended.job_id, str(ended.outcome)) for ended in rows.ended],

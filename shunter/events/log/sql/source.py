@@ -44,7 +44,8 @@ _FRAME_BEFORE = """
 SELECT first_seq + count, chain FROM frames WHERE first_seq < ? ORDER BY first_seq DESC LIMIT 1
 """
 _SEGMENT_OF = """
-SELECT first_seq, last_seq, digest, chain, frames FROM segments WHERE first_seq <= ? AND last_seq >= ?
+SELECT first_seq, last_seq, digest, chain, frames
+  FROM segments WHERE first_seq <= ? AND last_seq >= ?
 """
 _SNAPSHOTS = """
 SELECT s.seq, s.at_us, s.state, s.memory, s.digest, o.first + o.count

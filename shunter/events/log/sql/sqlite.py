@@ -87,7 +87,10 @@ async def writing(
 
 
 class WriterConnection:
-    """Changes one log, through a connection of its own; another may write between changes."""
+    """Changes one log, through a connection of its own.
+
+    Another may write between changes.
+    """
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self._path = path
@@ -129,7 +132,7 @@ class WriterConnection:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """Take the write lock for a change that needs several visits: all of them or nothing."""
+        """Take the write lock for a change of several visits: all of them or nothing."""
         await self.visit(_execute, "BEGIN IMMEDIATE")
         try:
             yield

@@ -168,7 +168,7 @@ DIGEST_NAME = "digest"
 
 
 def event_field_rows() -> list[tuple[str, int, str]]:
-    """Return the rows of `event_fields`: a kind, a position, what stands there, from 3 on."""
+    """Return the rows of `event_fields`: what stands where, from position 3 on."""
     return [
         (name, position, field)
         for name, kind in KINDS.items()
