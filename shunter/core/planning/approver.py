@@ -22,14 +22,14 @@ from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.fact import record
 from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import Level
+from shunter.events.values.job_spec import Level, SuspendMode
 from shunter.events.values.reasons import Reason
 
 Refusal = tuple[Reason, str]
 
 _LEVELS = list(Level)  # the nearest first
 
-_EXCLUSIVE, _PACKED = Sharing.exclusive, Sharing.packed
+_EXCLUSIVE, _PACKED, _NEVER = Sharing.exclusive, Sharing.packed, SuspendMode.never
 
 _ID_MOST = 200
 
@@ -139,9 +139,10 @@ class Check:
             return Reason.refused, f"the job is {job.phase} and has nothing to give back"
         if type(change) is Pack:
             return self._open_up(job, change.allocation)
-        pinned = self.guards.pinned_by(job, self.now_us)
-        if pinned is not None and not self._may_be_promised_others(job, change):
-            return pinned, "the job is guarded, or has not been launched where it is to run"
+        if not self.guards.are_off or job.phase is not RUNNING or job.spec.suspend_mode is _NEVER:
+            pinned = self.guards.pinned_by(job, self.now_us)
+            if pinned is not None and not self._may_be_promised_others(job, change):
+                return pinned, "the job is guarded, or has not been launched where it is to run"
         mark = self.draft.mark
         self.draft.free(job)
         refusal = self._take(job, change.allocation) if isinstance(change, Move) else None

@@ -13,6 +13,7 @@ from shunter.core.planning.plan import Change, Move, Pack, Plan, Start, Suspend
 from shunter.core.state import State
 from shunter.events.facts.cluster import GpuQuarantined, NodeDrained, NodeLost, NodeUnreachable
 from shunter.events.facts.decisions import NO_SUCH_JOB, AllocationChanged, PlanRejected
+from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.jobs import JobCancelRequested, JobHeld
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
@@ -258,6 +259,18 @@ def test_job_that_must_never_be_suspended_is_not() -> None:
     never = job_submitted(6, suspend_mode=SuspendMode.never)
     state = cluster(never, granted(6, n1=1, instant=True))
     assert refusals(approved(state, suspend(6))) == [("j6", Reason.guard_preemption_limit)]
+
+
+def test_job_that_prepares_may_leave_where_no_guard_is_configured() -> None:
+    """A live job that has yet to tell its first mini-batch is waited for by guards alone."""
+    begun = AttemptStarted(0, job_id(0), 1, may_tell_training=True)
+    state = replay([*servers(4), job_submitted(0), granted(0, n0=1), begun])
+    approval = approved(state, suspend(0), guards=Guards(launches_first=True))
+    assert (refusals(approval), approval.granted) == ([], [suspend(0)])
+    guarded = Guards(min_runtime_us=1, launches_first=True)
+    assert refusals(approved(state, suspend(0), guards=guarded)) == [
+        ("j0", Reason.guard_min_runtime)
+    ]
 
 
 def test_suspension_in_vain_is_dropped_without_a_word() -> None:
