@@ -1,0 +1,202 @@
+"""What a daemon is asked, each call once: one client returns its answer, the other awaits it."""
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+import httpx
+
+from shunter.client import requests
+from shunter.client.requests import Ask
+from shunter.client.transport import WAIT_READ_S, Settings
+
+__all__ = ["Calls", "built"]
+
+Answered = TypeVar("Answered")
+Events = TypeVar("Events")
+Output = TypeVar("Output")
+
+
+class Calls(ABC, Generic[Answered, Events, Output]):
+    """The calls of a client.
+
+    `Answered` is a document, or what is awaited for one; `Events` and `Output` are iterated over,
+    or asynchronously so.
+    """
+
+    def __init__(
+        self, url: str | None = None, *, token: str | None = None, ca_file: str | None = None
+    ) -> None:
+        """Name the daemon; nothing is sent yet.
+
+        Args:
+            url: unix:PATH or http(s)://HOST:PORT; None: SHUNTER_URL, else the usual socket.
+            token: over TCP; None: SHUNTER_TOKEN, else the file SHUNTER_TOKEN_FILE.
+            ca_file: certificates to trust; None: SHUNTER_CA_FILE, else those of the system.
+        """
+        settings = Settings(url, token, ca_file)
+        self.address = settings.address
+        self._connect(settings)
+
+    @abstractmethod
+    def _connect(self, settings: Settings) -> None:
+        """Make what sends requests."""
+
+    @abstractmethod
+    def _ask(self, ask: Ask) -> Answered:
+        """Send a request; return the document that answers it.
+
+        Raises:
+            ShunterError: the daemon refused, or none answers.
+        """
+
+    @abstractmethod
+    def _follow(self, ask: Ask) -> Events:
+        """Yield the events of an answer as they come."""
+
+    @abstractmethod
+    def _read(self, ask: Ask) -> Output:
+        """Yield the bytes of an answer as they come."""
+
+    def daemon(self) -> Answered:
+        """Return the cluster and the user as whom the daemon sees this client."""
+        return self._ask(requests.read("/daemon"))
+
+    def queue(
+        self,
+        *,
+        user: str | None = None,
+        queue: str | None = None,
+        state: str | None = None,
+        limit: int | None = None,
+    ) -> Answered:
+        """Return the jobs that have not ended; `user` may be "me"."""
+        return self._ask(requests.read("/jobs", user=user, queue=queue, state=state, limit=limit))
+
+    def history(self, *, user: str | None = None, limit: int | None = None) -> Answered:
+        """Return jobs that have ended, the last one first."""
+        return self._ask(requests.read("/history", user=user, limit=limit))
+
+    def job(self, job_id: str, *, wait_s: float = 0) -> Answered:
+        """Return everything about a job, at its end if that comes within some seconds."""
+        return self._ask(requests.read("/jobs/{}", job_id, wait_s=wait_s or None))
+
+    def why(self, job_id: str, at: str | None = None) -> Answered:
+        """Return why a job is where it is, or was at an event or instant."""
+        return self._ask(requests.read("/jobs/{}/why", job_id, at=at))
+
+    def cancel(self, job_id: str) -> Answered:
+        """End a job, or keep it from starting."""
+        return self._ask(requests.act("/jobs/{}/cancel", job_id))
+
+    def suspend(self, job_id: str) -> Answered:
+        """Save a job, take it off its GPUs, and hold it."""
+        return self._ask(requests.act("/jobs/{}/suspend", job_id))
+
+    def resume(self, job_id: str) -> Answered:
+        """Let a held job start again."""
+        return self._ask(requests.act("/jobs/{}/resume", job_id))
+
+    def discard_checkpoint(self, job_id: str) -> Answered:
+        """Let a job go on without what it saved on servers that do not answer."""
+        return self._ask(requests.act("/jobs/{}/discard-checkpoint", job_id))
+
+    def set_aside(self, job_id: str) -> Answered:
+        """End a job's attempt, whatever its records say, and hold the job."""
+        return self._ask(requests.act("/jobs/{}/set-aside", job_id))
+
+    def set_priority(self, job_id: str, priority: int) -> Answered:
+        """Give a job another priority; the higher goes first."""
+        return self._ask(requests.act("/jobs/{}/priority", job_id, body={"priority": priority}))
+
+    def nodes(self) -> Answered:
+        """Return the servers."""
+        return self._ask(requests.read("/nodes"))
+
+    def drain(self, node: str) -> Answered:
+        """Start nothing new on a server."""
+        return self._ask(requests.act("/nodes/{}/drain", node))
+
+    def restore(self, node: str) -> Answered:
+        """Put a drained server back to work."""
+        return self._ask(requests.act("/nodes/{}/restore", node))
+
+    def state(self, at: str | None = None) -> Answered:
+        """Return what is true, or was at an event or instant."""
+        return self._ask(requests.read("/state", at=at))
+
+    def decision(self, seq: int | str) -> Answered:
+        """Return the decision that an event belongs to."""
+        return self._ask(requests.read("/decisions/{}", str(seq)))
+
+    def events(
+        self,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        job: str | None = None,
+        node: str | None = None,
+        kind: str | None = None,
+    ) -> Answered:
+        """Return a page of events, and where the next one begins."""
+        params: dict[str, object] = {"job": job, "node": node, "kind": kind}
+        return self._ask(requests.read("/events", after=after, limit=limit, **params))
+
+    def stream(
+        self,
+        *,
+        after: int | None = None,
+        job: str | None = None,
+        node: str | None = None,
+        kind: str | None = None,
+    ) -> Events:
+        """Yield events as they become durable, until the daemon stops.
+
+        Raises:
+            UnreachableError: no daemon answers, or it went away without an end.
+        """
+        params = {"after": after, "job": job, "node": node, "kind": kind}
+        return self._follow(requests.read("/stream", **params))
+
+    def logs(
+        self,
+        job_id: str,
+        *,
+        rank: int = 0,
+        attempt: int | None = None,
+        stream: str = "stdout",
+        since: str | None = None,
+        follow: bool = False,
+        skip: int | None = None,
+        tail: int | None = None,
+    ) -> Output:
+        """Yield what a rank of a job printed; with `follow` until the job has ended.
+
+        `tail` asks for the last so many bytes of one stream of an attempt only.
+        """
+        ask = requests.read(
+            "/jobs/{}/logs",
+            job_id,
+            rank=rank,
+            attempt=attempt,
+            stream=stream,
+            since=since,
+            follow=follow,
+            skip=skip,
+            tail=tail,
+        )
+        return self._read(ask)
+
+
+def built(
+    http: httpx.Client | httpx.AsyncClient, ask: Ask, *, waits: bool = False
+) -> httpx.Request:
+    """Return a request as httpx sends it; one that `waits` is given more time for its answer."""
+    timeout = WAIT_READ_S if waits or "wait_s" in ask.params else httpx.USE_CLIENT_DEFAULT
+    return http.build_request(
+        ask.method,
+        ask.path,
+        params=ask.params,
+        headers=ask.headers,
+        content=ask.body,
+        timeout=timeout,
+    )
