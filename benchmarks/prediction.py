@@ -35,7 +35,7 @@ from shunter.app.live import Caller, Site, Submission, open_site
 from shunter.events.facts.jobs import JobFinished, JobSubmitted
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import SuspendMode
+from shunter.events.values.job_spec import JobSpec, SuspendMode
 
 ROOT = Path(__file__).resolve().parents[1]
 BUDGET_MEAN_PERCENT = 5.0
@@ -138,13 +138,14 @@ def policy_table(policy: str) -> dict[str, Any]:
 def submission(root: Path, job: Wanted) -> Submission:
     """Return what is submitted for a job."""
     numbers = (str(job.steps), str(BATCH_S[job.model]), str(job.save_every))
-    return Submission(
+    spec = JobSpec(
         command=(sys.executable, "-I", "-S", str(root / "trains.py"), *numbers),
         gpus=job.gpus,
         model=job.model,
         total_steps=job.steps,
         suspend_mode=job.mode,
     )
+    return Submission(spec)
 
 
 async def all_finished(site: Site, names: set[JobId]) -> None:

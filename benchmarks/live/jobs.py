@@ -25,6 +25,7 @@ from shunter.app.config.loading import LoadedConfig, make_config
 from shunter.app.live import Site, Submission
 from shunter.events.facts.execution import AttemptStarted, GpusReleased
 from shunter.events.facts.jobs import JobFinished
+from shunter.events.values.job_spec import JobSpec
 
 BUDGET_LAUNCH_S = 0.15
 BUDGET_RELEASE_S = 0.3
@@ -66,7 +67,7 @@ def machine(root: Path, gpus: int) -> LoadedConfig:
 
 def program(text: str) -> Submission:
     """Return a submission of a program that is quick to start."""
-    return Submission(command=(sys.executable, "-I", "-S", "-c", text))
+    return Submission(JobSpec(command=(sys.executable, "-I", "-S", "-c", text)))
 
 
 async def launch_s(site: Site, root: Path) -> float:
@@ -84,7 +85,7 @@ async def release_s(site: Site, root: Path) -> float:
     await to_thread.run_sync(await_text, root / f"attempts/jobs/{job_id}/1/stdout.0")
     after = site.committed
     asked_s = time.monotonic()
-    await site.suspend(job_id, WHOEVER)
+    await site.tell(site.commands.suspend(job_id, WHOEVER))
     await comes(site, after, GpusReleased, {job_id})
     return time.monotonic() - asked_s
 

@@ -99,7 +99,7 @@ class Watched:
 
 async def fill(site: Site, ended: int, queued: int) -> float:
     """Let jobs end, and others wait; return the seconds a submission took."""
-    holder = await site.submit(Submission(SLEEPS, gpus=16), WHOEVER)
+    holder = await site.submit(Submission(JobSpec(command=SLEEPS, gpus=16)), WHOEVER)
     await until(site, lambda: site.state.jobs[holder].working_since_us is not None)
     for first in range(0, ended, TOGETHER):
         ids = await submitted(site, range(first, min(ended, first + TOGETHER)))
@@ -124,10 +124,12 @@ async def submitted(site: Site, numbers: range) -> list[JobId]:
     """Submit jobs of many kinds together, by many users."""
     requests = [
         Submission(
-            SHORT,
-            gpus=1 + number % 8,
-            name=f"job-{number}",
-            time_limit_us=60_000_000 + number % 997,
+            JobSpec(
+                command=SHORT,
+                gpus=1 + number % 8,
+                name=f"job-{number}",
+                time_limit_us=60_000_000 + number % 997,
+            )
         )
         for number in numbers
     ]
@@ -136,7 +138,7 @@ async def submitted(site: Site, numbers: range) -> list[JobId]:
 
 async def let_go(site: Site, watched: Watched, rounds: int) -> None:
     """End the job that holds all GPUs, and let others have them for some rounds."""
-    await site.cancel(JobId("j1"), WHOEVER)
+    await site.tell(site.commands.cancel(JobId("j1"), WHOEVER))
     planned = len(watched.rounds_s)
     with anyio.fail_after(60):
         await until(site, lambda: len(watched.rounds_s) >= planned + rounds)

@@ -26,7 +26,7 @@ async def at_work(loaded: LoadedConfig) -> AsyncIterator[Site]:
         finally:
             left, after = set(site.state.jobs), site.committed
             for job_id in sorted(left):
-                await site.cancel(job_id, WHOEVER)
+                await site.tell(site.commands.cancel(job_id, WHOEVER))
             await comes(site, after, JobCancelled, left)
             site.stop()
 

@@ -28,6 +28,7 @@ from shunter.core.intake.inputs import Input
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.jobs import JobFinished
+from shunter.events.values.job_spec import JobSpec
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.farm import Farm, farm_at
 from tests.live.ssh.namespaces import lacking, namespaces_at
@@ -66,7 +67,7 @@ def config(farm: Farm, root: Path, hosts: int, gpus: int) -> LoadedConfig:
 async def launch_s(site: Site) -> float:
     """Return how long after its answer a submission's code runs on a server."""
     command = (sys.executable, "-I", "-S", "-c", SAYS_WHEN)
-    job_id = await site.submit(Submission(command=command), WHOEVER)
+    job_id = await site.submit(Submission(JobSpec(command=command)), WHOEVER)
     answered_ns = time.monotonic_ns()
     await comes(site, 0, JobFinished, {job_id})
     said, _ = await site.read_output(job_id, 1, "stdout.0", 0, 100)
@@ -78,7 +79,7 @@ async def measure_site(root: Path, hosts: int, jobs: int, seconds: float, runs: 
     with farm_at(root / "farm", "n0") as farm:
         async with at_work(config(farm, root, hosts, -(-jobs // hosts))) as site:
             launches = [await launch_s(site) for _ in range(runs)]
-            sleeps = Submission(command=("/bin/sleep", "10000"))
+            sleeps = Submission(JobSpec(command=("/bin/sleep", "10000")))
             names = {await site.submit(sleeps, WHOEVER) for _ in range(jobs)}
             await comes(site, 0, AttemptStarted, names)
             await anyio.sleep(5.0)

@@ -190,7 +190,7 @@ class Calls(ABC, Generic[Answered, Events, Output]):
 def built(
     http: httpx.Client | httpx.AsyncClient, ask: Ask, *, waits: bool = False
 ) -> httpx.Request:
-    """Return a request as httpx sends it; one that `waits` is given more time for its answer."""
+    """Return a request as httpx sends it; one that `waits` is given more time."""
     timeout = WAIT_READ_S if waits or "wait_s" in ask.params else httpx.USE_CLIENT_DEFAULT
     return http.build_request(
         ask.method,

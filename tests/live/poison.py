@@ -3,6 +3,7 @@
 import sys
 
 from shunter.app.live import Submission
+from shunter.events.values.job_spec import JobSpec
 
 WRONG = (
     '{"what": "saved", "checkpoint": "x", "step": 99999999999999999999999999}',
@@ -44,7 +45,7 @@ GOOD = '{"what": "saved", "checkpoint": "after it all", "step": 7, "bytes": 8}'
 
 def saying(what: str) -> Submission:
     """Return a job that says something, and waits until it is asked to leave."""
-    return Submission(command=(sys.executable, "-I", "-S", "-c", SAYS.format(what=what)))
+    return Submission(JobSpec(command=(sys.executable, "-I", "-S", "-c", SAYS.format(what=what))))
 
 
 def saying_all(*lines: str) -> Submission:

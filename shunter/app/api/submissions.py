@@ -5,7 +5,7 @@ Secrets: where the value of a variable that is named secret stands in the comman
 job is started.
 """
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from shunter.app.api.models.submission import ArrayBody, SubmitBody
 from shunter.app.live.requests import Caller, Submission
@@ -15,11 +15,17 @@ from shunter.core.intake.admission import Admission
 from shunter.core.state import WAITING, Queue
 from shunter.errors import RefusedError, UsageError
 from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Dependency, DependsWhen
+from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec
 
 __all__ = ["array_of", "dry_run", "submission_of"]
 
 SECRET_LEAST = 4
+
+OTHERWISE = frozenset(("command", "depends_on", "array"))
+"""Fields that a body says in another form than a specification."""
+
+SAME_FIELDS = SubmitBody.model_fields.keys() & {each.name for each in fields(JobSpec)} - OTHERWISE
+"""Fields of a body that go into the specification as they are."""
 
 
 def submission_of(body: SubmitBody, key: str) -> Submission:
@@ -28,44 +34,33 @@ def submission_of(body: SubmitBody, key: str) -> Submission:
     Raises:
         UsageError: a secret is so short that it cannot be told from other text.
     """
-    return Submission(
+    same = {name: getattr(body, name) for name in SAME_FIELDS}
+    spec = JobSpec(
+        **same,
         command=_without_secrets(body),
-        directory=body.directory,
-        name=body.name,
-        queue=body.queue,
-        gpus=body.gpus,
-        gpu_types=body.gpu_types,
         cpus_milli=body.cpus_milli,
-        memory_mb=body.memory_mb,
-        priority=body.priority,
-        weight=body.weight,
         time_limit_us=_us(body.time_limit_s),
-        suspend_mode=body.suspend_mode,
         checkpoint_interval_us=_us(body.checkpoint_interval_s),
-        model=body.model,
-        batch_size=body.batch_size,
-        total_steps=body.total_steps,
-        max_level=body.max_level,
-        shapes=body.shapes,
-        split_may_change=body.split_may_change,
-        retries=body.retries,
-        group=body.group,
-        after=tuple(
+        depends_on=tuple(
             Dependency(JobId(each.job_id), DependsWhen(each.when)) for each in body.depends_on
         ),
-        environment=body.environment,
-        key=key,
     )
+    return Submission(spec, body.environment, key)
 
 
 def array_of(request: Submission, array: ArrayBody) -> list[Submission]:
     """Return the submission of each task, its index in name and key."""
+    spec, key = request.spec, request.key
     return [
         replace(
             request,
-            array_index=index,
-            name=f"{request.name}/{index}" if request.name else "",
-            key=f"{request.key}/{index}" if request.key else "",
+            spec=replace(
+                spec,
+                array_index=index,
+                at_once=array.at_once,
+                name=f"{spec.name}/{index}" if spec.name else "",
+            ),
+            key=f"{key}/{index}" if key else "",
         )
         for index in array.indices
     ]

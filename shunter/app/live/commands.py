@@ -33,7 +33,7 @@ from shunter.core.state import Job, State
 from shunter.errors import ConflictError, NotFoundError, RefusedError, UsageError
 from shunter.events.facts.jobs import JobRejected, JobSubmitted, Outcome
 from shunter.events.past_jobs import key_of, number_of
-from shunter.events.values.ids import GpuType, JobId, NodeName, QueueName, UserName
+from shunter.events.values.ids import JobId, NodeName, UserName
 from shunter.events.values.job_spec import JobSpec, SuspendMode
 
 __all__ = ["Commands", "Stamped"]
@@ -44,7 +44,11 @@ DEFAULT_QUEUE = "default"
 
 
 class Commands:
-    """Turns requests into commands, or says why not."""
+    """Turns requests into commands, or says why not.
+
+    Every order raises NotFoundError where there is no such job or server, and RefusedError where it
+    is not the caller's to change, has ended, or is in no state in which that can be done.
+    """
 
     def __init__(self, state: State, past: LivePastJobs, config: Config, digests: Digests) -> None:
         self._state = state
@@ -219,38 +223,12 @@ class Commands:
     def _spec(self, job_id: JobId, request: Submission, by: Caller) -> JobSpec:
         """Return the specification of a job, once all it names is known to exist."""
         state, queues = self._state, tuple(self._config.queues) or (DEFAULT_QUEUE,)
-        if request.queue not in queues:
-            raise RefusedError(f"there is no queue {request.queue!r}: use {', '.join(queues)}")
-        for dependency in request.after:
+        spec = request.spec
+        if spec.queue not in queues:
+            raise RefusedError(f"there is no queue {spec.queue!r}: use {', '.join(queues)}")
+        for dependency in spec.depends_on:
             other = dependency.job_id
             if other not in state.jobs and self._past.outcome(other) is None:
                 raise NotFoundError(f"there is no job {other} to wait for")
-        return JobSpec(
-            gpus=request.gpus,
-            user=UserName(by.user),
-            queue=QueueName(request.queue),
-            model=request.model,
-            batch_size=request.batch_size,
-            total_steps=request.total_steps,
-            cpus_milli=request.cpus_milli,
-            memory_mb=request.memory_mb,
-            time_limit_us=request.time_limit_us,
-            weight=request.weight,
-            priority=request.priority,
-            gpu_types=tuple(GpuType(name) for name in request.gpu_types),
-            name=request.name,
-            group=request.group,
-            command=request.command,
-            directory=request.directory,
-            deadline_us=request.deadline_us,
-            depends_on=request.after,
-            array_index=request.array_index,
-            array=JobId(request.array or ("" if request.array_index is None else job_id)),
-            at_once=request.at_once,
-            max_level=request.max_level,
-            shapes=request.shapes,
-            split_may_change=request.split_may_change,
-            retries=request.retries,
-            suspend_mode=request.suspend_mode,
-            checkpoint_interval_us=request.checkpoint_interval_us,
-        )
+        first = spec.array or JobId("" if spec.array_index is None else job_id)
+        return replace(spec, user=UserName(by.user), array=first)

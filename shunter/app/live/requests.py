@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from shunter.core.ranking.keys import PRIORITY_MOST
 from shunter.errors import UsageError
 from shunter.events.kinds import Event
-from shunter.events.values.job_spec import Dependency, Level, SuspendMode
+from shunter.events.values.job_spec import JobSpec
 
 __all__ = ["Caller", "Receipt", "Submission"]
 
@@ -22,40 +22,14 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A job as its owner describes it; memory is in MB, times in microseconds.
+    """A job as its owner describes it; whose it is, the connection says.
 
-    `key` makes a submission happen once, however often it is sent: whoever sends a second one
-    under the key gets the job of the first. `array` is the first task of the array whose task it is
-    (empty: it is that), `at_once` how many tasks may run at a time. `environment` are values the
-    job gets and nobody else sees; the log holds none of them.
+    A task that names no `array` is the first of one. `environment` are values the job gets and
+    nobody else sees; the log holds none of them. `key` makes a submission happen once, however
+    often it is sent: whoever sends a second one under the key gets the job of the first.
     """
 
-    command: tuple[str, ...]
-    directory: str = ""
-    name: str = ""
-    queue: str = "default"
-    gpus: int = 1
-    gpu_types: tuple[str, ...] = ()
-    cpus_milli: int = 0
-    memory_mb: int = 0
-    priority: int = 0
-    weight: float = 1.0
-    time_limit_us: int | None = None
-    deadline_us: int | None = None
-    suspend_mode: SuspendMode = SuspendMode.cooperative
-    checkpoint_interval_us: int | None = None
-    model: str = ""
-    batch_size: int | None = None
-    total_steps: int | None = None
-    max_level: Level | None = None
-    shapes: tuple[tuple[int, ...], ...] = ()
-    split_may_change: bool = False
-    retries: int = 0
-    group: str = ""
-    after: tuple[Dependency, ...] = ()
-    array: str = ""
-    array_index: int | None = None
-    at_once: int | None = None
+    spec: JobSpec
     environment: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
 
@@ -65,22 +39,23 @@ class Submission:
         Raises:
             UsageError: a number is out of bounds, or a text cannot be told.
         """
+        spec = self.spec
         for name, least, most in _BOUNDS:
-            value = getattr(self, name)
+            value = getattr(spec, name)
             if value is not None and not least <= value <= most:
                 raise UsageError(f"{name} = {value}: expected a number from {least} to {most}")
-        if not self.command or not self.command[0]:
+        if not spec.command or not spec.command[0]:
             raise UsageError("command is empty: expected a program and its arguments")
-        if any("\0" in word for word in (*self.command, self.directory)):
+        if any("\0" in word for word in (*spec.command, spec.directory)):
             raise UsageError("command or directory holds a NUL character, which no program can get")
-        for shape in self.shapes:
-            if not all(count > 0 for count in shape) or sum(shape) != self.gpus:
+        for shape in spec.shapes:
+            if not all(count > 0 for count in shape) or sum(shape) != spec.gpus:
                 split = "+".join(map(str, shape)) or "nothing"
                 raise UsageError(
-                    f"shape {split}: expected GPUs a server that make up the {self.gpus} of the job"
+                    f"shape {split}: expected GPUs a server that make up the {spec.gpus} of the job"
                 )
-        for name in ("name", "queue", "group", "model", "key"):
-            text = getattr(self, name)
+        texts = {name: getattr(spec, name) for name in ("name", "queue", "group", "model")}
+        for name, text in {**texts, "key": self.key}.items():
             if len(text) > _TEXT_MOST or not (text.isprintable() or not text):
                 raise UsageError(f"{name}: expected {_TEXT_MOST} printable characters at most")
 

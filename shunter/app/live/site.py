@@ -37,7 +37,7 @@ from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.facts.run import SchedulerStopped
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter, read_log
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 
 __all__ = ["Site"]
@@ -80,7 +80,8 @@ class Site:
         self._feed = Feed(log)
         self._maintenance = LogMaintenance(core, asked, log, backend, config.log)
         self._broker = CommandBroker(backend, log, past, self._feed, self._maintenance)
-        self._commands = Commands(core.state, past, config, digests)
+        self.commands = Commands(core.state, past, config, digests)
+        """Checks what people want, and makes of it what `tell` takes."""
         self.strays: Sequence[tuple[str, int]] = ()
         """Attempts that were found running, and of which the log knows nothing."""
 
@@ -148,7 +149,7 @@ class Site:
         Raises:
             ShunterError: as `submit` does where no job needs to be taken for that.
         """
-        return self._commands.checked(JobId(""), request, by)
+        return self.commands.checked(JobId(""), request, by)
 
     async def submit(self, request: Submission, by: Caller) -> JobId:
         """Submit a job; return its id once it is durable.
@@ -161,7 +162,7 @@ class Site:
             ConflictError: something else was submitted under the key before.
             NotFoundError: it depends on a job that does not exist.
         """
-        commands = self._commands
+        commands = self.commands
         known = commands.known(request, by)
         if known is not None:
             await self._refuse_other(known, request, by)
@@ -179,7 +180,7 @@ class Site:
         Raises:
             ShunterError: as `submit` does, of the first that cannot be taken.
         """
-        commands, ids = self._commands, list[JobId]()
+        commands, ids = self.commands, list[JobId]()
         fresh: dict[JobId, tuple[Submission, Stamped]] = {}
         for request in requests:
             known = commands.known(request, by)
@@ -204,7 +205,7 @@ class Site:
         self, job_id: JobId, request: Submission, by: Caller, receipt: Receipt
     ) -> JobId:
         """Return whose submission was taken, of a job that was handed in."""
-        commands = self._commands
+        commands = self.commands
         taken = job_id
         if not any(isinstance(event, JobSubmitted) for event in receipt.events):
             # Somebody else used the key meanwhile: it was the other job that was taken.
@@ -221,80 +222,7 @@ class Site:
         async with read_log(self._log) as reader:
             found = await reader.job_events(known)
         first = next(event for _, event in found if isinstance(event, JobSubmitted))
-        self._commands.refuse_other(first, request, by)
-
-    async def cancel(self, job_id: JobId, by: Caller) -> None:
-        """End a job, or keep it from starting.
-
-        Raises:
-            NotFoundError: there is no such job.
-            RefusedError: it is somebody else's, or has ended.
-        """
-        await self.tell(self._commands.cancel(job_id, by))
-
-    async def suspend(self, job_id: JobId, by: Caller) -> None:
-        """Take a job off its GPUs, if it has any, and hold it until it is resumed.
-
-        Raises:
-            NotFoundError: there is no such job.
-            RefusedError: it is somebody else's, has ended, or cannot be suspended.
-        """
-        await self.tell(self._commands.suspend(job_id, by))
-
-    async def resume(self, job_id: JobId, by: Caller) -> None:
-        """Let a held job start again.
-
-        Raises:
-            NotFoundError: there is no such job.
-            RefusedError: it is somebody else's, has ended, or is not held.
-        """
-        await self.tell(self._commands.resume(job_id, by))
-
-    async def discard_checkpoint(self, job_id: JobId, by: Caller) -> None:
-        """Let a job go on without what it saved on servers that do not answer.
-
-        Raises:
-            NotFoundError: there is no such job.
-            RefusedError: it is somebody else's, has ended, or waits for no such server.
-        """
-        await self.tell(self._commands.discard_checkpoint(job_id, by))
-
-    async def set_aside(self, job_id: JobId, by: Caller) -> None:
-        """End a job's attempt, believe nothing that it tells, and hold the job.
-
-        Raises:
-            NotFoundError: there is no such job.
-            RefusedError: it is somebody else's, has ended, or has no attempt.
-        """
-        await self.tell(self._commands.set_aside(job_id, by))
-
-    async def set_priority(self, job_id: JobId, priority: int, by: Caller) -> None:
-        """Give a job another priority; the higher goes first.
-
-        Raises:
-            UsageError: the number is out of bounds.
-            NotFoundError: there is no such job.
-            RefusedError: it is somebody else's, or has ended.
-        """
-        await self.tell(self._commands.set_priority(job_id, priority, by))
-
-    async def drain(self, node: NodeName, by: Caller) -> None:
-        """Start nothing on a server any more; what runs there may end.
-
-        Raises:
-            NotFoundError: there is no such server.
-            RefusedError: the caller is no admin.
-        """
-        await self.tell(self._commands.drain(node, by))
-
-    async def restore(self, node: NodeName, by: Caller) -> None:
-        """Put a drained server back to work.
-
-        Raises:
-            NotFoundError: there is no such server.
-            RefusedError: the caller is no admin, or it is not drained.
-        """
-        await self.tell(self._commands.restore(node, by))
+        self.commands.refuse_other(first, request, by)
 
     async def read_output(
         self, job_id: JobId, attempt: int, name: str, offset: int, size_max: int

@@ -16,7 +16,7 @@ from shunter.events.facts.execution import JobSuspended
 from shunter.events.facts.jobs import JobFinished
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
-from shunter.events.values.job_spec import SuspendMode
+from shunter.events.values.job_spec import JobSpec, SuspendMode
 from shunter.workloads import Trace, write_trace
 from tests.live.site.sites import NOBODY, events_until, machine, of
 
@@ -48,7 +48,9 @@ WITHIN = 0.05
 def training(steps: int, gpus: int, mode: SuspendMode, save_every: int = 0) -> Submission:
     """Return a job that sleeps 50 ms for each mini-batch."""
     command = (sys.executable, "-I", "-S", "-c", TRAINS, str(steps), str(save_every))
-    return Submission(command=command, gpus=gpus, model="toy", total_steps=steps, suspend_mode=mode)
+    return Submission(
+        JobSpec(command=command, gpus=gpus, model="toy", total_steps=steps, suspend_mode=mode)
+    )
 
 
 async def run_jobs(site: Site) -> list[Event]:

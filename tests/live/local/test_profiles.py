@@ -9,6 +9,7 @@ from shunter.app.live import Submission
 from shunter.core.estimates import remaining_us
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.profiles import ProfileSampled
+from shunter.events.values.job_spec import JobSpec
 from tests.live.site.sites import NOBODY, events_until, machine, of, verified
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]
@@ -39,7 +40,7 @@ async def test_speed_of_a_job_tells_how_long_it_still_needs(tmp_path: Path, prog
     sampling = {"kind": "local", "local": local}
     command = (sys.executable, "-I", "-S", "-c", program)
     async with machine(tmp_path, backend=sampling, policy={"name": "srtf"}) as site:
-        job_id = await site.submit(Submission(command=command, total_steps=STEPS), NOBODY)
+        job_id = await site.submit(Submission(JobSpec(command=command, total_steps=STEPS)), NOBODY)
         await events_until(site, lambda seen: bool(of(seen, AttemptStarted)))
         assert remaining_us(site.state.jobs[job_id], site.now_us()) is None
         await events_until(site, lambda seen: any(one.step for one in of(seen, ProfileSampled)))

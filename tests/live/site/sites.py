@@ -18,6 +18,7 @@ from shunter.backends.node import attempts
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import JobSpec
 from tests.contracts.local_backends import empty
 
 Seen = TypeVar("Seen", bound=Event)
@@ -42,9 +43,16 @@ def config(root: Path, **changes: Any) -> LoadedConfig:
     return make_config(tree)
 
 
-def program(text: str, **fields: Any) -> Submission:
+def program(
+    text: str,
+    *arguments: str,
+    key: str = "",
+    environment: Mapping[str, str] | None = None,
+    **fields: Any,
+) -> Submission:
     """Return a submission that runs a program in Python, quick to start."""
-    return Submission(command=(sys.executable, "-I", "-S", "-c", text), **fields)
+    spec = JobSpec(command=(sys.executable, "-I", "-S", "-c", text, *arguments), **fields)
+    return Submission(spec, environment or {}, key)
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 import stat
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -23,7 +22,7 @@ from shunter.events.facts.jobs import JobFailed, JobSubmitted, TimeLimitReached
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import Dependency, DependsWhen, SuspendMode
+from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec, SuspendMode
 from tests.contracts.local_backends import empty
 from tests.live.site.sites import (
     NOBODY,
@@ -64,8 +63,7 @@ STEPS_TO_DO = 300
 
 
 def steps(count: int) -> Submission:
-    request = program(STEPS)
-    return replace(request, command=(*request.command, str(count)))
+    return program(STEPS, str(count))
 
 
 def begins(job_id: JobId, attempt: int = 1) -> Callable[[list[Event]], bool]:
@@ -88,12 +86,12 @@ async def test_suspended_job_leaves_its_gpus_and_stays_away_until_it_is_resumed(
 ) -> None:
     async with machine(tmp_path) as site:
         job_id = await runs(site, steps(STEPS_TO_DO))
-        await site.suspend(job_id, NOBODY)
+        await site.tell(site.commands.suspend(job_id, NOBODY))
         seen = await events_until(site, lambda seen: bool(of(seen, GpusReleased)))
         assert len(of(seen, JobSuspended)) == 1
         assert site.state.jobs[job_id].is_on_hold
         assert not site.state.cluster.servers[N0].held
-        await site.resume(job_id, NOBODY)
+        await site.tell(site.commands.resume(job_id, NOBODY))
         assert await outcome(site, job_id) == "finished"
     printed = [(tmp_path / f"attempts/jobs/j1/{n}/stdout.0").read_text() for n in (1, 2)]
     assert "".join(printed).split() == [str(number) for number in range(1, STEPS_TO_DO + 1)]
@@ -104,8 +102,8 @@ async def test_job_that_waits_for_gpus_and_is_suspended_does_not_get_them(tmp_pa
     async with machine(tmp_path) as site:
         first = await runs(site, program(SLEEPS, gpus=4))
         waiting = await site.submit(program("pass"), NOBODY)
-        await site.suspend(waiting, NOBODY)
-        await site.cancel(first, NOBODY)
+        await site.tell(site.commands.suspend(waiting, NOBODY))
+        await site.tell(site.commands.cancel(first, NOBODY))
         assert await outcome(site, first) == "cancelled"
         last = await site.submit(program("pass"), NOBODY)
         assert await outcome(site, last) == "finished"
@@ -116,7 +114,7 @@ async def test_job_of_mode_never_is_not_suspended_while_it_runs(tmp_path: Path) 
     async with machine(tmp_path) as site:
         job_id = await runs(site, program(SLEEPS, suspend_mode=SuspendMode.never))
         with pytest.raises(RefusedError, match="suspend mode 'never'"):
-            await site.suspend(job_id, NOBODY)
+            await site.tell(site.commands.suspend(job_id, NOBODY))
 
 
 COUNTS = """
@@ -135,7 +133,7 @@ async def test_job_of_mode_stop_stands_still_on_its_gpus_until_it_is_resumed(
     try:
         async with at_work(loaded) as site:
             job_id = await runs(site, program(COUNTS, gpus=4, suspend_mode=SuspendMode.stop))
-            await site.suspend(job_id, NOBODY)
+            await site.tell(site.commands.suspend(job_id, NOBODY))
             await events_until(site, lambda seen: bool(of(seen, JobStopped)))
             stopped_at = await size_of(site, job_id)
             other = await site.submit(program("pass"), NOBODY)
@@ -144,12 +142,12 @@ async def test_job_of_mode_stop_stands_still_on_its_gpus_until_it_is_resumed(
             assert site.state.jobs[other].attempt == 0
             assert site.state.jobs[job_id].done_us(site.now_us()) == work_us
             assert await size_of(site, job_id) == stopped_at
-            await site.resume(job_id, NOBODY)
+            await site.tell(site.commands.resume(job_id, NOBODY))
             await events_until(site, lambda seen: bool(of(seen, JobContinued)))
             await to_thread.run_sync(
                 wait_for, lambda: output_of(tmp_path).stat().st_size > stopped_at
             )
-            await site.cancel(job_id, NOBODY)
+            await site.tell(site.commands.cancel(job_id, NOBODY))
             assert await outcome(site, job_id) == "cancelled"
             assert await outcome(site, other) == "finished"
     finally:
@@ -169,7 +167,7 @@ async def test_job_of_mode_stop_that_must_make_room_leaves_by_the_next_stronger_
         assert await outcome(site, other) == "finished"
         seen = await events_until(site, begins(job_id, attempt=2))
         assert [one.mode for one in of(seen, SuspendEscalated)] == [SuspendMode.restart]
-        await site.cancel(job_id, NOBODY)
+        await site.tell(site.commands.cancel(job_id, NOBODY))
         assert await outcome(site, job_id) == "cancelled"
 
 
@@ -189,14 +187,14 @@ async def size_of(site: Site, job_id: JobId) -> int:
 async def test_strangers_may_change_nothing_and_admins_may(tmp_path: Path) -> None:
     async with machine(tmp_path) as site:
         job_id = await runs(site, program(SLEEPS))
-        for order in (site.cancel, site.suspend, site.resume):
+        for order in (site.commands.cancel, site.commands.suspend, site.commands.resume):
             with pytest.raises(RefusedError, match="somebody is no admin"):
-                await order(job_id, STRANGER)
+                order(job_id, STRANGER)
         with pytest.raises(RefusedError, match="only admins may drain"):
-            await site.drain(N0, STRANGER)
-        await site.set_priority(job_id, 7, ADMIN)
+            await site.tell(site.commands.drain(N0, STRANGER))
+        await site.tell(site.commands.set_priority(job_id, 7, ADMIN))
         assert site.state.jobs[job_id].priority == 7
-        await site.cancel(job_id, ADMIN)
+        await site.tell(site.commands.cancel(job_id, ADMIN))
         assert await outcome(site, job_id) == "cancelled"
 
 
@@ -207,26 +205,26 @@ async def test_job_that_is_gone_is_refused_and_one_that_never_was_not_found(
         job_id = await site.submit(program("pass"), NOBODY)
         await outcome(site, job_id)
         with pytest.raises(RefusedError, match="has ended already: finished"):
-            await site.cancel(job_id, NOBODY)
+            await site.tell(site.commands.cancel(job_id, NOBODY))
         with pytest.raises(NotFoundError, match="there is no job j9"):
-            await site.cancel(JobId("j9"), NOBODY)
+            await site.tell(site.commands.cancel(JobId("j9"), NOBODY))
         with pytest.raises(NotFoundError, match="no job j9 to wait for"):
-            await site.submit(program("pass", after=(Dependency(JobId("j9")),)), NOBODY)
+            await site.submit(program("pass", depends_on=(Dependency(JobId("j9")),)), NOBODY)
         with pytest.raises(NotFoundError, match="there is no node n9"):
-            await site.drain(NodeName("n9"), ADMIN)
+            await site.tell(site.commands.drain(NodeName("n9"), ADMIN))
 
 
 async def test_drained_server_takes_no_job_until_it_is_restored(tmp_path: Path) -> None:
     async with machine(tmp_path) as site:
         running = await runs(site, steps(20))
-        await site.drain(N0, ADMIN)
+        await site.tell(site.commands.drain(N0, ADMIN))
         waiting = await site.submit(program("pass"), NOBODY)
         assert await outcome(site, running) == "finished"
         assert site.state.jobs[waiting].attempt == 0
-        await site.restore(N0, ADMIN)
+        await site.tell(site.commands.restore(N0, ADMIN))
         assert await outcome(site, waiting) == "finished"
         with pytest.raises(RefusedError, match="not drained"):
-            await site.restore(N0, ADMIN)
+            await site.tell(site.commands.restore(N0, ADMIN))
 
 
 async def test_dependants_follow_the_end_they_wait_for(tmp_path: Path) -> None:
@@ -234,9 +232,9 @@ async def test_dependants_follow_the_end_they_wait_for(tmp_path: Path) -> None:
         failing = await site.submit(
             program("import time; time.sleep(0.3); raise SystemExit(3)"), NOBODY
         )
-        after_ok = await site.submit(program("pass", after=(Dependency(failing),)), NOBODY)
+        after_ok = await site.submit(program("pass", depends_on=(Dependency(failing),)), NOBODY)
         after_any = await site.submit(
-            program("pass", after=(Dependency(failing, DependsWhen.any),)), NOBODY
+            program("pass", depends_on=(Dependency(failing, DependsWhen.any),)), NOBODY
         )
         assert await outcome(site, after_any) == "finished"
         assert await outcome(site, after_ok) == "cancelled"
@@ -264,7 +262,7 @@ async def test_quota_and_users_of_a_queue_hold(tmp_path: Path) -> None:
         with pytest.raises(RefusedError, match="quota of queue small; needed 2, at most 1"):
             await site.submit(program("pass", queue="small", gpus=2), NOBODY)
         assert site.state.jobs[second].attempt == 0
-        await site.cancel(first, NOBODY)
+        await site.tell(site.commands.cancel(first, NOBODY))
         assert await outcome(site, second) == "finished"
 
 
@@ -365,7 +363,8 @@ async def test_damaged_key_of_digests_is_refused_by_name(tmp_path: Path) -> None
 
 async def test_secret_in_a_command_stands_in_no_file_that_others_can_read(tmp_path: Path) -> None:
     secret = "correct horse battery"
-    job = Submission(("sh", "-c", "exec sleep 60", "{secret:TOKEN}"), environment={"TOKEN": secret})
+    spec = JobSpec(command=("sh", "-c", "exec sleep 60", "{secret:TOKEN}"))
+    job = Submission(spec, environment={"TOKEN": secret})
     async with machine(tmp_path) as site:
         await runs(site, job)
         assert files_holding(tmp_path, secret.encode()) == ["environment.json"]
@@ -412,8 +411,8 @@ async def test_job_that_cannot_be_is_refused_before_it_is_one(tmp_path: Path) ->
             program("pass", gpus=-1),
             program("pass", priority=1 << 40),
             program("pass", name="two\nlines"),
-            Submission(command=()),
-            Submission(command=("a\0b",)),
+            Submission(JobSpec()),
+            Submission(JobSpec(command=("a\0b",))),
         ]
         for request in wrong:
             with pytest.raises(UsageError):

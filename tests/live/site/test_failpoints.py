@@ -127,11 +127,11 @@ async def drive(site: Site, root: Path) -> None:
         one, other = state.jobs.get(ids[0]), state.jobs.get(ids[1])
         has_saved = (root / f"attempts/jobs/{ids[0]}/checkpoints/done").exists()
         if one is not None and works(one) and not has_saved:
-            await site.suspend(ids[0], NOBODY)
+            await site.tell(site.commands.suspend(ids[0], NOBODY))
         elif one is not None and one.held_by == "" and one.is_on_hold and one.since_us is None:
-            await site.resume(ids[0], NOBODY)
+            await site.tell(site.commands.resume(ids[0], NOBODY))
         if other is not None and works(other) and not other.end_cause:
-            await site.cancel(ids[1], NOBODY)
+            await site.tell(site.commands.cancel(ids[1], NOBODY))
         await stop_and_go_on(site, ids[-1])
         await anyio.sleep(0.01)
 
@@ -142,9 +142,9 @@ async def stop_and_go_on(site: Site, job_id: JobId) -> None:
     if one is None or one.end_cause:
         return
     if not one.is_on_hold and works(one) and not one.notes:
-        await site.suspend(job_id, NOBODY)
+        await site.tell(site.commands.suspend(job_id, NOBODY))
     elif one.is_on_hold and one.held_by == "" and (one.speed == 0 or one.since_us is None):
-        await site.resume(job_id, NOBODY)
+        await site.tell(site.commands.resume(job_id, NOBODY))
 
 
 def works(one: Job) -> bool:

@@ -34,6 +34,7 @@ from shunter.events.facts.run import ClockStepped
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import JobSpec
 from tests.live.site.daemons import Daemon
 from tests.live.site.sites import (
     NOBODY,
@@ -146,7 +147,7 @@ async def test_job_that_ignores_sigterm_keeps_its_gpu_until_it_is_killed(tmp_pat
     async with endured(tmp_path) as site:
         deaf = await site.submit(witness(tmp_path, IGNORES, gpus=4), NOBODY)
         await marked(tmp_path, "j1.1 deaf")
-        await site.cancel(deaf, NOBODY)
+        await site.tell(site.commands.cancel(deaf, NOBODY))
         assert await outcome(site, deaf) == "cancelled"
 
 
@@ -207,7 +208,9 @@ async def test_job_that_exits_at_once_leaves_its_code(tmp_path: Path) -> None:
 @pytest.mark.asyncio
 async def test_command_that_is_not_there_fails_and_says_so(tmp_path: Path) -> None:
     async with endured(tmp_path) as site:
-        job_id = await site.submit(Submission(("no-such-program", "--fast")), NOBODY)
+        job_id = await site.submit(
+            Submission(JobSpec(command=("no-such-program", "--fast"))), NOBODY
+        )
         assert await outcome(site, job_id) == "failed"
         piece, _ = await site.read_output(job_id, 1, "stderr.0", 0, 1000)
         assert b"cannot run ['no-such-program', '--fast']" in piece
@@ -218,11 +221,11 @@ async def test_checkpoint_that_fails_costs_work_and_not_the_job(tmp_path: Path) 
     async with endured(tmp_path) as site:
         job_id = await site.submit(witness(tmp_path, CANNOT_SAVE), NOBODY)
         await marked(tmp_path, "j1.1 began")
-        await site.suspend(job_id, NOBODY)
+        await site.tell(site.commands.suspend(job_id, NOBODY))
         seen = await events_until(site, lambda seen: bool(of(seen, JobSuspended)))
         assert of(seen, SuspendEscalated)
         assert of(seen, JobSuspended)[0].lost_us > 0
-        await site.resume(job_id, NOBODY)
+        await site.tell(site.commands.resume(job_id, NOBODY))
         assert await outcome(site, job_id) == "finished"
     assert "j1.2 worked" in marks(tmp_path)
 
@@ -285,7 +288,7 @@ async def test_policy_that_fails_decides_nothing_and_the_scheduler_goes_on(
         assert unknown in site.state.jobs
     async with machine(tmp_path, **changes) as site:  # a start does not fail of it either
         assert "its model is not in the table" in site.state.policy_fault
-        await site.cancel(unknown, NOBODY)
+        await site.tell(site.commands.cancel(unknown, NOBODY))
         after = await site.submit(witness(tmp_path, WORKS, "0", **known), NOBODY)
         assert await outcome(site, after) == "finished"
         await events_until(site, lambda _: not site.state.policy_fault)
@@ -360,7 +363,7 @@ def test_job_is_settled_after_a_reboot(tmp_path: Path, has_ended: bool) -> None:
         async with endured(tmp_path) as site:
             if not has_ended:
                 await marked(tmp_path, "j1.2 began")
-                await site.cancel(J1, NOBODY)
+                await site.tell(site.commands.cancel(J1, NOBODY))
             assert await outcome(site, J1) == ("finished" if has_ended else "cancelled")
 
     anyio.run(goes_on)

@@ -44,7 +44,7 @@ async def test_job_that_turns_out_to_be_long_makes_room_for_a_shorter_one(
         assert site.state.jobs[second].attempt == 0
         assert await outcome(site, second) == "finished"
         seen = await events_until(site, lambda seen: bool(of(seen, GpusReleased)))
-        await site.cancel(first, NOBODY)
+        await site.tell(site.commands.cancel(first, NOBODY))
     kinds = [type(event) for event in seen if getattr(event, "job_id", None) == first]
     left = [one for one in of(seen, AllocationChanged) if one.job_id == first][-1]
     assert left.because.rule == "outranked"

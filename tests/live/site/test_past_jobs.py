@@ -13,7 +13,7 @@ from shunter.events.log import open_log, read_log, reindex_log
 from shunter.events.log.sql.past_jobs import PastUpto
 from shunter.events.past_jobs import number_of
 from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Dependency, DependsWhen
+from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec
 from tests.contracts.event_logs import query
 from tests.live.site.sites import NOBODY, machine, of, outcome, verified
 
@@ -32,7 +32,7 @@ UPDATE past_upto SET seq = 20, last_number = 2, digest = '{digest}';
 
 
 def run(command: str, key: str = "", *after: Dependency) -> Submission:
-    return Submission(command=(command,), key=key, after=after)
+    return Submission(JobSpec(command=(command,), depends_on=after), key=key)
 
 
 async def filled(root: Path) -> None:
@@ -60,7 +60,7 @@ async def answers(site: Site) -> None:
     with pytest.raises(NotFoundError, match="there is no job j99 to wait for"):
         await site.submit(run("true", "", Dependency(JobId("j99"))), NOBODY)
     with pytest.raises(RefusedError, match="job j2 has ended already: failed"):
-        await site.cancel(J2, NOBODY)
+        await site.tell(site.commands.cancel(J2, NOBODY))
     ends = {
         "finished": [Dependency(J1), Dependency(J2, DependsWhen.any)],
         "cancelled": [Dependency(J1), Dependency(J2)],
@@ -121,12 +121,12 @@ async def test_past_jobs_are_known_after_a_restart(
 async def test_submission_records_how_its_dependencies_had_ended(tmp_path: Path) -> None:
     await filled(tmp_path)
     async with machine(tmp_path) as site:
-        holder = await site.submit(Submission(command=("sleep", "600"), gpus=4), NOBODY)
+        holder = await site.submit(Submission(JobSpec(command=("sleep", "600"), gpus=4)), NOBODY)
         needs = (Dependency(J1), Dependency(holder), Dependency(J2, DependsWhen.any))
         await site.submit(run("true", "", *needs), NOBODY)
         async with read_log(str(tmp_path / "log.db")) as reader:
             events = [event async for event in reader.events()]
-        await site.cancel(holder, NOBODY)
+        await site.tell(site.commands.cancel(holder, NOBODY))
     submitted = of(events, JobSubmitted)
     assert submitted[-1].ended == ((J1, "finished"), (J2, "failed"))
     assert {event.ended for event in submitted[:-1]} == {()}

@@ -71,7 +71,7 @@ async def test_show_says_how_many_messages_were_dropped_and_why(tmp_path: Path) 
     async with machine(tmp_path) as site:
         job_id = await site.submit(saying_all(*WRONG), NOBODY)
         await dropped(site, job_id, 10)
-        await site.suspend(job_id, NOBODY)
+        await site.tell(site.commands.suspend(job_id, NOBODY))
         note = await dropped(site, job_id, len(WRONG))
         assert note.count == len(WRONG), "at the end all are told"
     async with read_log(str(tmp_path / "log.db")) as reader:
@@ -132,17 +132,17 @@ async def test_attempt_that_is_set_aside_ends_unread_and_its_job_waits(tmp_path:
     async with machine(tmp_path) as site:
         job_id = await runs(site, program(SLEEPS))
         with pytest.raises(RefusedError):
-            await site.set_aside(job_id, STRANGER)
+            await site.tell(site.commands.set_aside(job_id, STRANGER))
         with pytest.raises(NotFoundError):
-            await site.set_aside(JobId("j99"), NOBODY)
-        await site.set_aside(job_id, NOBODY)
+            await site.tell(site.commands.set_aside(JobId("j99"), NOBODY))
+        await site.tell(site.commands.set_aside(job_id, NOBODY))
         seen = await events_until(site, lambda seen: bool(of(seen, AttemptLost)))
         assert of(seen, AttemptLost)[0].cause == "set aside"
         assert site.state.jobs[job_id].is_on_hold
         assert site.state.jobs[job_id].since_us is None
         with pytest.raises(RefusedError):
-            await site.set_aside(job_id, NOBODY)
-        await site.resume(job_id, NOBODY)
+            await site.tell(site.commands.set_aside(job_id, NOBODY))
+        await site.tell(site.commands.resume(job_id, NOBODY))
         await events_until(site, lambda seen: len(of(seen, AttemptStarted)) == 2)
     assert (await verified(tmp_path)).divergence is None
 

@@ -1,7 +1,6 @@
 """Schedulers that die: what runs is found again, what ended is told, and nothing is lost."""
 
 import time
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -58,8 +57,7 @@ OUTAGE_S = 2.0
 
 
 def marking(root: Path, seconds: float) -> Submission:
-    request = program(MARKS)
-    return replace(request, command=(*request.command, str(root / "marks"), str(seconds)))
+    return program(MARKS, str(root / "marks"), str(seconds))
 
 
 def marks(root: Path) -> list[str]:
@@ -224,7 +222,7 @@ async def test_server_with_jobs_is_not_taken_out(tmp_path: Path) -> None:
         async with open_site(config(tmp_path, cluster=other)):
             pass
     async with machine(tmp_path) as site:
-        await site.cancel(J1, NOBODY)
+        await site.tell(site.commands.cancel(J1, NOBODY))
         assert await outcome(site, J1) == "cancelled"
 
 

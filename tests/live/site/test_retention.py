@@ -51,7 +51,7 @@ async def test_output_goes_once_it_is_old_and_checkpoints_stay(tmp_path: Path) -
         assert await site.read_output(plain, 1, "stdout.0", 0, 10) == (b"", None)
         await anyio.sleep(0.5)
         assert (folder / running / "1/stdout.0").read_text() == "up\n"
-        await site.cancel(running, NOBODY)
+        await site.tell(site.commands.cancel(running, NOBODY))
         assert await outcome(site, running) == "cancelled"
 
 

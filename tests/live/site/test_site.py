@@ -29,7 +29,7 @@ async def test_running_job_is_ended_by_its_cancellation(tmp_path: Path) -> None:
     async with machine(tmp_path) as site:
         job_id = await site.submit(program("import time; time.sleep(30)"), NOBODY)
         await events_until(site, lambda seen: bool(of(seen, AttemptStarted)))
-        await site.cancel(job_id, NOBODY)
+        await site.tell(site.commands.cancel(job_id, NOBODY))
         assert await outcome(site, job_id) == "cancelled"
 
 

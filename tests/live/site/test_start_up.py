@@ -16,6 +16,7 @@ from shunter.events import (
     SchedulerStarted,
     TrainingStarted,
 )
+from shunter.events.values.job_spec import JobSpec
 from tests.contracts.local_backends import empty
 from tests.live.site.sites import NOBODY, config, events_until, of, verified
 
@@ -67,7 +68,9 @@ async def test_each_attempt_trains_for_its_guard_or_turn_however_long_it_starts(
     """Goal: nobody leaves before a second of training; before, they left in their start-up."""
     steps, told = tmp_path / "steps", list[str]()
     steps.mkdir()
-    job = Submission(command=(*PYTHON, TRAINS, str(steps), str(START_S), str(BATCH_S)), gpus=4)
+    job = Submission(
+        JobSpec(command=(*PYTHON, TRAINS, str(steps), str(START_S), str(BATCH_S)), gpus=4)
+    )
     loaded = config(tmp_path, policy=POLICIES[policy])
     try:
         async with open_site(loaded) as site, anyio.create_task_group() as tasks:
@@ -76,7 +79,7 @@ async def test_each_attempt_trains_for_its_guard_or_turn_however_long_it_starts(
                 await site.submit(job, NOBODY)
             seen = await events_until(site, lambda seen: len(of(seen, JobSuspended)) == 4)
             for job_id in list(site.state.jobs):
-                await site.cancel(job_id, NOBODY)
+                await site.tell(site.commands.cancel(job_id, NOBODY))
             site.stop()
     finally:
         empty(str(tmp_path / "attempts"))

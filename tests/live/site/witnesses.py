@@ -4,7 +4,6 @@ Whether an attempt ran twice, or two jobs were on one GPU, is then told by the j
 """
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +36,7 @@ mark("began")
 
 def witness(root: Path, text: str, *arguments: str, **fields: Any) -> Submission:
     """Return a job that marks into a folder, then runs a program with arguments from 2 on."""
-    request = program(PRELUDE + text)
-    return replace(request, command=(*request.command, str(root), *arguments), **fields)
+    return program(PRELUDE + text, str(root), *arguments, **fields)
 
 
 def marks(root: Path) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from shunter.app.config.loading import LoadedConfig, make_config
 from shunter.app.live import Submission
+from shunter.events.values.job_spec import JobSpec
 from tests.live.ssh.bench import WORKER
 from tests.live.ssh.farm import Farm
 
@@ -63,4 +64,4 @@ def worker(root: Path, key: str, work_s: float, code: int = 0, gpus: int = 1) ->
     """Return a job that keeps the ledger of a folder."""
     argv = (str(root), str(work_s), str(code))
     command = (sys.executable, "-I", "-S", "-c", WORKER, *argv)
-    return Submission(command=command, key=key, gpus=gpus)
+    return Submission(JobSpec(command=command, gpus=gpus), key=key)

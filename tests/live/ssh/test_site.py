@@ -23,6 +23,7 @@ from shunter.events.facts.execution import (
 from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, Outcome
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import JobSpec
 from tests.live.site.sites import NOBODY, at_work, events_until, remove_ended, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.namespaces import Namespaces
@@ -72,7 +73,7 @@ def moved(bench: Bench) -> LoadedConfig:
 
 async def test_nothing_but_the_backend_moves_a_cluster_to_ssh(bench: Bench) -> None:
     async with at_work(moved(bench)) as site:
-        says = Submission(command=("/bin/echo", "over SSH"))
+        says = Submission(JobSpec(command=("/bin/echo", "over SSH")))
         names = [await site.submit(says, NOBODY) for _ in range(3)]
         names.append(await site.submit(worker(bench.folder, "both", 0.1, gpus=2), NOBODY))
         assert await all_end(site, names) == [Outcome.finished] * 4
@@ -84,14 +85,14 @@ def training(name: str) -> tuple[Submission, list[str]]:
     """Return a job as the example submits it, and the command that nobody interrupts."""
     gpus, seed, steps = TRAINED[name]
     command = (sys.executable, "train.py", str(seed), str(steps))
-    job = Submission(
+    spec = JobSpec(
         command=(*command, "0.04"),
         directory=str(EXAMPLE),
         name=name,
         gpus=gpus,
         total_steps=steps,
     )
-    return job, [sys.executable, str(EXAMPLE / "train.py"), str(seed), str(steps)]
+    return Submission(spec), [sys.executable, str(EXAMPLE / "train.py"), str(seed), str(steps)]
 
 
 @pytest.mark.xdist_group("training")
@@ -103,9 +104,9 @@ async def test_training_of_the_example_goes_on_over_ssh_with_the_same_losses(ben
         with anyio.fail_after(PATIENCE_S):
             while (await printed(site, names[1], 1)).count("\n") < 10:  # noqa: ASYNC110  no event
                 await anyio.sleep(0.1)
-        await site.suspend(names[1], NOBODY)
+        await site.tell(site.commands.suspend(names[1], NOBODY))
         await events_until(site, lambda seen: any(isinstance(one, JobSuspended) for one in seen))
-        await site.resume(names[1], NOBODY)
+        await site.tell(site.commands.resume(names[1], NOBODY))
         assert await all_end(site, names) == [Outcome.finished] * 2
         losses = [
             await printed(site, names[0], 1),

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from shunter.events.facts.jobs import Outcome
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import Level
+from shunter.events.values.job_spec import JobSpec, Level
 from tests.live.site.sites import NOBODY, at_work, events_until, of, outcome, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.site import cluster
@@ -43,8 +42,10 @@ for _ in range(more):
 """
 
 
-def training(**fields: Any) -> Submission:
-    return Submission(command=(sys.executable, "-c", TRAINS), gpus=2, **fields)
+def training(*command: str, **fields: Any) -> Submission:
+    """Return a job on two GPUs that trains, or runs another command."""
+    trains = (sys.executable, "-c", TRAINS)
+    return Submission(JobSpec(command=command or trains, gpus=2, **fields))
 
 
 @asynccontextmanager
@@ -54,10 +55,10 @@ async def saved_by_one(bench: Bench, job: Submission) -> AsyncIterator[tuple[Sit
     async with at_work(loaded) as site:
         job_id = await site.submit(job, NOBODY)
         await events_until(site, lambda seen: bool(of(seen, AttemptStarted)))
-        await site.suspend(job_id, NOBODY)
+        await site.tell(site.commands.suspend(job_id, NOBODY))
         seen = await events_until(site, lambda seen: bool(of(seen, GpusReleased)))
         assert len(of(seen, CheckpointSaved)) == 1
-        await site.drain(NodeName("n0"), ADMIN)
+        await site.tell(site.commands.drain(NodeName("n0"), ADMIN))
         yield site, job_id
 
 
@@ -68,7 +69,7 @@ async def printed(site: Site, job_id: JobId) -> str:
 
 async def test_sdk_job_keeps_the_split_it_began_with(bench: Bench) -> None:
     async with saved_by_one(bench, training()) as (site, job_id):
-        await site.resume(job_id, NOBODY)
+        await site.tell(site.commands.resume(job_id, NOBODY))
         await events_until(site, is_looked_at)
         wait = wait_of(site.state.jobs[job_id], site.state)
         assert wait is not None
@@ -78,7 +79,7 @@ async def test_sdk_job_keeps_the_split_it_began_with(bench: Bench) -> None:
         assert told["reason"]["name"] == "split_kept"
         assert "but not as 2 a server" in told["details"][0]
         assert told["planned_again"]["agrees"]
-        await site.restore(NodeName("n0"), ADMIN)
+        await site.tell(site.commands.restore(NodeName("n0"), ADMIN))
         assert await outcome(site, job_id) == Outcome.finished
         said = await printed(site, job_id)
     assert said.startswith("from ")
@@ -95,15 +96,15 @@ def is_looked_at(seen: list[Event]) -> bool:
 async def test_job_that_says_so_goes_on_in_another_split(bench: Bench) -> None:
     program = 'test "$SHUNTER_ATTEMPT" = 2 || { while ! test -e $SHUNTER_SUSPEND; do sleep 0.01; '
     program += "done; exit 75; }; echo of $WORLD_SIZE"
-    plain = replace(training(split_may_change=True), command=("sh", "-c", program))
+    plain = training("sh", "-c", program, split_may_change=True)
     loaded = cluster(bench.farm, bench.folder, {"n0": 2})
     async with at_work(loaded) as site:
         job_id = await site.submit(plain, NOBODY)
         await events_until(site, lambda seen: bool(of(seen, AttemptStarted)))
-        await site.suspend(job_id, NOBODY)
+        await site.tell(site.commands.suspend(job_id, NOBODY))
         await events_until(site, lambda seen: bool(of(seen, GpusReleased)))
-        await site.drain(NodeName("n0"), ADMIN)
-        await site.resume(job_id, NOBODY)
+        await site.tell(site.commands.drain(NodeName("n0"), ADMIN))
+        await site.tell(site.commands.resume(job_id, NOBODY))
         assert await outcome(site, job_id) == Outcome.finished
         assert await printed(site, job_id) == "of 2\n"
     assert (await verified(bench.folder)).divergence is None
@@ -122,7 +123,7 @@ async def test_owner_says_which_split_will_do(
 ) -> None:
     loaded = cluster(bench.farm, bench.folder, {"n0": 2})
     async with at_work(loaded) as site:
-        job = replace(training(**said), command=("sh", "-c", "echo of $WORLD_SIZE"))
+        job = training("sh", "-c", "echo of $WORLD_SIZE", **said)
         job_id = await site.submit(job, NOBODY)
         assert await outcome(site, job_id) == Outcome.finished
         said_by_job, _ = await site.read_output(job_id, 1, "stdout.0", 0, 1000)

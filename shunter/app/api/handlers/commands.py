@@ -3,6 +3,7 @@
 Each is answered once it is in the log, durable, and its effects are on their way.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from starlette.responses import Response
@@ -10,7 +11,8 @@ from starlette.responses import Response
 from shunter.app.api.models.submission import PriorityBody, SubmitBody
 from shunter.app.api.routing import Call, NoBody, NoQuery, json_answer
 from shunter.app.api.submissions import array_of, dry_run, submission_of
-from shunter.app.live.requests import Submission
+from shunter.app.live.commands import Commands, Stamped
+from shunter.app.live.requests import Caller, Submission
 from shunter.errors import UsageError
 from shunter.events.values.ids import JobId, NodeName
 
@@ -42,64 +44,49 @@ async def submit(call: Call[NoQuery, SubmitBody]) -> Response:
         return json_answer(dry_run(services.site, request, by))
     if body.array is None:
         return _submitted(call, [await services.site.submit(request, by)])
-    ids = await _submit_tasks(call, array_of(request, body.array), body.array.at_once)
-    return _submitted(call, ids)
+    return _submitted(call, await _submit_tasks(call, array_of(request, body.array)))
 
 
 async def cancel(call: Call[NoQuery, NoBody]) -> Response:
     """End a job, or keep it from starting."""
-    job_id = JobId(call.path["job_id"])
-    await call.services.site.cancel(job_id, call.caller)
-    return _told(call, job_id)
+    return await _about_job(call, Commands.cancel)
 
 
 async def suspend(call: Call[NoQuery, NoBody]) -> Response:
     """Take a job off its GPUs once it has saved, and hold it until it is resumed."""
-    job_id = JobId(call.path["job_id"])
-    await call.services.site.suspend(job_id, call.caller)
-    return _told(call, job_id)
+    return await _about_job(call, Commands.suspend)
 
 
 async def resume(call: Call[NoQuery, NoBody]) -> Response:
     """Let a held job start again."""
-    job_id = JobId(call.path["job_id"])
-    await call.services.site.resume(job_id, call.caller)
-    return _told(call, job_id)
+    return await _about_job(call, Commands.resume)
 
 
 async def discard_checkpoint(call: Call[NoQuery, NoBody]) -> Response:
     """Let a job go on without what it saved on servers that do not answer."""
-    job_id = JobId(call.path["job_id"])
-    await call.services.site.discard_checkpoint(job_id, call.caller)
-    return _told(call, job_id)
+    return await _about_job(call, Commands.discard_checkpoint)
 
 
 async def set_aside(call: Call[NoQuery, NoBody]) -> Response:
     """End a job's attempt, whatever its records say, and hold the job."""
-    job_id = JobId(call.path["job_id"])
-    await call.services.site.set_aside(job_id, call.caller)
-    return _told(call, job_id)
+    return await _about_job(call, Commands.set_aside)
 
 
 async def priority(call: Call[NoQuery, PriorityBody]) -> Response:
     """Give a job another priority."""
-    job_id = JobId(call.path["job_id"])
-    await call.services.site.set_priority(job_id, call.body.priority, call.caller)
-    return _told(call, job_id)
+    job_id, by = JobId(call.path["job_id"]), call.caller
+    commands = call.services.site.commands
+    return await _told(call, job_id, commands.set_priority(job_id, call.body.priority, by))
 
 
 async def drain(call: Call[NoQuery, NoBody]) -> Response:
     """Start nothing new on a server."""
-    node = NodeName(call.path["node"])
-    await call.services.site.drain(node, call.caller)
-    return _told(call, node)
+    return await _about_node(call, Commands.drain)
 
 
 async def restore(call: Call[NoQuery, NoBody]) -> Response:
     """Put a drained server back to work."""
-    node = NodeName(call.path["node"])
-    await call.services.site.restore(node, call.caller)
-    return _told(call, node)
+    return await _about_node(call, Commands.restore)
 
 
 def _submitted(call: Call[NoQuery, SubmitBody], ids: list[JobId]) -> Response:
@@ -107,24 +94,41 @@ def _submitted(call: Call[NoQuery, SubmitBody], ids: list[JobId]) -> Response:
     return json_answer({**document, "is_dry_run": False, "would": ""}, 201)
 
 
-def _told(call: Call[NoQuery, NoBody] | Call[NoQuery, PriorityBody], subject: str) -> Response:
-    seq = call.services.site.committed
-    return json_answer({"schema_version": 1, "subject": subject, "seq": seq})
+async def _about_job(
+    call: Call[NoQuery, NoBody], order: Callable[[Commands, JobId, Caller], Stamped]
+) -> Response:
+    job_id = JobId(call.path["job_id"])
+    return await _told(call, job_id, order(call.services.site.commands, job_id, call.caller))
 
 
-async def _submit_tasks(
-    call: Call[NoQuery, SubmitBody], tasks: list[Submission], at_once: int | None
-) -> list[JobId]:
+async def _about_node(
+    call: Call[NoQuery, NoBody], order: Callable[[Commands, NodeName, Caller], Stamped]
+) -> Response:
+    node = NodeName(call.path["node"])
+    return await _told(call, node, order(call.services.site.commands, node, call.caller))
+
+
+async def _told(
+    call: Call[NoQuery, NoBody] | Call[NoQuery, PriorityBody], subject: str, stamped: Stamped
+) -> Response:
+    """Hand an order in, and answer once it is durable."""
+    site = call.services.site
+    await site.tell(stamped)
+    return json_answer({"schema_version": 1, "subject": subject, "seq": site.committed})
+
+
+async def _submit_tasks(call: Call[NoQuery, SubmitBody], tasks: list[Submission]) -> list[JobId]:
     """Submit an array.
 
     The first goes ahead alone: if it is refused, all would be, and one record of that is enough;
     and the others are named after it.
     """
     site, by = call.services.site, call.caller
-    ids = [await site.submit(replace(tasks[0], at_once=at_once), by)]
+    ids = [await site.submit(tasks[0], by)]
     for first in range(1, len(tasks), TOGETHER):
         part = [
-            replace(task, array=ids[0], at_once=at_once) for task in tasks[first : first + TOGETHER]
+            replace(task, spec=replace(task.spec, array=ids[0]))
+            for task in tasks[first : first + TOGETHER]
         ]
         ids += await site.submit_together(part, by)
     return ids

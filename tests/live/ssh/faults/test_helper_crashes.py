@@ -56,11 +56,11 @@ async def drive(site: Site, root: Path) -> None:
     while any(job_id in state.jobs for job_id in ids):
         one, other = state.jobs.get(ids[0]), state.jobs.get(ids[2])
         if one is not None and one.phase is JobPhase.running and not has_saved(root, ids[0]):
-            await site.suspend(ids[0], NOBODY)
+            await site.tell(site.commands.suspend(ids[0], NOBODY))
         elif one is not None and one.is_on_hold and one.held_by == "" and one.since_us is None:
-            await site.resume(ids[0], NOBODY)
+            await site.tell(site.commands.resume(ids[0], NOBODY))
         if other is not None and other.phase is JobPhase.running and not other.end_cause:
-            await site.cancel(ids[2], NOBODY)
+            await site.tell(site.commands.cancel(ids[2], NOBODY))
         await anyio.sleep(0.02)
 
 

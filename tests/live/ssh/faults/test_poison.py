@@ -61,7 +61,7 @@ async def test_wrong_messages_over_ssh_are_dropped_and_told(bench: Bench) -> Non
         job_id = await site.submit(saying_all(*WRONG, GOOD), NOBODY)
         await events_until(site, lambda seen: bool(of(seen, CheckpointSaved)))
         await everybody_works(site, bench)
-        await site.suspend(job_id, NOBODY)
+        await site.tell(site.commands.suspend(job_id, NOBODY))
         await events_until(site, lambda seen: bool(of(seen, JobSuspended)))
     assert await told(bench.folder, NodeUnreachable) == []
     notes = await told(bench.folder, MessagesDropped)
@@ -76,7 +76,7 @@ async def test_journal_of_60_megabytes_is_not_sent_and_the_job_can_leave(bench: 
         job_id = await site.submit(saying(FILLS_JOURNAL), NOBODY)
         await events_until(site, lambda seen: bool(of(seen, MessagesDropped)))
         await everybody_works(site, bench)
-        await site.suspend(job_id, NOBODY)
+        await site.tell(site.commands.suspend(job_id, NOBODY))
         await events_until(site, lambda seen: bool(of(seen, JobSuspended)))
     assert await told(bench.folder, NodeUnreachable) == []
     most = FILE_BYTES_MOST // 60_000 + 2
@@ -95,9 +95,9 @@ async def test_notes_are_facts_once_over_restarts_and_journals_are_trimmed(bench
     async with at_work(loaded) as site:
         await to_thread.run_sync(wait_for, lambda: '"trimmed": 60' in journal.read_text())
         assert len(journal.read_text().splitlines()) == 1
-        await site.suspend(job_id, NOBODY)
+        await site.tell(site.commands.suspend(job_id, NOBODY))
         await events_until(site, lambda seen: bool(of(seen, JobSuspended)))
-        await site.cancel(job_id, NOBODY)
+        await site.tell(site.commands.cancel(job_id, NOBODY))
     steps = [one.step for one in await told(bench.folder, CheckpointSaved)]
     assert steps == list(range(60))
 
@@ -110,9 +110,9 @@ async def test_gang_that_is_set_aside_over_ssh_ends_on_all_hosts(bench: Bench) -
     async with working(bench) as site:
         job_id = await site.submit(worker(bench.folder, "gang", 600.0, gpus=2), NOBODY)
         await events_until(site, lambda seen: bool(of(seen, AttemptStarted)))
-        await site.set_aside(job_id, NOBODY)
+        await site.tell(site.commands.set_aside(job_id, NOBODY))
         seen = await events_until(site, lambda seen: bool(of(seen, AttemptLost)))
         assert of(seen, AttemptLost)[0].cause == "set aside"
         await everybody_works(site, bench)
-        await site.cancel(JobId(job_id), NOBODY)
+        await site.tell(site.commands.cancel(JobId(job_id), NOBODY))
     bench.assert_nothing_twice()

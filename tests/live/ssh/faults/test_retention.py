@@ -15,6 +15,7 @@ from anyio import to_thread
 from shunter.app.live import Caller, Site, Submission
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
 from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import JobSpec
 from tests.live.site.sites import NOBODY, at_work, events_until, of, outcome, wait_for
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.namespaces import Namespaces
@@ -33,7 +34,7 @@ KEEP_S = 0.4
 
 
 def program(text: str) -> Submission:
-    return Submission(command=(sys.executable, "-I", "-S", "-c", text))
+    return Submission(JobSpec(command=(sys.executable, "-I", "-S", "-c", text)))
 
 
 @asynccontextmanager
@@ -84,7 +85,7 @@ async def test_output_goes_once_it_is_old_and_checkpoints_stay(bench: Bench) -> 
         assert (folder_of(bench, running) / "1/stdout.0").read_text() == "up\n"
         assert stranger.is_dir()
         assert all(other.is_dir() for other in others)
-        await site.cancel(running, NOBODY)
+        await site.tell(site.commands.cancel(running, NOBODY))
         assert await outcome(site, running) == "cancelled"
 
 

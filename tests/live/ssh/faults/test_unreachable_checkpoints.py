@@ -44,12 +44,12 @@ async def saved_on_n0(bench: Bench, **changes: object) -> AsyncIterator[tuple[Si
     """Run a cluster whose only job has saved on n0, left it, and is held."""
     async with at_work(cluster(bench.farm, bench.folder, **changes)) as site:
         for node in ("n1", "n2"):
-            await site.drain(NodeName(node), ADMIN)
+            await site.tell(site.commands.drain(NodeName(node), ADMIN))
         job_id = await site.submit(worker(bench.folder, "w", 0.3, code=-1), NOBODY)
         await seen_of(site, AttemptStarted)
-        await site.suspend(job_id, NOBODY)
+        await site.tell(site.commands.suspend(job_id, NOBODY))
         await seen_of(site, GpusReleased)
-        await site.restore(NodeName("n1"), ADMIN)
+        await site.tell(site.commands.restore(NodeName("n1"), ADMIN))
         yield site, job_id
 
 
@@ -79,7 +79,7 @@ async def test_job_waits_until_the_host_with_its_checkpoint_answers_again(
     async with saved_on_n0(bench) as (site, job_id):
         farm.cut("n0")
         await seen_of(site, NodeUnreachable)
-        await site.resume(job_id, NOBODY)
+        await site.tell(site.commands.resume(job_id, NOBODY))
         await anyio.sleep(STAYS_S)
         assert went_on(bench) == ["1"]
         job = site.state.jobs[job_id]
@@ -93,7 +93,9 @@ async def test_job_waits_until_the_host_with_its_checkpoint_answers_again(
         assert f"shunter discard-checkpoint {job_id}" in told
         farm.heal("n0")
         await seen_of(site, NodeReachable)
-        await site.drain(NodeName("n0"), ADMIN)  # it is known to answer, and need not run anything
+        await site.tell(
+            site.commands.drain(NodeName("n0"), ADMIN)
+        )  # it is known to answer, and need not run anything
         seen = await seen_of(site, JobFinished)
     assert of(seen, CheckpointDiscarded) == []
     assert went_on(bench) == ["1", "2+"]
@@ -106,24 +108,24 @@ async def test_owner_gives_a_checkpoint_up_and_the_log_says_so(
     bench, farm = network
     async with saved_on_n0(bench) as (site, job_id):
         with pytest.raises(RefusedError, match="nothing is to discard"):
-            await site.discard_checkpoint(job_id, NOBODY)
+            await site.tell(site.commands.discard_checkpoint(job_id, NOBODY))
         farm.cut("n0")
         await seen_of(site, NodeUnreachable)
-        await site.resume(job_id, NOBODY)
+        await site.tell(site.commands.resume(job_id, NOBODY))
         held = (await seen_of(site, JobHeld, 2))[-1]
         assert isinstance(held, JobHeld)
         assert held.by == "checkpoint"
         with pytest.raises(RefusedError, match="discard-checkpoint"):
-            await site.resume(job_id, NOBODY)
+            await site.tell(site.commands.resume(job_id, NOBODY))
         with pytest.raises(RefusedError, match="eve is no admin"):
-            await site.discard_checkpoint(job_id, SOMEBODY)
-        await site.discard_checkpoint(job_id, NOBODY)
+            await site.tell(site.commands.discard_checkpoint(job_id, SOMEBODY))
+        await site.tell(site.commands.discard_checkpoint(job_id, NOBODY))
         seen = await seen_of(site, AttemptStarted, 2)
         (given_up,) = of(seen, CheckpointDiscarded)
         assert (given_up.attempt, given_up.nodes, given_up.cause) == (1, ("n0",), "given_up")
         assert "attempt 1 saved on n0 was discarded" in await why(bench, job_id, site)
         await anyio.to_thread.run_sync(wait_for, lambda: went_on(bench) == ["1", "2"])
-        await site.cancel(job_id, NOBODY)
+        await site.tell(site.commands.cancel(job_id, NOBODY))
     assert (await verified(bench.folder)).divergence is None
 
 
@@ -134,7 +136,7 @@ async def test_checkpoint_on_a_lost_host_is_discarded_when_the_job_goes_on(
     async with saved_on_n0(bench, heartbeat_deadline=2.0) as (site, job_id):
         farm.power_off("n0")
         await seen_of(site, NodeUnreachable)
-        await site.resume(job_id, NOBODY)
+        await site.tell(site.commands.resume(job_id, NOBODY))
         seen = await seen_of(site, AttemptStarted, 2)
         kinds = [type(event) for event in seen]
         assert kinds.index(NodeLost) < kinds.index(CheckpointDiscarded)
@@ -142,7 +144,7 @@ async def test_checkpoint_on_a_lost_host_is_discarded_when_the_job_goes_on(
         assert (discarded.attempt, discarded.nodes, discarded.cause) == (1, ("n0",), "lost")
         assert not site.state.jobs[job_id].is_on_hold
         await anyio.to_thread.run_sync(wait_for, lambda: went_on(bench) == ["1", "2"])
-        await site.cancel(job_id, NOBODY)
+        await site.tell(site.commands.cancel(job_id, NOBODY))
     assert (await verified(bench.folder)).divergence is None
 
 
@@ -155,9 +157,9 @@ async def test_host_that_goes_silent_while_a_job_is_launched_costs_neither_work_
     """
     bench, farm = network
     async with saved_on_n0(bench) as (site, job_id):
-        await site.drain(NodeName("n0"), ADMIN)
+        await site.tell(site.commands.drain(NodeName("n0"), ADMIN))
         farm.cut("n0")
-        await site.resume(job_id, NOBODY)
+        await site.tell(site.commands.resume(job_id, NOBODY))
         failed = of(await seen_of(site, LaunchFailed), LaunchFailed)[-1]
         assert failed.retryable
         assert failed.checkpoint_on == ("n0",)

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from shunter.app.api.models.submission import ArrayBody, SubmitBody
-from shunter.app.api.submissions import array_of, submission_of
+from shunter.app.api.submissions import SAME_FIELDS, array_of, submission_of
 from shunter.errors import UsageError
 
 
@@ -13,13 +13,20 @@ def body(**fields: Any) -> SubmitBody:
 
 def test_units_of_the_body_become_those_of_the_core() -> None:
     found = submission_of(body(cpus=1.5, memory_mb=2, time_limit_s=0.25), "k")
-    assert (found.cpus_milli, found.memory_mb, found.time_limit_us) == (1500, 2, 250_000)
+    spec = found.spec
+    assert (spec.cpus_milli, spec.memory_mb, spec.time_limit_us) == (1500, 2, 250_000)
     assert found.key == "k"
+
+
+def test_every_field_of_a_body_is_one_of_the_job_or_said_otherwise() -> None:
+    converted = {"command", "cpus", "time_limit_s", "checkpoint_interval_s", "depends_on"}
+    beside = {"array", "environment", "secrets", "dry_run"}
+    assert SubmitBody.model_fields.keys() - SAME_FIELDS == converted | beside
 
 
 def test_secret_is_taken_out_of_the_command() -> None:
     found = submission_of(body(environment={"T": "hunter2"}, secrets=("T",)), "")
-    assert found.command == ("echo", "{secret:T} x")
+    assert found.spec.command == ("echo", "{secret:T} x")
     assert found.environment == {"T": "hunter2"}
 
 
@@ -32,6 +39,9 @@ def test_short_secret_would_be_found_everywhere() -> None:
 def test_tasks_of_an_array_differ_in_index_name_and_key() -> None:
     request = submission_of(body(name="sweep", environment={"A": "1"}), "k")
     found = array_of(request, ArrayBody(first=2, last=6, step=2))
-    assert [task.array_index for task in found] == [2, 4, 6]
-    assert [(task.name, task.key) for task in found[:2]] == [("sweep/2", "k/2"), ("sweep/4", "k/4")]
+    assert [task.spec.array_index for task in found] == [2, 4, 6]
+    assert [(task.spec.name, task.key) for task in found[:2]] == [
+        ("sweep/2", "k/2"),
+        ("sweep/4", "k/4"),
+    ]
     assert found[2].environment == {"A": "1"}
