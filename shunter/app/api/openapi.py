@@ -8,8 +8,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from shunter import __version__
-from shunter.app.api.models.problems import ProblemDocument
-from shunter.app.api.problems import PROBLEM, STATUSES
+from shunter.app.api.problems import PROBLEM, STATUSES, ProblemDocument
 from shunter.app.api.routing import JSON, NoBody, NoQuery, Route
 
 __all__ = ["openapi_document"]

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import get_args
+from typing import Literal, get_args
 
 import orjson
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shunter.app.api.models.problems import Code
+from shunter.app.api.models.model import Model
 from shunter.errors import (
     ConfigError,
     ConflictError,
@@ -25,12 +25,25 @@ from shunter.errors import (
 __all__ = [
     "PROBLEM",
     "STATUSES",
+    "ProblemDocument",
     "client_left",
     "http_problem",
     "internal_problem",
     "our_problem",
     "problem",
     "usage_error",
+]
+
+Code = Literal[
+    "usage",
+    "too_large",
+    "unauthenticated",
+    "refused",
+    "not_found",
+    "not_allowed",
+    "conflict",
+    "unavailable",
+    "failed",
 ]
 
 PROBLEM = "application/problem+json"
@@ -61,6 +74,18 @@ _KINDS: tuple[tuple[type[ShunterError], Code], ...] = (
     (UnreachableError, "unavailable"),
 )
 _BY_STATUS: dict[int, Code] = {status: code for code, (status, _) in STATUSES.items()}
+
+
+class ProblemDocument(Model):
+    """Every answer with a status of 400 or more."""
+
+    type: Literal["about:blank"] = Field(description="a problem is told by its `code`")
+    title: str = Field(description="the phrase of the status")
+    status: int
+    detail: str = Field(description="what is wrong, where, and what to do")
+    code: Code
+    exit_code: int = Field(description="what the command line exits with")
+    faults: tuple[str, ...] = Field(default=(), description="one line for each wrong field")
 
 
 def problem(

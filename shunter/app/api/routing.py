@@ -1,28 +1,39 @@
-"""A route as data, and what a handler gets: the table is what is served and what is documented.
+"""A route as data, what a handler gets, and the application that a table of routes becomes.
 
 Query and body are checked against the route's models before a handler sees them; unknown names are
 errors, so that a misspelt filter never filters nothing.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Generic, Literal, TypeVar
 
 import orjson
 from pydantic import BaseModel, ValidationError
-from starlette.requests import Request
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Route as StarletteRoute
+from starlette.types import ASGIApp
 
+from shunter.app.api.access.host_guard import HostGuard
 from shunter.app.api.models.model import Model
 from shunter.app.api.models.submission import job_id_pattern
-from shunter.app.api.problems import usage_error
+from shunter.app.api.problems import (
+    client_left,
+    http_problem,
+    internal_problem,
+    our_problem,
+    usage_error,
+)
 from shunter.app.api.services import Services
 from shunter.app.live.requests import Caller
-from shunter.errors import UsageError
+from shunter.errors import ShunterError, UsageError
 
-__all__ = ["Call", "Handler", "NoBody", "NoQuery", "Route", "endpoint", "json_answer"]
+__all__ = ["Call", "Handler", "NoBody", "NoQuery", "Route", "application", "json_answer"]
 
 Query = TypeVar("Query", bound=Model)
 Body = TypeVar("Body", bound=Model)
@@ -66,6 +77,7 @@ class Call(Generic[Query, Body]):
 
 
 Handler = Callable[[Call[Any, Any]], Awaitable[Response]]
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True)
@@ -97,7 +109,38 @@ def json_answer(document: object, status: int = 200) -> Response:
     return Response(orjson.dumps(document), status, media_type=JSON)
 
 
-def endpoint(route: Route, services: Services) -> Callable[[Request], Awaitable[Response]]:
+def application(routes: Iterable[Route], services: Services) -> ASGIApp:
+    """Return what uvicorn runs: the host guard, the routes, and what errors become."""
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for route in routes:
+        by_path.setdefault(route.path, {})[route.method] = endpoint(route, services)
+    app = Starlette(
+        routes=[
+            StarletteRoute(path, _of_method(endpoints), methods=list(endpoints))
+            for path, endpoints in by_path.items()
+        ],
+        exception_handlers={
+            ShunterError: our_problem,
+            HTTPException: http_problem,
+            ClientDisconnect: client_left,
+            Exception: internal_problem,
+        },
+    )
+    server = services.site.config.server
+    return HostGuard(app, server.hosts, server.body_bytes_most)
+
+
+def _of_method(endpoints: Mapping[str, Endpoint]) -> Endpoint:
+    """Return what answers on a path: a wrong method is told all right ones."""
+
+    async def answer(request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        return await endpoints[method](request)
+
+    return answer
+
+
+def endpoint(route: Route, services: Services) -> Endpoint:
     """Return what Starlette calls for a route."""
 
     async def answer(request: Request) -> Response:

@@ -1,4 +1,7 @@
-"""Rows of a canonical trace, whatever they are written in: texts in, jobs out."""
+"""Rows of a canonical trace, whatever they are written in, and the trace as CSV.
+
+In CSV a header stands before one job a row; lists are written as a|b.
+"""
 
 from collections.abc import Sequence
 from operator import itemgetter
@@ -8,16 +11,18 @@ from shunter.core.throughputs import ThroughputTable
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads.formats.columns import (
+    REQUIRED,
     ROW_COLUMNS,
     SPEC_COLUMNS,
     read_spec,
     spec_fault,
 )
-from shunter.workloads.formats.format import read_seconds
+from shunter.workloads.formats.delimited import DelimitedRows, can_read, header_of
+from shunter.workloads.formats.format import TraceFormat, TraceText, read_seconds
 from shunter.workloads.quality import Fault, Inspection, number_fault
 from shunter.workloads.trace import JobEnd, TraceJob
 
-__all__ = ["COLUMNS", "CanonicalRows"]
+__all__ = ["COLUMNS", "FORMAT", "CanonicalRows", "parse_canonical_csv"]
 
 COLUMNS: Final = (*ROW_COLUMNS, *(column.name for column in SPEC_COLUMNS))
 """Every column of a canonical trace; others must start with x_."""
@@ -97,7 +102,9 @@ class CanonicalRows:
         """Return the first thing wrong with a row: fault, column, text."""
         for name, index in (("submit_s", self._submit), ("duration_s", self._duration)):
             text = texts[index]
-            if not _is_seconds(text) or (name == "duration_s" and not read_seconds(text)):
+            if not can_read(read_seconds, text) or (
+                name == "duration_s" and not read_seconds(text)
+            ):
                 return number_fault(text), name, text
         if self._job_id is not None and not texts[self._job_id]:
             return Fault.missing, "job_id", ""
@@ -108,9 +115,29 @@ class CanonicalRows:
         return Fault.unparsable, "status", texts[self._status]
 
 
-def _is_seconds(text: str) -> bool:
-    try:
-        read_seconds(text)
-    except ValueError:
-        return False
-    return True
+def parse_canonical_csv(file: TraceText, inspection: Inspection) -> list[TraceJob]:
+    """Return the usable rows in file order, instants as the file has them."""
+    rows = DelimitedRows(file)
+    rows.require(REQUIRED)
+    rows.refuse_others(COLUMNS)
+    canonical = CanonicalRows(rows.header, inspection, file.throughputs)
+    number = -1
+    for number, fields in enumerate(rows):
+        if rows.is_whole(fields, inspection):
+            canonical.add(fields, number, rows.line)
+    inspection.rows_read = number + 1
+    rows.report_blanks(inspection)
+    return canonical.jobs
+
+
+def _recognises(head: str) -> bool:
+    """Two of the three required names: a file that lacks one is told so, by name."""
+    return len(header_of(head).intersection(REQUIRED)) >= 2
+
+
+FORMAT: Final = TraceFormat(
+    name="canonical-csv",
+    recognises=_recognises,
+    parse=parse_canonical_csv,
+    is_absolute=False,
+)

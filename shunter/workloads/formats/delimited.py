@@ -8,7 +8,7 @@ from shunter.errors import TraceError
 from shunter.workloads.formats.format import TraceText
 from shunter.workloads.quality import Fault, Inspection, number_fault
 
-__all__ = ["DelimitedRows", "first_fault", "header_of"]
+__all__ = ["DelimitedRows", "can_read", "first_fault", "header_of"]
 
 
 class DelimitedRows:
@@ -97,13 +97,14 @@ def first_fault(*numbers: tuple[str, str, Callable[[str], object]]) -> tuple[Fau
 
     Each is a column, the text in it, and the reader that raises ValueError for a wrong one.
     """
-    wrong = [(column, text) for column, text, read in numbers if not _can_read(read, text)]
+    wrong = [(column, text) for column, text, read in numbers if not can_read(read, text)]
     assert wrong, "a row is asked for its fault only when one of its numbers was refused"
     column, text = wrong[0]
     return number_fault(text), column, text
 
 
-def _can_read(read: Callable[[str], object], text: str) -> bool:
+def can_read(read: Callable[[str], object], text: str) -> bool:
+    """Say whether a reader takes a text."""
     try:
         read(text)
     except ValueError:

@@ -7,13 +7,13 @@ the virtual cluster and becomes the queue. The list names no users, ends, CPUs o
 id is the number of its row in the file, from 0.
 """
 
-from collections.abc import Callable
 from operator import itemgetter
 from typing import Final
 
 from shunter.events.values.ids import JobId, QueueName
 from shunter.events.values.job_spec import JobSpec
-from shunter.workloads.formats.delimited import DelimitedRows, header_of
+from shunter.workloads.formats.cells import read_length, read_positive
+from shunter.workloads.formats.delimited import DelimitedRows, can_read, header_of
 from shunter.workloads.formats.format import TraceFormat, TraceText, read_count, read_seconds
 from shunter.workloads.formats.instants import instant_us
 from shunter.workloads.quality import Fault, Inspection, number_fault
@@ -69,29 +69,17 @@ def _recognises(head: str) -> bool:
 def _fault(cells: tuple[str, ...]) -> tuple[Fault, str, str]:
     """Return the first thing wrong with a row: fault, column, text."""
     stamp, duration, num_gpus, gpu_time, cluster = cells
-    if not _is_instant(stamp):
+    if not can_read(instant_us, stamp):
         return Fault.unparsable if stamp.strip() else Fault.missing, "timestamp", stamp
     if not cluster.strip():
         return Fault.missing, "cluster", cluster
-    for column, text in (("duration", duration), ("num_gpus", num_gpus)):
-        if not _is_positive(text, read_seconds if column == "duration" else read_count):
+    for column, text, read in (
+        ("duration", duration, read_length),
+        ("num_gpus", num_gpus, read_positive),
+    ):
+        if not can_read(read, text):
             return number_fault(text), column, text
     return number_fault(gpu_time), "gpu_time", gpu_time
-
-
-def _is_instant(text: str) -> bool:
-    try:
-        instant_us(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_positive(text: str, read: Callable[[str], int]) -> bool:
-    try:
-        return read(text) > 0
-    except ValueError:
-        return False
 
 
 FORMAT: Final = TraceFormat(

@@ -12,7 +12,7 @@ from shunter.workloads.formats.format import TraceFormat
 __all__ = ["find_format", "format_names", "guess_format"]
 
 _MODULES: Final = {
-    "canonical-csv": "canonical_csv",
+    "canonical-csv": "canonical",
     "canonical-jsonl": "canonical_jsonl",
     "philly-csv": "philly_csv",
     "philly-json": "philly_json",

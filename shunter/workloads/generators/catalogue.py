@@ -43,7 +43,14 @@ class Statistics(Protocol):
     def jobs(
         self, count: int, arrivals_us: Iterator[int], seed: int, ends: EndShares
     ) -> Iterator[TraceJob]:
-        """Yield so many jobs in order of their submission."""
+        """Yield so many jobs in order of their submission.
+
+        Args:
+            count: number of jobs.
+            arrivals_us: submissions in microseconds from time zero.
+            seed: names the streams of random numbers, with what each is for.
+            ends: how often jobs end badly.
+        """
 
 
 @dataclass(frozen=True)

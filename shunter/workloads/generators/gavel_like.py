@@ -102,14 +102,7 @@ class GavelTable:
     def jobs(
         self, count: int, arrivals_us: Iterator[int], seed: int, ends: EndShares
     ) -> Iterator[TraceJob]:
-        """Yield so many jobs in order of their submission.
-
-        Args:
-            count: number of jobs.
-            arrivals_us: submissions in microseconds from time zero.
-            seed: names the streams of random numbers.
-            ends: how often jobs end badly.
-        """
+        """Yield jobs, as `Statistics` of the catalogue has it."""
         random, draw_slo = Random(seed + 2), Random(seed + 6).random
         draw_end = stream(seed, "end")
         for number in range(count):

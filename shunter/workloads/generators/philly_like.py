@@ -76,14 +76,7 @@ class PhillyTable:
     def jobs(
         self, count: int, arrivals_us: Iterator[int], seed: int, ends: EndShares
     ) -> Iterator[TraceJob]:
-        """Yield so many jobs in order of their submission.
-
-        Args:
-            count: number of jobs.
-            arrivals_us: submissions in microseconds from time zero.
-            seed: names the streams of random numbers, with what each is for.
-            ends: how often jobs end badly.
-        """
+        """Yield jobs, as `Statistics` of the catalogue has it."""
         draw_gang, draw_duration, draw_end = (stream(seed, s) for s in ("gang", "duration", "end"))
         specs = _SpecSource(self, seed)
         for number in range(count):

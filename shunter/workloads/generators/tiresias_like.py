@@ -51,14 +51,7 @@ class TiresiasTable:
     def jobs(
         self, count: int, arrivals_us: Iterator[int], seed: int, ends: EndShares
     ) -> Iterator[TraceJob]:
-        """Yield so many jobs in order of their submission.
-
-        Args:
-            count: number of jobs.
-            arrivals_us: submissions in microseconds from time zero.
-            seed: names the streams of random numbers, with what each is for.
-            ends: how often jobs end badly.
-        """
+        """Yield jobs, as `Statistics` of the catalogue has it."""
         names = ("gang", "gpu_time", "model", "end")
         draw_gang, draw_gpu_time, draw_model, draw_end = (stream(seed, name) for name in names)
         specs = {

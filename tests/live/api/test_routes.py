@@ -7,7 +7,7 @@ import httpx
 import orjson
 import pytest
 
-from shunter.app.api.models.problems import ProblemDocument
+from shunter.app.api.problems import ProblemDocument
 from shunter.app.api.routes import ROUTES
 from shunter.app.api.routing import JSON, SSE, Route
 from shunter.errors import RefusedError

@@ -34,6 +34,7 @@ from shunter.events.facts.jobs import (
     JobSubmitted,
     Outcome,
     end_us_of,
+    outcome_of,
 )
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.kinds import Event
@@ -132,7 +133,7 @@ class JobHistory:
             self._allocate(event)
         elif isinstance(event, ProfileSampled):
             self.sample = event
-        elif isinstance(event, JobFinished | JobFailed | JobCancelled | JobRejected):
+        elif isinstance(event, JOB_ENDS):
             self._end(event)
         elif isinstance(event, _EXECUTION):
             _execute(self._attempt(event.attempt, event.at_us), event)
@@ -179,17 +180,14 @@ class JobHistory:
         return made
 
     def _end(self, event: JobFinished | JobFailed | JobCancelled | JobRejected) -> None:
-        self.ended_us = end_us_of(event)
+        self.outcome, self.ended_us = outcome_of(event), end_us_of(event)
         if isinstance(event, JobFinished):
-            self.outcome, self.exit_code = Outcome.finished, 0
+            self.exit_code = 0
         elif isinstance(event, JobFailed):
-            is_timeout = event.cause == Outcome.timeout
-            self.outcome = Outcome.timeout if is_timeout else Outcome.failed
             self.cause, self.exit_code = event.cause, event.exit_code
         elif isinstance(event, JobCancelled):
-            self.outcome, self.cause = Outcome.cancelled, event.cause
+            self.cause = event.cause
         else:
-            self.outcome = Outcome.rejected
             self.cause = f"{event.reason.value}: {event.detail}" if event.detail else event.reason
         if self.attempts and self.attempts[-1].released_us is None:
             self.attempts[-1].released_us = event.at_us

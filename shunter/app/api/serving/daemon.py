@@ -25,8 +25,9 @@ from anyio.abc import TaskGroup
 from shunter.app.api.access.callers import Callers, user_name
 from shunter.app.api.access.peers import PeerProtocol
 from shunter.app.api.access.tokens import Tokens, read_tokens
-from shunter.app.api.application import application
 from shunter.app.api.metrics import Metrics
+from shunter.app.api.routes import ROUTES
+from shunter.app.api.routing import application
 from shunter.app.api.services import Services
 from shunter.app.api.serving.sockets import BACKLOG, Listening, listening
 from shunter.app.api.stream import Stream
@@ -34,7 +35,8 @@ from shunter.app.config.live import ServerSection
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.live import Site, open_site
 from shunter.app.live.maintenance.notices import Tell
-from shunter.errors import ConfigError, ShunterError
+from shunter.app.live.task_groups import first_error
+from shunter.errors import ConfigError
 from shunter.events.values.ids import JobId
 
 __all__ = ["BriefHandler", "Ready", "brief_messages", "run_daemon"]
@@ -96,7 +98,7 @@ async def run_daemon(
             try:
                 await _at_work(services, sockets, server, ready, tell)
             except BaseExceptionGroup as errors:
-                raise _first(errors) from errors
+                raise first_error(errors) from errors
 
 
 def _served(site: Site, callers: Callers) -> Services:
@@ -159,7 +161,7 @@ async def _say_ready(
 def _uvicorn_config(services: Services, section: ServerSection) -> uvicorn.Config:
     tls = section.tls
     return uvicorn.Config(
-        application(services),
+        application(ROUTES, services),
         http=PeerProtocol,
         ws="none",
         lifespan="off",
@@ -219,14 +221,6 @@ def _raise_file_limit() -> None:
     wanted = FILES_MOST if hard == resource.RLIM_INFINITY else min(hard, FILES_MOST)
     if soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def _first(errors: BaseException) -> BaseException:
-    """Return the error of ours that ended the daemon, else the first of all."""
-    if not isinstance(errors, BaseExceptionGroup):
-        return errors
-    ours = errors.subgroup(ShunterError)
-    return _first((ours or errors).exceptions[0])
 
 
 def _notify(state: str) -> None:
