@@ -7,9 +7,6 @@ from pathlib import Path
 
 from shunter.backends.profiles import GpuReader, NoGpus
 
-__all__ = ["LOG", "OPEN_BASE", "POLICY", "local_config"]
-
-
 OPEN_BASE = "/var/lib/shunter"
 """The scheduler's folder where root logs in, whose home is closed to the users of jobs."""
 

@@ -4,8 +4,6 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["collect_rarely", "collector_off", "collector_on", "end_uncollected"]
-
 NEW_OBJECTS = 50_000
 """After so many new objects the collector looks at them, where it is to work rarely."""
 

@@ -12,8 +12,6 @@ from typing import Any, Final
 from shunter.core.planning.fault_barrier import told_of
 from shunter.errors import ConfigError
 
-__all__ = ["BRINGS", "PEERS", "Plugins", "did_you_mean"]
-
 PEERS: Final = {
     "shunter.policies": frozenset({"blox_peer", "gavel_peer", "tiresias_peer"}),
     "shunter.worlds": frozenset({"remembered_ends"}),

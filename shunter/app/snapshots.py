@@ -24,15 +24,6 @@ from shunter.events.row_source import Column, Encode, compile_encoder
 from shunter.events.rows import columns_of, row_decoder, stored_fields
 from shunter.events.values.ids import JobId
 
-__all__ = [
-    "check_outcomes",
-    "check_state",
-    "past_of",
-    "snapshot_of",
-    "snapshot_of_state",
-    "state_of",
-]
-
 _ENDED, _KEYS = "ended", "keys"
 _AFTER = {"durations_us": _ENDED, "overcommit_since_us": _KEYS}
 """Behind which fields of a state those stood that it has no more."""

@@ -16,8 +16,6 @@ from pathlib import Path
 
 from shunter.app.config.policies import POLICIES
 
-__all__ = ["OURS", "source_digest", "sources_of"]
-
 OURS = "shunter"
 _MADE = "__pycache__"
 _COMPILED = (".pyc", ".pyo", ".so")

@@ -6,8 +6,6 @@ from shunter.app.plugins import Plugins
 from shunter.core.interfaces import Backend, SimulatedWorld
 from shunter.errors import ConfigError
 
-__all__ = ["WORLDS", "WorldPlugin", "find_world"]
-
 WORLDS = Plugins("world", "shunter.worlds")
 
 

@@ -17,8 +17,6 @@ from shunter.client.sse import Followed, Lines
 from shunter.client.transport import Settings, named
 from shunter.errors import RefusedError, UnreachableError, UsageError
 
-__all__ = ["AsyncClient"]
-
 T = TypeVar("T")
 
 

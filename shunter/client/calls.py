@@ -18,8 +18,6 @@ from shunter.client import called
 from shunter.client.requests import CallOptions, JobOptions
 from shunter.errors import JobFailedError, UsageError, extra_hint
 
-__all__ = ["Call", "described"]
-
 T = TypeVar("T")
 
 PROGRAM = "call.py"

@@ -9,8 +9,6 @@ from shunter.client import requests
 from shunter.client.requests import Ask
 from shunter.client.transport import WAIT_READ_S, Settings
 
-__all__ = ["Calls", "built"]
-
 Answered = TypeVar("Answered")
 Events = TypeVar("Events")
 Output = TypeVar("Output")

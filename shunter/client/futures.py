@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from shunter.client.asynchronous import AsyncClient
     from shunter.client.synchronous import Client
 
-__all__ = ["AsyncJobHandle", "End", "JobHandle", "end_of", "wait_s"]
-
 T = TypeVar("T")
 
 WAIT_S = 30.0

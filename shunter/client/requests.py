@@ -22,18 +22,6 @@ from shunter.errors import (
     UsageError,
 )
 
-__all__ = [
-    "Answer",
-    "Ask",
-    "JobOptions",
-    "act",
-    "error_of",
-    "read",
-    "submission",
-    "token_from",
-    "value_of",
-]
-
 Answer = dict[str, Any]
 """A JSON document."""
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 
 import orjson
 
-__all__ = ["Followed", "Lines"]
-
 
 @dataclass(frozen=True)
 class Followed:

@@ -19,8 +19,6 @@ from shunter.client.transport import Settings, named
 from shunter.client.watching import Watch
 from shunter.errors import RefusedError, UnreachableError, UsageError
 
-__all__ = ["Client", "JobExecutor"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

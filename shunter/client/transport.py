@@ -19,8 +19,6 @@ from shunter.errors import (
     UsageError,
 )
 
-__all__ = ["TIMEOUT", "WAIT_READ_S", "Settings", "named"]
-
 CONNECT_S = 5.0
 READ_S = 60.0
 WAIT_READ_S = 90.0

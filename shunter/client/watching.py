@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     AnyJob: TypeAlias = JobHandle[Any]
 
-__all__ = ["PATIENCE_S", "Watch"]
-
 PATIENCE_S = 120.0
 """How long a daemon may be away while somebody waits: it may be starting anew."""
 

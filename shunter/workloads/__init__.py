@@ -5,10 +5,10 @@ from shunter.workloads.formats.registry import format_names
 from shunter.workloads.generators.catalogue import (
     Arrivals,
     Choices,
-    EndShares,
     generate_trace,
     generator_names,
 )
+from shunter.workloads.generators.draws import EndShares
 from shunter.workloads.loading import load_trace
 from shunter.workloads.quality import Fault, Finding, QualityReport
 from shunter.workloads.trace import JobEnd, Trace, TraceJob

@@ -7,8 +7,6 @@ from typing import Final
 
 from shunter.workloads.trace import Trace
 
-__all__ = ["SizeClass", "TraceDescription", "describe_trace"]
-
 TOP: Final = 10
 _US: Final = 1_000_000
 

@@ -4,8 +4,6 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["FILE_BYTES_MOST", "read_file"]
-
 PIECE_BYTES = 1 << 20
 FILE_BYTES_MOST = 4 << 30
 """Far more than the largest trace there is; a device has no end."""

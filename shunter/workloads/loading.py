@@ -24,8 +24,6 @@ from shunter.workloads.formats.registry import find_format, guess_format
 from shunter.workloads.quality import Fault, Inspection
 from shunter.workloads.trace import Trace, TraceJob
 
-__all__ = ["load_trace", "settle_dependencies"]
-
 
 def load_trace(
     path: str | Path,

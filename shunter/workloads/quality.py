@@ -8,8 +8,6 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-__all__ = ["EXAMPLES_MAX", "Fault", "Finding", "Inspection", "QualityReport", "number_fault"]
-
 EXAMPLES_MAX = 5
 
 

@@ -8,8 +8,6 @@ from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads.quality import QualityReport
 
-__all__ = ["JobEnd", "Trace", "TraceJob"]
-
 
 class JobEnd(StrEnum):
     """How a job ends once it has run for its duration."""

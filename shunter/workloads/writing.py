@@ -11,8 +11,6 @@ from shunter.workloads.formats.cells import fixed_text, join_list
 from shunter.workloads.formats.columns import REQUIRED, SPEC_COLUMNS, Column
 from shunter.workloads.trace import JobEnd, Trace, TraceJob
 
-__all__ = ["WRITTEN_FORMATS", "write_trace"]
-
 WRITTEN_FORMATS: Final = ("canonical-csv", "canonical-jsonl")
 
 Cell = str | list[str]

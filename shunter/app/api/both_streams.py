@@ -10,8 +10,6 @@ from math import inf
 
 from shunter.backends.node.output.times import parsed_times
 
-__all__ = ["Lines", "Piece", "in_order", "unsure_line"]
-
 TOLD_MS = 100
 """An order that is unsure within less is not told: no reader would notice."""
 

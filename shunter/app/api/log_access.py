@@ -8,8 +8,6 @@ from anyio import to_thread
 
 from shunter.events.log import LogReader, read_log
 
-__all__ = ["LogAccess"]
-
 T = TypeVar("T")
 
 PAST_AT_ONCE = 2

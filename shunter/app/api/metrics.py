@@ -17,8 +17,6 @@ from shunter.app.replaying.formatting import told_apart
 from shunter.core.cluster import Health
 from shunter.events.facts.jobs import Outcome
 
-__all__ = ["METRICS_MEDIA", "Metrics"]
-
 METRICS_MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 STATES = (
     *("waiting", "suspended", "held", "granted"),

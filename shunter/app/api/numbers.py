@@ -1,7 +1,5 @@
 """Whole numbers in headers and paths, which come from anybody."""
 
-__all__ = ["whole_number"]
-
 DIGITS_MOST = 18
 """More than any count has; the interpreter refuses to read thousands of them."""
 

@@ -11,8 +11,6 @@ from shunter import __version__
 from shunter.app.api.problems import PROBLEM, STATUSES, ProblemDocument
 from shunter.app.api.routing import JSON, NoBody, NoQuery, Route
 
-__all__ = ["openapi_document"]
-
 _REFERENCE = "#/components/schemas/{model}"
 _PLACE = re.compile(r"\{(\w+)\}")
 

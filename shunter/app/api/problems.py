@@ -22,18 +22,6 @@ from shunter.errors import (
     UsageError,
 )
 
-__all__ = [
-    "PROBLEM",
-    "STATUSES",
-    "ProblemDocument",
-    "client_left",
-    "http_problem",
-    "internal_problem",
-    "our_problem",
-    "problem",
-    "usage_error",
-]
-
 Code = Literal[
     "usage",
     "too_large",

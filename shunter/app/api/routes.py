@@ -29,8 +29,6 @@ from shunter.app.api.models.job_documents import (
 from shunter.app.api.models.submission import PriorityBody, SubmitBody
 from shunter.app.api.routing import BYTES, SSE, Route
 
-__all__ = ["ROUTES", "V1"]
-
 V1 = "/api/v1"
 _JOB = V1 + "/jobs/{job_id}"
 _NODE = V1 + "/nodes/{node}"

@@ -33,8 +33,6 @@ from shunter.app.api.services import Services
 from shunter.app.live.requests import Caller
 from shunter.errors import ShunterError, UsageError
 
-__all__ = ["Call", "Handler", "NoBody", "NoQuery", "Route", "application", "json_answer"]
-
 Query = TypeVar("Query", bound=Model)
 Body = TypeVar("Body", bound=Model)
 

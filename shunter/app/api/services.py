@@ -12,8 +12,6 @@ from shunter.app.api.stream import Stream
 from shunter.app.live.site import Site
 from shunter.errors import UnreachableError
 
-__all__ = ["Services"]
-
 
 @dataclass
 class Services:

@@ -11,8 +11,6 @@ import anyio
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-__all__ = ["CUT", "TimelyResponse"]
-
 CUT = "shunter.cut"
 """The extension of a request's scope that cuts its connection."""
 

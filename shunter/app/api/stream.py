@@ -23,8 +23,6 @@ from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
 
-__all__ = ["Sent", "Stream", "event_object"]
-
 _LOG = logging.getLogger("shunter.api")
 
 KEPT = 10_000

@@ -17,8 +17,6 @@ from shunter.errors import RefusedError, UsageError
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec
 
-__all__ = ["array_of", "dry_run", "submission_of"]
-
 SECRET_LEAST = 4
 
 OTHERWISE = frozenset(("command", "depends_on", "array"))

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-__all__ = ["duration", "left_out", "number", "percent"]
-
 NOTHING = "–"
 
 

@@ -45,8 +45,6 @@ from shunter.events.values.allocation import Share
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.job_spec import JobSpec
 
-__all__ = ["Attempt", "Observed", "ObservedJob", "observe_log"]
-
 Save = tuple[int, int | None]
 """When a checkpoint was complete, and at which step."""
 

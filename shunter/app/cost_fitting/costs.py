@@ -29,16 +29,6 @@ from shunter.app.cost_fitting.attempts import Attempt, Observed, ObservedJob
 from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import GpuType
 
-__all__ = [
-    "Fitted",
-    "Kind",
-    "Launch",
-    "checkpoint_interval_us",
-    "fit_costs",
-    "launch_of",
-    "work_us",
-]
-
 LEAST_US = 1
 """What a trace knows as work: a job without any is no job of it."""
 

@@ -9,8 +9,6 @@ from shunter.app.cost_fitting.attempts import Observed
 from shunter.app.cost_fitting.costs import Fitted, Kind, Launch
 from shunter.errors import TraceError
 
-__all__ = ["SCHEMA", "config_text", "fit_document", "left_out", "rates_document"]
-
 SCHEMA: Final = 1
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _NO_TIME: Final = "a simulation takes 0 s for it"

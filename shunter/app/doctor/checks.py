@@ -13,8 +13,6 @@ from shunter.app.doctor.findings import Check, Finding, Looked
 from shunter.app.hosts import checks as hosts
 from shunter.errors import ShunterError, UnavailableError
 
-__all__ = ["CHECKS", "examined", "sockets", "tokens"]
-
 
 def sockets(looked: Looked) -> Iterator[Finding]:
     """Check each address of the config, or the usual one."""

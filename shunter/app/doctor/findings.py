@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from shunter.app.config import LoadedConfig
 
-__all__ = ["Check", "Finding", "Looked"]
-
 
 @dataclass(frozen=True)
 class Finding:

@@ -15,8 +15,6 @@ from shunter.app.doctor.findings import Finding, Looked
 from shunter.backends.local.memory import memory_control
 from shunter.backends.profiles import GpuReader, NoGpus
 
-__all__ = ["boot", "disks", "gpus", "memory", "python", "sqlite", "users"]
-
 PYTHON = (3, 11)
 SQLITE = (3, 38, 0)
 """The first with JSON functions built in, which the view `events` uses."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from shunter.backends.ssh.host_inventory import HostInventory
     from shunter.events.values.configuration_set import ConfigurationSet
 
-__all__ = ["CHECKS", "hosts"]
-
 SKEW_S = 5.0
 SLOW_S = 5.0
 FREE_LEAST_MB = 1_000

@@ -11,8 +11,6 @@ from shunter.errors import ConfigError
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import NodeName
 
-__all__ = ["access_of", "hosts_of", "ssh_settings"]
-
 
 def ssh_settings(
     section: SshSection, cluster: ClusterSection, cluster_id: str, term: int

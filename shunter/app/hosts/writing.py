@@ -10,8 +10,6 @@ from shunter.backends.ssh.settings import SshAccess, SshHost
 from shunter.errors import UnreachableError, UsageError
 from shunter.events.values.ids import NodeName
 
-__all__ = ["parsed_host", "ssh_config"]
-
 CONNECT_S = 15.0
 SKEW_S = 5.0
 NEAR = ("PIX", "PXB")

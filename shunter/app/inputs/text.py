@@ -3,8 +3,6 @@
 from shunter.errors import ConfigError
 from shunter.workloads.files import read_file
 
-__all__ = ["read_text"]
-
 
 def read_text(path: str) -> str:
     """Return the text of a file, without a byte order mark.

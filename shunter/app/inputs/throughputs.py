@@ -7,8 +7,6 @@ from shunter.core.throughputs import ThroughputTable
 from shunter.events.values.ids import GpuType
 from shunter.workloads.throughputs import BASE_TYPE, ThroughputFile, load_throughputs
 
-__all__ = ["misfits", "read_throughputs"]
-
 
 def read_throughputs(
     source: str, base_type: str | None = None, known: ThroughputFile | None = None

@@ -13,8 +13,6 @@ from typing import Final
 from shunter.app.inputs.text import read_text
 from shunter.errors import ConfigError
 
-__all__ = ["SERVERS_MAX", "SwitchGroup", "read_cluster"]
-
 SERVERS_MAX = 100_000
 """Our bound: a slip of the pen must not fill the memory with servers."""
 

@@ -21,8 +21,6 @@ from shunter.errors import BackendError, ConfigError, extra_hint
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["LiveBackend", "live_backend", "root_of"]
-
 Stamped = Callable[[int], Input]
 
 

@@ -9,8 +9,6 @@ import anyio
 from shunter.app.live.backends import LiveBackend
 from shunter.events.facts.run import ClockStepped
 
-__all__ = ["STEP_US", "wall_now", "watch_clock"]
-
 LOOK_S = 5.0
 STEP_US = 1_000_000
 """A step of the wall clock is one of more than a second; less is a clock being slewed."""

@@ -24,8 +24,6 @@ from shunter.errors import ShunterError, UnreachableError
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter
 
-__all__ = ["CommandBroker", "Stopped", "mark"]
-
 _SUBJECTS = ("job_id", "node")
 
 

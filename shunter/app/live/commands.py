@@ -36,8 +36,6 @@ from shunter.events.past_jobs import key_of, number_of
 from shunter.events.values.ids import JobId, NodeName, UserName
 from shunter.events.values.job_spec import JobSpec, SuspendMode
 
-__all__ = ["Commands", "Stamped"]
-
 Stamped = Callable[[int], Command]
 DEFAULT_QUEUE = "default"
 """The only queue where a config names none."""

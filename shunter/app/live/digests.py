@@ -13,8 +13,6 @@ from pathlib import Path
 from shunter.backends.supervised.environment import put_privately
 from shunter.errors import BackendError
 
-__all__ = ["Digests"]
-
 KEY = "environment.key"
 KEY_BYTES = 32
 DIGEST_BYTES = 8

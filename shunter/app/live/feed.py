@@ -13,8 +13,6 @@ from shunter.errors import UnreachableError, UsageError
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter, read_log
 
-__all__ = ["Feed"]
-
 KEPT_EVENTS = 10_000
 
 

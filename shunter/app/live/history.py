@@ -11,8 +11,6 @@ from shunter.errors import LogDamagedError, UsageError
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.log import LogReader
 
-__all__ = ["History", "Identity", "read_history"]
-
 
 @dataclass(frozen=True, slots=True)
 class Identity:

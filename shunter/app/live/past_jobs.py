@@ -15,8 +15,6 @@ from shunter.events.log import LogWriter, StoredPastJobs, open_past_jobs
 from shunter.events.past_jobs import EndedJob, PastRows, number_of
 from shunter.events.values.ids import JobId
 
-__all__ = ["LivePastJobs", "past_jobs"]
-
 
 @contextmanager
 def past_jobs(log: LogWriter) -> Iterator["LivePastJobs"]:

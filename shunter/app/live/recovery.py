@@ -41,8 +41,6 @@ from shunter.events.past_jobs import PastJobs
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["Recovery", "holding", "recovery_of"]
-
 Key = tuple[str, int]
 _TRACES = ("starting", "running", "ended", "lost")
 

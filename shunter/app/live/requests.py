@@ -8,8 +8,6 @@ from shunter.errors import UsageError
 from shunter.events.kinds import Event
 from shunter.events.values.job_spec import JobSpec
 
-__all__ = ["Caller", "Receipt", "Submission"]
-
 
 @dataclass(frozen=True, slots=True)
 class Caller:

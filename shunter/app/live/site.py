@@ -40,8 +40,6 @@ from shunter.events.log import LogWriter, read_log
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 
-__all__ = ["Site"]
-
 _OUTPUT = re.compile(r"(stdout|stderr)(-times)?\.\d{1,6}")
 
 

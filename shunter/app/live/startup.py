@@ -39,8 +39,6 @@ from shunter.events.log import open_log, read_log
 from shunter.events.values.ids import JobId, NodeName, QueueName
 from shunter.workloads.throughputs import compact_form
 
-__all__ = ["open_site"]
-
 OPERATOR = "operator"
 """Who sets an attempt aside at the start of a daemon."""
 

@@ -2,8 +2,6 @@
 
 from shunter.errors import ShunterError
 
-__all__ = ["first_error"]
-
 
 def first_error(errors: BaseException) -> BaseException:
     """Return the first error of ours in a group, else its first; any other as it is."""

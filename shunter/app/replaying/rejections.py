@@ -13,8 +13,6 @@ from shunter.core.intake.admission import EVEN_WHEN_EMPTY
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.reasons import Reason
 
-__all__ = ["is_short_when_empty", "rejection_in_words"]
-
 
 class Rejection(Protocol):
     """What is recorded of a rejection."""

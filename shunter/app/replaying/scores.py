@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from shunter.app.replaying.instants import SECOND_US, clock, span
 from shunter.core.ranking import Measure, Measured, RankedPolicy
 
-__all__ = ["gpu_time_in_words", "measures_of", "ordinal_in_words", "score_in_words"]
-
 _HOUR_US = 3600 * SECOND_US
 _UNKNOWN_US = 1 << 59
 """From here on a time means that nobody knows it: a policy ranks such a job last."""

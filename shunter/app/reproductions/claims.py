@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from shunter.app.reproductions.tables import RATIOS, Row, Table
 
-__all__ = ["FALLS_BEHIND", "Claim", "claim_document", "is_reached", "sentences"]
-
 FALLS_BEHIND = 2.0
 """A contender whose last quarter of the jobs takes so many times as long as its first."""
 

@@ -18,8 +18,6 @@ from shunter.core.metrics import JobResult
 from shunter.events.facts.jobs import Outcome
 from shunter.workloads import Trace
 
-__all__ = ["Contender", "Scene", "Variant", "run_scenes"]
-
 KEPT = (
     *("policy", "oracle", "jobs", "jct_s", "wait_s", "makespan_s", "gpu_utilisation"),
     *("preemptions", "migrations", "log"),

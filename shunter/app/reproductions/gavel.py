@@ -46,8 +46,6 @@ from shunter.app.runs.parallel import Report, run_all
 from shunter.app.runs.summary import SCHEMA
 from shunter.policies.gavel.objectives import MaxMinFairness
 
-__all__ = ["GANG_RATES", "RATES", "STATIC_JOBS", "Asked", "Reproduction", "reproduce"]
-
 RATES: Final = (2.0, 4.0, 5.6)
 """Jobs of one GPU an hour, on the paper's 108 GPUs; the full form runs the last."""
 

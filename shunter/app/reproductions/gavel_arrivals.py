@@ -17,8 +17,6 @@ from shunter.app.runs.simulation import simulate
 from shunter.app.runs.summary import RunDocument
 from shunter.core.metrics import JobResult
 
-__all__ = ["FULL", "QUICK", "Form", "Measured", "Scene", "Setting", "measured", "play"]
-
 TYPES: Final = ("v100", "p100", "k80")
 HOUR_US: Final = 3_600_000_000
 WIDEST_GANG: Final = 8

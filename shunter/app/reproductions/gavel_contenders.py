@@ -5,8 +5,6 @@ from typing import Any, Final, Literal
 
 from shunter.app.reproductions.gavel_arrivals import Measured, Scene, Setting
 
-__all__ = ["CORRECTED", "COSTLY", "PUBLIC", "STATIC", "Average", "Contender", "Makespan", "Solver"]
-
 Solver = Literal["ecos", "centred"]
 """Who computes shares in the rounds of the public simulator."""
 

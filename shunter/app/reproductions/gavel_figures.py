@@ -8,15 +8,6 @@ low for one that takes GPUs as they come.
 
 from typing import Final
 
-__all__ = [
-    "AVERAGES_H",
-    "CLAIMED_RATIO",
-    "CLAIMED_SOLVE_S",
-    "GANG_AVERAGES_H",
-    "MAKESPANS_H",
-    "SOLVE_S",
-]
-
 CLAIMED_RATIO: Final = 3.5
 """Up to so many times lower an average completion time, aware against agnostic (OSDI 2020)."""
 

@@ -9,8 +9,6 @@ from shunter.events.values.ids import JobId
 from shunter.policies.gavel.mechanism import Demands, JobRequest
 from shunter.policies.gavel.objectives import MaxMinFairness
 
-__all__ = ["SIZES", "Solved", "solve_times"]
-
 SIZES: Final = (128, 256, 512, 1024, 2048)
 _RUNS: Final = 3
 

@@ -8,8 +8,6 @@ from shunter.app.reproductions.gavel_contenders import Average, Makespan
 from shunter.app.reproductions.gavel_figures import CLAIMED_RATIO, CLAIMED_SOLVE_S
 from shunter.app.reproductions.gavel_solving import Solved
 
-__all__ = ["LEGEND", "verdicts"]
-
 _ANEW: Final = (
     "shares are computed anew whenever a job has come or ended (by the public code 1,920 s after "
     "the last time at the earliest), those of the agnostic forms too"

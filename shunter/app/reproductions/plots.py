@@ -11,8 +11,6 @@ from shunter.errors import ShunterError, UsageError, extra_hint
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["check_plots", "draw_plots"]
-
 POINTS: Final = 1_000
 """Of a curve at most; more are not seen."""
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from shunter.app.runs.comparison import value_of
 
-__all__ = ["RATIOS", "Row", "Table", "table_document"]
-
 RATIOS = ("jct_s.mean", "jct_s.p50", "jct_s.p95")
 """The measures that are compared, named as `compare --json` does."""
 

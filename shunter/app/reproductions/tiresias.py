@@ -25,8 +25,6 @@ from shunter.app.runs.setup import load_jobs
 from shunter.app.runs.summary import SCHEMA
 from shunter.workloads import QualityReport, Trace, describe_trace, load_trace
 
-__all__ = ["CLAIM", "Asked", "Reproduction", "reproduce", "scenes"]
-
 CLAIM: Final = Claim(
     text="up to 5.5× lower average JCT than the YARN baseline",
     source="Tiresias, NSDI 2019",

@@ -15,8 +15,6 @@ from shunter.app.runs.setup import refuse_no_jobs
 from shunter.app.runs.simulation import simulate
 from shunter.app.runs.summary import SCHEMA, RunDocument
 
-__all__ = ["MEASURES", "Comparison", "Interval", "PolicyRuns", "compare", "value_of"]
-
 MEASURES = (
     "jct_s.mean",
     "jct_s.p50",

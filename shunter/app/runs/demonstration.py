@@ -4,8 +4,6 @@ from shunter.app.config.loading import LoadedConfig, make_config
 from shunter.app.runs.comparison import Comparison, PolicyRuns, compare
 from shunter.app.runs.parallel import Report
 
-__all__ = ["POLICIES", "demonstrate", "sentences"]
-
 POLICIES = ("fifo", "las", "srtf")
 SEED = 7
 

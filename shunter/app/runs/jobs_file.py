@@ -7,8 +7,6 @@ from pathlib import Path
 from shunter.core.metrics import JobResult
 from shunter.errors import ShunterError, UsageError
 
-__all__ = ["COLUMNS", "check_target", "write_jobs"]
-
 COLUMNS = (
     "job_id",
     "user",

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["Report", "run_all"]
-
 Report = Callable[[int, int], None]
 """Receives now and then how many jobs, or runs, are done, and of how many."""
 

@@ -28,8 +28,6 @@ from shunter.workloads.throughputs import compact_form
 
 _NAMED_MOST = 5
 
-__all__ = ["Setup", "load_jobs", "rebuild", "rebuild_our_own", "refuse_no_jobs", "set_up"]
-
 
 @dataclass(frozen=True)
 class Setup:

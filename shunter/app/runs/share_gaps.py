@@ -15,8 +15,6 @@ from shunter.events.facts.decisions import AllocationChanged, TargetsSet
 from shunter.events.facts.jobs import JOB_ENDS, JobCancelled, JobFailed, JobFinished, JobRejected
 from shunter.events.values.ids import GpuType, JobId
 
-__all__ = ["ShareGaps"]
-
 
 @dataclass(slots=True)
 class _Account:

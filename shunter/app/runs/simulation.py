@@ -36,9 +36,6 @@ from shunter.events.log.memory import NullStore
 from shunter.events.values.ids import JobId
 from shunter.workloads import QualityReport, Trace
 
-__all__ = ["Recorder", "RunResult", "simulate"]
-
-
 SNAPSHOT_EVENTS, JOB_EVENTS = 25_000, 40
 """Events between snapshots at the least, and for each job that is there: the time of both is one
 part in fifty of that of the run, or less."""

@@ -25,8 +25,6 @@ from shunter.core.state import State
 from shunter.events.facts.jobs import Outcome
 from shunter.workloads import Trace
 
-__all__ = ["SCHEMA", "JobNumbers", "RunDocument", "Times", "job_numbers", "stories"]
-
 SCHEMA = 1
 _FAILED = ("failed", "timeout")
 

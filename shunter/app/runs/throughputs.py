@@ -10,8 +10,6 @@ from shunter.events.values.ids import GpuType
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads import Trace, TraceJob
 
-__all__ = ["fit_to_table"]
-
 _NAMED_MOST = 5
 
 

@@ -18,8 +18,6 @@ from shunter.errors import PlanError
 from shunter.events.facts.decisions import PolicySetAside
 from shunter.events.kinds import Event
 
-__all__ = ["timed"]
-
 AGAIN_S = 0.01
 _HOOKS = frozenset(
     {Barrier.start.__code__, Barrier.observers.__code__, Barrier.advance.__code__}

@@ -23,8 +23,6 @@ from shunter.workloads.formats.format import (
 from shunter.workloads.quality import Fault, Inspection
 from shunter.workloads.trace import TraceJob
 
-__all__ = ["FORMAT", "parse_blox_csv"]
-
 _COLUMNS: Final = ("job_id", "arrival_s", "iterations", "iteration_time_s", "gpus")
 
 

@@ -22,8 +22,6 @@ from shunter.workloads.formats.format import TraceFormat, TraceText, read_second
 from shunter.workloads.quality import Fault, Inspection, number_fault
 from shunter.workloads.trace import JobEnd, TraceJob
 
-__all__ = ["COLUMNS", "FORMAT", "CanonicalRows", "parse_canonical_csv"]
-
 COLUMNS: Final = (*ROW_COLUMNS, *(column.name for column in SPEC_COLUMNS))
 """Every column of a canonical trace; others must start with x_."""
 

@@ -14,8 +14,6 @@ from shunter.workloads.formats.format import TraceFormat, TraceText
 from shunter.workloads.quality import Fault, Inspection
 from shunter.workloads.trace import TraceJob
 
-__all__ = ["FORMAT", "parse_canonical_jsonl"]
-
 
 def parse_canonical_jsonl(file: TraceText, inspection: Inspection) -> list[TraceJob]:
     """Return the usable rows in file order, instants as the file has them."""

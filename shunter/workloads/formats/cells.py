@@ -14,25 +14,6 @@ from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Dependency, DependsWhen, Level
 from shunter.workloads.formats.format import COUNT_MAX, read_count, read_seconds
 
-__all__ = [
-    "fixed_text",
-    "join_list",
-    "read_above_zero",
-    "read_dependency",
-    "read_length",
-    "read_part",
-    "read_positive",
-    "read_priority",
-    "read_shape",
-    "read_thousandths",
-    "read_tolerance",
-    "read_word",
-    "split_list",
-    "write_dependency",
-    "write_shape",
-    "write_tolerance",
-]
-
 
 def read_positive(text: str) -> int:
     """Return a whole number from 1 up."""

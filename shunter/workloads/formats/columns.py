@@ -13,8 +13,6 @@ from shunter.workloads.formats import cells
 from shunter.workloads.formats.format import read_count, read_seconds
 from shunter.workloads.quality import Fault, number_fault
 
-__all__ = ["REQUIRED", "ROW_COLUMNS", "SPEC_COLUMNS", "Column", "read_spec", "spec_fault"]
-
 REQUIRED: Final = ("submit_s", "duration_s", "gpus")
 ROW_COLUMNS: Final = ("job_id", "submit_s", "duration_s", "status")
 """The columns that are a job's own; all others are its specification's."""

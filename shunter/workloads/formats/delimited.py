@@ -8,8 +8,6 @@ from shunter.errors import TraceError
 from shunter.workloads.formats.format import TraceText
 from shunter.workloads.quality import Fault, Inspection, number_fault
 
-__all__ = ["DelimitedRows", "can_read", "first_fault", "header_of"]
-
 
 class DelimitedRows:
     """Iterates over the rows of a CSV text behind its header.

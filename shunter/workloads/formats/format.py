@@ -7,8 +7,6 @@ from shunter.core.throughputs import ThroughputTable
 from shunter.workloads.quality import Inspection
 from shunter.workloads.trace import TraceJob
 
-__all__ = ["COUNT_MAX", "SECONDS_MAX", "TraceFormat", "TraceText", "read_count", "read_seconds"]
-
 SECONDS_MAX = 2**31
 """68 years. Later instants are some other unit, and below it floats are exact to a microsecond."""
 

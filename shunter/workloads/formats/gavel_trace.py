@@ -22,8 +22,6 @@ from shunter.workloads.formats.format import SECONDS_MAX, TraceFormat, TraceText
 from shunter.workloads.quality import Fault, Inspection
 from shunter.workloads.trace import TraceJob
 
-__all__ = ["FORMAT", "LAYOUTS", "parse_gavel_trace"]
-
 LAYOUTS: Final = (
     (
         *("job_type", "command", "num_steps_arg", "needs_data_dir"),

@@ -3,8 +3,6 @@
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = ["instant_us", "iso_text"]
-
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH: Final = _EPOCH.replace(tzinfo=None)
 

@@ -19,8 +19,6 @@ from shunter.workloads.formats.instants import instant_us
 from shunter.workloads.quality import Fault, Inspection, number_fault
 from shunter.workloads.trace import TraceJob
 
-__all__ = ["FORMAT", "parse_philly_csv"]
-
 _COLUMNS: Final = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
 _GPU_TIME_ERROR_US = 1_000
 

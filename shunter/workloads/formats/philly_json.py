@@ -19,8 +19,6 @@ from shunter.workloads.formats.instants import instant_us
 from shunter.workloads.quality import Fault, Inspection
 from shunter.workloads.trace import JobEnd, TraceJob
 
-__all__ = ["FORMAT", "parse_philly_json"]
-
 Refusal = tuple[Fault, str, str]
 Entry = Mapping[str, object]
 

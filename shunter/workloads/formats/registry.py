@@ -9,8 +9,6 @@ from typing import Final
 from shunter.errors import TraceError
 from shunter.workloads.formats.format import TraceFormat
 
-__all__ = ["find_format", "format_names", "guess_format"]
-
 _MODULES: Final = {
     "canonical-csv": "canonical",
     "canonical-jsonl": "canonical_jsonl",

@@ -18,8 +18,6 @@ from shunter.workloads.formats.format import SECONDS_MAX, TraceFormat, TraceText
 from shunter.workloads.quality import Fault, Inspection, number_fault
 from shunter.workloads.trace import TraceJob
 
-__all__ = ["FORMAT", "parse_tiresias_csv"]
-
 _NEEDED: Final = ("job_id", "num_gpu", "submit_time", "duration")
 _COLUMNS: Final = (*_NEEDED, "iterations", "model_name", "interval")
 

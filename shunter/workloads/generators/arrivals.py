@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import log
 
-__all__ = ["Rhythm", "diurnal_arrivals_us", "poisson_arrivals_us"]
-
 _HOUR_MS = 3_600_000
 _WEEK_MS = 168 * _HOUR_MS
 

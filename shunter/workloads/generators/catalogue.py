@@ -22,8 +22,6 @@ from shunter.workloads.quality import QualityReport
 from shunter.workloads.throughputs import builtin_throughputs, compact_form
 from shunter.workloads.trace import Trace, TraceJob
 
-__all__ = ["Arrivals", "Choices", "EndShares", "generate_trace", "generator_names"]
-
 Arrivals = Literal["poisson", "diurnal"]
 ARRIVALS: Final[tuple[str, ...]] = get_args(Arrivals)
 _LISTED: Final = ", ".join(ARRIVALS)

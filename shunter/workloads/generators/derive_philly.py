@@ -22,8 +22,6 @@ from shunter.workloads.generators.quantiles import PROBABILITIES, quantile
 from shunter.workloads.loading import load_trace
 from shunter.workloads.trace import Trace
 
-__all__ = ["derive_table", "main"]
-
 SIZE_CLASSES: Final = (1, 2, 4, 8, 16, 128)
 """Upper bounds: the 83 jobs above 16 GPUs are too few for classes of their own."""
 

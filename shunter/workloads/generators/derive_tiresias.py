@@ -17,8 +17,6 @@ from typing import Final
 from shunter.errors import TraceError, UsageError
 from shunter.workloads.generators.quantiles import PROBABILITIES, quantile
 
-__all__ = ["GPU_S_MAX", "derive_table", "main"]
-
 GPU_S_MAX: Final = 400_000
 
 SOURCE: Final = (

@@ -11,8 +11,6 @@ from random import Random
 
 from shunter.workloads.trace import JobEnd
 
-__all__ = ["EndShares", "cumulative", "end_of", "stream"]
-
 
 @dataclass(frozen=True)
 class EndShares:

@@ -28,8 +28,6 @@ from shunter.events.values.job_spec import JobSpec
 from shunter.workloads.generators.draws import EndShares, end_of, stream
 from shunter.workloads.trace import TraceJob
 
-__all__ = ["GANGS", "MODELS", "GavelTable", "arrival_draw"]
-
 GANGS: Final = ((1, 0.7), (2, 0.8), (4, 0.95), (8, 1.0))
 """Gang sizes, each with the draw below which it is taken."""
 

@@ -25,8 +25,6 @@ from shunter.workloads.generators.draws import EndShares, cumulative, end_of, st
 from shunter.workloads.generators.quantiles import Quantiles
 from shunter.workloads.trace import TraceJob
 
-__all__ = ["PhillyTable", "table_bytes"]
-
 USERS: Final = 300
 MODELS: Final = (("ResNet-18", 64), ("ResNet-50", 64), ("Transformer", 64), ("LM", 40))
 LIMITS_S: Final = tuple(

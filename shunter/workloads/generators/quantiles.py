@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from math import exp, log
 from typing import Final
 
-__all__ = ["PROBABILITIES", "Quantiles", "quantile"]
-
 PROBABILITIES: Final = (
     *(0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85),
     *(0.9, 0.925, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999, 1),

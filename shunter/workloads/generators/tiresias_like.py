@@ -19,8 +19,6 @@ from shunter.workloads.generators.draws import EndShares, cumulative, end_of, st
 from shunter.workloads.generators.quantiles import Quantiles
 from shunter.workloads.trace import TraceJob
 
-__all__ = ["GANGS", "MODELS", "TiresiasTable", "table_bytes"]
-
 GANGS: Final = ((1, 3), (2, 1), (4, 1), (8, 1))
 """Gang sizes with their weights."""
 

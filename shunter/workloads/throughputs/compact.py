@@ -15,8 +15,6 @@ from shunter.core.throughputs import JobKind, Pair, ThroughputTable
 from shunter.events.values.ids import GpuType
 from shunter.workloads.throughputs.faults import Faults, kind_text
 
-__all__ = ["compact_form", "parse_compact"]
-
 _NEEDED: Final = ("kinds", "alone", "pairs")
 _REMARKS: Final = ("base", "source", "licence", "derived_by")
 

@@ -20,8 +20,6 @@ from shunter.events.values.ids import GpuType
 from shunter.workloads.throughputs.compact import compact_form
 from shunter.workloads.throughputs.reading import load_throughputs
 
-__all__ = ["derive_table", "main"]
-
 GPU_TYPES: Final = (GpuType("k80"), GpuType("p100"), GpuType("v100"))
 
 SOURCE: Final = (

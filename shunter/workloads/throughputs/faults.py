@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from shunter.core.throughputs import JobKind
 from shunter.errors import ConfigError
 
-__all__ = ["RATE_MAX", "RATE_MIN", "Faults", "kind_text"]
-
 RATE_MIN = 1e-9
 """A step in thirty years: a ratio of two rates is a number still."""
 

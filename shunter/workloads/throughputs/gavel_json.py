@@ -13,8 +13,6 @@ from shunter.core.throughputs import JobKind, Pair, ThroughputTable
 from shunter.events.values.ids import GpuType
 from shunter.workloads.throughputs.faults import Faults, kind_text
 
-__all__ = ["parse_gavel_json"]
-
 _KIND: Final = re.compile(r"""\((['"])(?P<model>.+)\1, ?(?P<gpus>[1-9][0-9]{0,5})\)""")
 _ALONE: Final = "null"
 

@@ -13,14 +13,6 @@ from shunter.events.values.ids import GpuType
 from shunter.workloads.throughputs.compact import parse_compact
 from shunter.workloads.throughputs.gavel_json import parse_gavel_json
 
-__all__ = [
-    "BASE_TYPE",
-    "BUILTIN_THROUGHPUTS",
-    "ThroughputFile",
-    "builtin_throughputs",
-    "load_throughputs",
-]
-
 BUILTIN_THROUGHPUTS: Final = "builtin:gavel"
 """The source that names the table of the package; README.md says where it is from."""
 

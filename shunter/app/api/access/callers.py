@@ -15,8 +15,6 @@ from shunter.app.api.access.tokens import Tokens
 from shunter.app.live.requests import Caller
 from shunter.errors import RefusedError
 
-__all__ = ["Callers", "user_name"]
-
 
 def user_name(uid: int) -> str:
     """Return the name of a user, the number where this machine has no name for it."""

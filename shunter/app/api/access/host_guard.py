@@ -17,8 +17,6 @@ from shunter.addresses import SOCKET_HOST
 from shunter.app.api.numbers import whole_number
 from shunter.app.api.problems import problem
 
-__all__ = ["HostGuard"]
-
 _HOST = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]+)|\[(?P<v6>[0-9A-Fa-f:.]+)\])(?::[0-9]{1,5})?")
 """uri-host and port of RFC 9110, section 7.2: no user before it, no path behind it."""
 

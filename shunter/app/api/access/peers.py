@@ -17,8 +17,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from shunter.app.api.slow_readers import CUT
 
-__all__ = ["PEER", "Peer", "PeerProtocol"]
-
 PEER = "shunter.peer"
 HEAD_S = 20.0
 """Within so many seconds a connection has said what it wants, its body within twice that."""

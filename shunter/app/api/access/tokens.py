@@ -16,8 +16,6 @@ from pathlib import Path
 
 from shunter.errors import ConfigError, NotFoundError
 
-__all__ = ["Tokens", "make_tokens", "read_tokens"]
-
 TOKEN_BYTES = 32
 TOKEN_CHARACTERS_LEAST = 32
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")

@@ -8,8 +8,6 @@ from shunter.core.state import State
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["nodes_of", "queues_of", "state_document"]
-
 Places = dict[NodeName, dict[int, list[JobId]]]
 """By server and GPU, the jobs there; a job without GPUs stands at -1."""
 

@@ -9,8 +9,6 @@ from typing import Any
 from shunter.app.api.documents.queue import Dated
 from shunter.app.replaying.instants import instant_us
 
-__all__ = ["with_dates"]
-
 _CLOCK = re.compile(r"T\+\d+:\d\d:\d\d(?:\.\d{1,6})?")
 
 

@@ -25,8 +25,6 @@ from shunter.events.log import LogReader
 from shunter.events.schema import to_object
 from shunter.events.values.reasons import ClassWait
 
-__all__ = ["Found", "decision_document", "find_decision"]
-
 FACTS_MOST = 100_000
 WINDOW = 512
 

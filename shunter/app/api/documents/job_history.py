@@ -40,8 +40,6 @@ from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
 
-__all__ = ["Attempt", "JobHistories", "JobHistory", "history_of"]
-
 
 @dataclass(slots=True)
 class Attempt:

@@ -18,8 +18,6 @@ from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason, Wait
 
-__all__ = ["Dated", "Evidence", "in_order", "job_row", "job_state", "queue_document", "wait_of"]
-
 Dated = Callable[[int], str]
 """Turns an instant of the log into a date."""
 

@@ -16,18 +16,6 @@ from shunter.app.live.requests import Caller, Submission
 from shunter.errors import UsageError
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = [
-    "cancel",
-    "discard_checkpoint",
-    "drain",
-    "priority",
-    "restore",
-    "resume",
-    "set_aside",
-    "submit",
-    "suspend",
-]
-
 KEY_MOST = 200
 TOGETHER = 100
 """Tasks of an array that are told to the scheduler in one go; a step takes them together."""

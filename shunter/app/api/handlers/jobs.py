@@ -23,8 +23,6 @@ from shunter.events.log import LogReader
 from shunter.events.schema import to_object
 from shunter.events.values.ids import JobId
 
-__all__ = ["history", "job", "queue", "why"]
-
 ME = "me"
 TOGETHER = 50
 """Jobs of an earlier daemon that are read from the log at a time."""

@@ -16,8 +16,6 @@ from shunter.errors import UsageError
 from shunter.events.kinds import KINDS, Event
 from shunter.events.log import LogReader
 
-__all__ = ["decision", "events", "stream"]
-
 LOOKED_AT_MOST = 200_000
 """Events one answer looks through; where more may follow, `next` is less than `head`."""
 

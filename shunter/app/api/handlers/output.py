@@ -22,8 +22,6 @@ from shunter.app.replaying.instants import instant_us
 from shunter.errors import NotFoundError, RefusedError, UsageError
 from shunter.events.values.ids import JobId
 
-__all__ = ["logs"]
-
 LOOK_S = 0.2
 """How often a followed file is looked at."""
 

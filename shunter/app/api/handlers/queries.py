@@ -6,16 +6,6 @@ from pydantic import Field
 
 from shunter.app.api.models.model import At, Model, Name
 
-__all__ = [
-    "AtQuery",
-    "EventsQuery",
-    "HistoryQuery",
-    "JobQuery",
-    "LogsQuery",
-    "QueueQuery",
-    "StreamQuery",
-]
-
 Limit = Annotated[int, Field(ge=0, le=100_000)]
 Seq = Annotated[int, Field(ge=0)]
 

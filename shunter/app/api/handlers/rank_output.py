@@ -8,8 +8,6 @@ from shunter.app.api.services import Services
 from shunter.backends.node.output.times import offset_at
 from shunter.events.values.ids import JobId
 
-__all__ = ["BOTH", "Both", "Printed", "Reader"]
-
 BOTH = "both"
 PIECE_BYTES = 1 << 18
 LINE_BYTES = 1 << 12

@@ -17,9 +17,6 @@ from shunter.app.replaying.lookup import place_of
 from shunter.errors import UnreachableError
 from shunter.events.log import LogReader
 
-__all__ = ["daemon", "health", "metrics", "nodes", "openapi", "ready", "state"]
-
-
 NOTED_S = 0.5
 """A policy that is at work for less is not worth a word."""
 

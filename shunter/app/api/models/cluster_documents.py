@@ -5,18 +5,6 @@ from pydantic import Field
 from shunter.app.api.models.job_documents import JobRow
 from shunter.app.api.models.model import Document, Instant, Model
 
-__all__ = [
-    "DaemonDocument",
-    "DecisionDocument",
-    "EventPage",
-    "GpuPart",
-    "HealthDocument",
-    "NodePart",
-    "NodesDocument",
-    "QueuePart",
-    "StateDocument",
-]
-
 
 class GpuPart(Model):
     """One GPU and those on it."""

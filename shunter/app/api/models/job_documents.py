@@ -4,18 +4,6 @@ from pydantic import Field
 
 from shunter.app.api.models.model import Document, Instant, Model
 
-__all__ = [
-    "AttemptPart",
-    "EndedRow",
-    "HistoryDocument",
-    "JobDocument",
-    "JobRow",
-    "QueueDocument",
-    "ReasonPart",
-    "SubmittedDocument",
-    "ToldDocument",
-]
-
 
 class ReasonPart(Model):
     """Why a job waits, with its evidence."""

@@ -5,8 +5,6 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-__all__ = ["SCHEMA_VERSION", "At", "Document", "Instant", "Model", "Name", "Text"]
-
 SCHEMA_VERSION = 1
 NAME_MOST = 200
 TEXT_MOST = 131_000

@@ -7,8 +7,6 @@ from pydantic import Field, model_validator
 from shunter.app.api.models.model import Model, Name, Text
 from shunter.events.values.job_spec import Level, SuspendMode
 
-__all__ = ["ArrayBody", "DependencyBody", "PriorityBody", "SubmitBody", "job_id_pattern"]
-
 ARGUMENTS_MOST = 8192
 VARIABLES_MOST = 1024
 DEPENDENCIES_MOST = 64

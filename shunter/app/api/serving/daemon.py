@@ -39,9 +39,6 @@ from shunter.app.live.task_groups import first_error
 from shunter.errors import ConfigError
 from shunter.events.values.ids import JobId
 
-__all__ = ["BriefHandler", "Ready", "brief_messages", "run_daemon"]
-
-
 Ready = Callable[[Site, Sequence[Listening]], None]
 """Told once the daemon takes commands."""
 

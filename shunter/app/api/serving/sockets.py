@@ -21,8 +21,6 @@ from shunter.addresses import TcpAddress, UnixAddress, lock_of
 from shunter.app.config.live import ServerSection
 from shunter.errors import ConfigError, RefusedError
 
-__all__ = ["Listening", "listening"]
-
 BACKLOG = 2048
 FOLDER_MODE = 0o700
 SYSTEM_FOLDER_MODE = 0o755

@@ -13,8 +13,6 @@ from shunter.errors import UnavailableError
 if TYPE_CHECKING:
     from shunter.client import Client
 
-__all__ = ["PAUSE_S", "JobArgument", "Url", "connect", "patiently"]
-
 PAUSE_S = 0.5
 """How long to wait before a daemon that is away is tried again."""
 

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from shunter.client.requests import Answer
 
-__all__ = ["CLAUSES", "clause"]
-
 CLAUSES = {
     "no_capacity": "too few GPUs are free",
     "fragmented": "enough GPUs are free, but not together",

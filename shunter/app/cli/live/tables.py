@@ -9,16 +9,6 @@ from datetime import datetime
 
 from shunter.app.cli import output
 
-__all__ = [
-    "ROWS_ON_A_SCREEN",
-    "age",
-    "ended_by",
-    "local_time",
-    "print_rows",
-    "printable",
-    "rows_shown",
-]
-
 ROWS_ON_A_SCREEN = 200
 CELL_MOST = 60
 EMPTY = "–"

@@ -19,8 +19,6 @@ from shunter.core.scheduler import Scheduler
 from shunter.events.facts.run import SegmentSealed
 from shunter.events.log import LogWriter, Segment, Snapshot
 
-__all__ = ["LogMaintenance", "superseded"]
-
 SNAPSHOT_EVENTS = 5_000
 """Events between snapshots where the config does not say; to read them takes 0.1 s."""
 

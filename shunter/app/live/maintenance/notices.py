@@ -18,9 +18,6 @@ from shunter.core.scheduler import Scheduler
 from shunter.events.facts.decisions import NO_SUCH_JOB, PlanRejected, PolicySetAside, RoundPlanned
 from shunter.events.facts.execution import TrainingStarted
 
-__all__ = ["Tell", "tell_delays", "tell_faults", "tell_slow_starts", "turn_of"]
-
-
 Tell = Callable[[str], None]
 """Told what has happened, in one or more lines."""
 

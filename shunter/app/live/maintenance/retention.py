@@ -17,9 +17,6 @@ from shunter.errors import BackendError, UnreachableError
 from shunter.events.facts.jobs import JOB_ENDS
 from shunter.events.past_jobs import PastJobs
 
-__all__ = ["forget_environments", "keep_for"]
-
-
 LOOK_S = 3600.0
 """How often it is looked what has become old."""
 

@@ -43,8 +43,6 @@ from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
 
-__all__ = ["AskedPolicy", "HandOn"]
-
 HandOn = Callable[[], Awaitable[None]]
 """Makes what a step has taken in durable, carries it out, and answers whoever asked for it."""
 

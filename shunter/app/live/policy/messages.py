@@ -16,30 +16,6 @@ from shunter.events.facts.decisions import TargetsSet
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import ClassWait, Wait
 
-__all__ = [
-    "HEADER",
-    "REPLY",
-    "Begin",
-    "Decide",
-    "Decided",
-    "Failed",
-    "Order",
-    "Ordered",
-    "Remember",
-    "Remembered",
-    "Reply",
-    "Request",
-    "Standing",
-    "Tell",
-    "WirePlan",
-    "plan_of",
-    "receive",
-    "send",
-    "targets_bytes",
-    "targets_of",
-    "wire_plan",
-]
-
 HEADER = struct.Struct("!I")
 _CHANGES: dict[str, object] = {kind.__name__: kind for kind in (Start, Suspend, Move, Pack)}
 

@@ -18,8 +18,6 @@ import msgspec
 from shunter.app.live.policy.messages import HEADER, REPLY, Failed, Reply, Request
 from shunter.errors import PlanError
 
-__all__ = ["PolicyProcess"]
-
 R = TypeVar("R")
 
 BOOT = (

@@ -38,8 +38,6 @@ from shunter.events.kinds import Event
 from shunter.events.values.allocation import NOTHING
 from shunter.events.values.causes import DEPENDENCY, HELD, TIMEOUT
 
-__all__ = ["DerivedFacts"]
-
 _TIMED = (TimeLimitReached, JobHeld, JobReleased)
 _INSTANT_ENDS = (JobFinished, JobFailed, JobCancelled)
 

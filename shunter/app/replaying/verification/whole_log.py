@@ -16,8 +16,6 @@ from shunter.events.codec import encode_record
 from shunter.events.log import Frame, LogReader, Snapshot
 from shunter.events.past_jobs import MemoryPastJobs
 
-__all__ = ["Verdict", "check_snapshot", "verify_log"]
-
 
 @dataclass(frozen=True)
 class Verdict:

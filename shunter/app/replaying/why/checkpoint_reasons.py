@@ -6,8 +6,6 @@ from shunter.core.fold.checkpoints import awaited, out_of_reach
 from shunter.events.facts.execution import CheckpointDiscarded
 from shunter.events.values.reasons import Wait
 
-__all__ = ["checkpoint_unreachable", "discarded", "go_on_without", "split_fits", "split_kept"]
-
 TOLD_MOST = 3
 
 

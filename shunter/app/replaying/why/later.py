@@ -17,8 +17,6 @@ from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId
 
-__all__ = ["Later", "later_of"]
-
 _ENDS = frozenset(kind.__name__ for kind in JOB_ENDS)
 _ALLOCATED = AllocationChanged.__name__
 

@@ -12,8 +12,6 @@ from shunter.app.replaying.why.checkpoint_reasons import go_on_without, split_fi
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.events.values.reasons import Reason, Wait
 
-__all__ = ["needs", "suffices"]
-
 _LOST = Reason.node_lost
 
 

@@ -11,8 +11,6 @@ from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JobHeld
 from shunter.events.values.causes import HELD
 
-__all__ = ["became", "decision_in_words", "rank_in_words", "scores_in_words", "standing"]
-
 
 def decision_in_words(found: Explanation, own: Own) -> str:
     """Return why something was decided about the job: rule, scores, gainers."""

@@ -9,8 +9,6 @@ from shunter.app.replaying.why.explanation import Explanation
 from shunter.events.facts.jobs import JobHeld
 from shunter.events.values.reasons import Reason, Wait
 
-__all__ = ["reason_in_words"]
-
 TASKS_NAMED = 8
 
 

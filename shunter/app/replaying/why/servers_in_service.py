@@ -22,8 +22,6 @@ from shunter.events.log import LogReader
 from shunter.events.values.ids import GpuType, NodeName
 from shunter.events.values.reasons import Reason
 
-__all__ = ["told_apart"]
-
 _KINDS = frozenset(
     kind.__name__
     for kind in (

@@ -14,8 +14,6 @@ import typer
 from shunter.app.cli.live.connecting import Url
 from shunter.app.cli.options import Json
 
-__all__ = ["SubmitOptions", "takes_options"]
-
 LEVELS = "switch, socket, server, rack, domain or cluster"
 MODES = "cooperative, signal, restart, stop or never"
 

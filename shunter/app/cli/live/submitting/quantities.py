@@ -5,8 +5,6 @@ from math import ceil
 
 from shunter.errors import UsageError
 
-__all__ = ["array_of", "dependency_of", "memory_mb", "seconds", "shape_of", "since_s"]
-
 _UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d{1,3}):([0-5]?\d):([0-5]?\d)")

@@ -17,9 +17,6 @@ from pathlib import Path, PurePath
 
 from shunter.errors import NotFoundError, UsageError
 
-__all__ = ["Script", "command_of", "name_of", "read_script"]
-
-
 MARK = "#SHUNTER"
 STRANGE_MARKS = frozenset({"#SBATCH", "#PBS", "#BSUB"})
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})

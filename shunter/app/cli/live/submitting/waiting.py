@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from shunter.client import Client
     from shunter.client.requests import Answer
 
-__all__ = ["exit_code_of", "wait_for"]
-
 SIGNALLED = 128
 LAST_WORDS_S = 30.0
 """How long what a job printed last may take to come once it has ended."""
