@@ -1,7 +1,7 @@
 """The command `shunter` with all its subcommands, and what an error becomes.
 
-Every module of this folder that adds commands has a `register`; it imports nothing heavy at its
-top, so that `shunter --help` starts within 0.3 s.
+No module of commands imports anything heavy at its top, so that `shunter --help` starts within
+0.3 s.
 """
 
 from typing import Annotated, Any
@@ -27,9 +27,20 @@ from shunter.app.cli.live import control, doctor, init, logs, nodes, queue, serv
 from shunter.app.gc_control import collect_rarely, end_uncollected
 from shunter.errors import ShunterError
 
-COMMANDS = (demo, simulate, compare, reproduce, replay, why, log, trace, policy, config)
-LIVE = (init, doctor, serve, submit, queue, show, logs, control, nodes)
-
+GROUPS = {
+    "reproduce": reproduce.papers,
+    "log": log.commands,
+    "trace": trace.app,
+    "policy": policy.app,
+    "config": config.app,
+    "nodes": nodes.group,
+}
+ALONE = (demo.demo, simulate.simulate, compare.compare, replay.replay, why.why)
+DAEMON = (init.init, doctor.doctor, serve.serve)
+JOBS = (
+    *(queue.queue, show.show, show.history, logs.logs, control.cancel, control.suspend),
+    *(control.resume, control.discard_checkpoint, control.set_aside),
+)
 
 HELP_MOST = 200
 """How much of a command's first sentence the list of commands shows, in letters."""
@@ -99,5 +110,11 @@ def shunter(
     output.use_color(not no_color)
 
 
-for _module in (*COMMANDS, *LIVE):
-    _module.register(app)
+for _name, _group in GROUPS.items():
+    app.add_typer(_group, name=_name)
+for _command in (*ALONE, *DAEMON):
+    app.command()(_command)
+submit.register(app)
+for _about_jobs in JOBS:
+    app.command()(_about_jobs)
+app.command(context_settings={"ignore_unknown_options": True})(control.priority)  # -5 is a number

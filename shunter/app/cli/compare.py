@@ -18,11 +18,6 @@ DROPPED = ("digest", "p50 JCT", "p95 JCT", "makespan", "mean wait", "preemptions
 """What a narrow terminal does without, first the least important."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(compare)
-
-
 def compare(
     config: ConfigFile,
     policies: Annotated[

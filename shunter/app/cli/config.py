@@ -10,11 +10,6 @@ from shunter.app.cli.options import ConfigFile, Json, Settings, load
 app = typer.Typer(no_args_is_help=True, help="Check and show config files.")
 
 
-def register(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="config")
-
-
 @app.command()
 def validate(config: ConfigFile, settings: Settings = None) -> None:
     """Check a file with its overrides; every wrong key gets a line (exit 2)."""

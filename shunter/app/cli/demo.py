@@ -1,15 +1,9 @@
 """`shunter demo`: what a scheduler changes, in a few seconds and without any file."""
 
-import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.compare import print_comparison
 from shunter.app.cli.options import Json
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(demo)
 
 
 def demo(as_json: Json = False) -> None:

@@ -19,11 +19,6 @@ LogAddress = Annotated[str, typer.Argument(metavar="LOG", help="A log: its path 
 commands = typer.Typer(no_args_is_help=True, help="Look into event logs.")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group of commands."""
-    app.add_typer(commands, name="log")
-
-
 @commands.command()
 def stats(log: LogAddress, as_json: Json = False) -> None:
     """Count events by kind, with terms, frames, bytes, snapshots and segments."""

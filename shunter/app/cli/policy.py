@@ -12,11 +12,6 @@ from shunter.app.cli.options import Json
 app = typer.Typer(no_args_is_help=True, help="List policies and show their parameters.")
 
 
-def register(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="policy")
-
-
 @app.command(name="list")
 def list_policies(as_json: Json = False) -> None:
     """List the installed policies; one that cannot be used says why."""

@@ -19,11 +19,6 @@ LogAddress = Annotated[str, typer.Argument(metavar="LOG", help="A log: its path 
 _OLDER = "of an older Shunter, whose time limits, back-off, turns and ends were taken as recorded"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(replay)
-
-
 def replay(
     log: LogAddress,
     to: Annotated[

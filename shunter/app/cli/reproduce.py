@@ -18,14 +18,12 @@ if TYPE_CHECKING:
     from shunter.app.reproductions.tiresias import Reproduction
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    papers = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    papers.command("tiresias")(tiresias)
-    papers.command("gavel")(gavel)
-    app.add_typer(papers, name="reproduce", help="Run the comparison of a paper.")
+papers = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Run the comparison of a paper."
+)
 
 
+@papers.command()
 def tiresias(
     seed: Annotated[int, typer.Option(min=0, help="Names the generated jobs.")] = 0,
     jobs: Annotated[
@@ -73,6 +71,7 @@ def tiresias(
         _print(found, CLAIM)
 
 
+@papers.command()
 def gavel(
     seed: Annotated[int, typer.Option(min=0, help="Names the generated jobs.")] = 0,
     jobs: Annotated[

@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from shunter.app.runs.summary import RunDocument, Times
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(simulate)
-
-
 def simulate(
     config: ConfigFile,
     policy: Annotated[str | None, typer.Option(help="Policy instead of the config's.")] = None,

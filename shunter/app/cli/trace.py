@@ -48,11 +48,6 @@ Gpus = Annotated[
 ]
 
 
-def register(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="trace")
-
-
 @app.command()
 def describe(
     trace: TraceFile,

@@ -17,11 +17,6 @@ SERVERS_NAMED = 4
 FIRST_ROWS, LAST_ROWS = 4, 10
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(why)
-
-
 def why(
     job: Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")],
     log: Annotated[

@@ -20,16 +20,6 @@ if TYPE_CHECKING:
 Jobs = Annotated[list[str], typer.Argument(metavar="JOB…", help="Ids of jobs.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(cancel)
-    app.command()(suspend)
-    app.command()(resume)
-    app.command("discard-checkpoint")(discard_checkpoint)
-    app.command("set-aside")(set_aside)
-    app.command(context_settings={"ignore_unknown_options": True})(priority)  # -5 is a number
-
-
 def cancel(jobs: Jobs, as_json: Json = False, url: Url = None) -> None:
     """End jobs, or keep them from starting."""
     _each(jobs, url, "asked to end", lambda client, job: client.cancel(job), as_json=as_json)

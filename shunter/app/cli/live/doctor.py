@@ -11,11 +11,6 @@ from shunter.app.cli.options import Json, Settings, load
 MARKS = {"good": "ok", "poor": "poor", "bad": "BAD"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(doctor)
-
-
 def doctor(
     config: Annotated[
         Path | None, typer.Argument(metavar="[CONFIG]", help="The config it is to run.")

@@ -10,11 +10,6 @@ from shunter.app.cli import output
 from shunter.errors import UsageError, extra_hint
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(init)
-
-
 def init(
     local: Annotated[bool, typer.Option("--local", help="A cluster of this one machine.")] = False,
     gpus: Annotated[

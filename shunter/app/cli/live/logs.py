@@ -37,11 +37,6 @@ class _Wanted(TypedDict):
     follow: bool
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(logs)
-
-
 def logs(
     job: JobArgument,
     follow: Annotated[

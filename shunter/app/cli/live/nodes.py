@@ -23,15 +23,10 @@ COLUMNS = (
 JOBS_NAMED = 6
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    group = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
-    group.callback()(nodes)
-    group.command()(drain)
-    group.command()(restore)
-    app.add_typer(group, name="nodes")
+group = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 
 
+@group.callback()
 def nodes(ctx: typer.Context, as_json: Json = False, url: Url = None) -> None:
     """List the servers, or take one out and put it back."""
     if ctx.invoked_subcommand is not None:
@@ -44,6 +39,7 @@ def nodes(ctx: typer.Context, as_json: Json = False, url: Url = None) -> None:
     print_rows(COLUMNS, [_row(node) for node in found["nodes"]])
 
 
+@group.command()
 def drain(node: Node, as_json: Json = False, url: Url = None) -> None:
     """Start nothing new on a server; what runs there may end."""
     with connect(url) as client:
@@ -51,6 +47,7 @@ def drain(node: Node, as_json: Json = False, url: Url = None) -> None:
     output.print_json(answer) if as_json else output.print_line(f"{node} takes no new jobs")
 
 
+@group.command()
 def restore(node: Node, as_json: Json = False, url: Url = None) -> None:
     """Put a drained server back to work."""
     with connect(url) as client:

@@ -26,11 +26,6 @@ COLUMNS = (
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(queue)
-
-
 def queue(
     watch: Annotated[
         bool, typer.Option("-w", "--watch", help="Print it anew every second, until Ctrl-C.")

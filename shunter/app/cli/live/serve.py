@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from shunter.app.live import Site
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(serve)
-
-
 def serve(
     config: ConfigFile,
     settings: Settings = None,

@@ -29,12 +29,6 @@ NAMED_MOST = 8
 """Variables that are shown by name; `--json` has them all."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(show)
-    app.command()(history)
-
-
 def show(job: JobArgument, as_json: Json = False, url: Url = None) -> None:
     """Show one job: what it asked for, where it is, and every attempt."""
     with connect(url) as client:
