@@ -1,14 +1,13 @@
-"""Durable events to many followers: encoded once, kept for a while, woken in groups.
+"""Durable events to many followers over HTTP: encoded once, and woken in groups.
 
 A thousand followers that hear of every event at once would take a tenth of a second from the
 scheduler each time. So they are woken together, the more seldom the more they are, and each reads
-on from where it was; one who is behind what is kept here reads the log.
+on from where it was; one who is behind what the feed keeps reads the log.
 """
 
 import logging
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
 
 import anyio
 import anyio.lowlevel
@@ -26,6 +25,8 @@ from shunter.events.schema import to_object
 _LOG = logging.getLogger("shunter.api")
 
 KEPT = 10_000
+"""Encoded events that are kept, at most."""
+
 AT_ONCE = 512
 """Events that one piece of an answer is made of: so much waits for a reader who takes nothing."""
 
@@ -35,17 +36,6 @@ PAUSE_S = 0.02
 PAUSE_PER_FOLLOWER_S = 0.0005
 STILL_THERE_S = 15.0
 STILL_THERE = b": still there\n\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """One event as followers get it."""
-
-    seq: int
-    kind: str
-    job_id: str | None
-    node: str | None
-    chunk: bytes
 
 
 def event_object(seq: int, event: Event, dated: Callable[[int], str]) -> dict[str, object]:
@@ -62,7 +52,7 @@ class Stream:
         self._slow_s = slow_s
         self._past = LogAccess(site.config.log.url)
         self._of: Counter[str] = Counter()
-        self._kept: deque[Sent] = deque(maxlen=KEPT)
+        self._chunks: dict[int, bytes] = {}
         self._came = anyio.Event()
         self._fresh = anyio.Event()
         self._arrived = anyio.Event()
@@ -78,7 +68,6 @@ class Stream:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._wake_in_groups)
                 async for seq, event in self._site.follow(self.last_seq):
-                    self._kept.append(self._sent(seq, event))
                     self.histories.take(event)
                     self.last_seq = seq
                     self._fresh.set()
@@ -104,7 +93,7 @@ class Stream:
             await self._came.wait()
         return self.last_seq > after
 
-    def answer(self, user: str, after: int, wanted: Callable[[Sent], bool]) -> TimelyResponse:
+    def answer(self, user: str, after: int, wanted: Callable[[Event], bool]) -> TimelyResponse:
         """Return the answer to somebody who follows the events after a number.
 
         Raises:
@@ -125,7 +114,7 @@ class Stream:
         )
 
     async def follow(
-        self, user: str, after: int, wanted: Callable[[Sent], bool]
+        self, user: str, after: int, wanted: Callable[[Event], bool]
     ) -> AsyncGenerator[bytes, None]:
         """Yield what is wanted of the events after a number, as server-sent events."""
         self.followers += 1
@@ -134,10 +123,10 @@ class Stream:
             yield b"retry: 1000\n\n"
             while True:
                 chunk = bytearray()
-                for sent in await self._next(after):
-                    after = sent.seq
-                    if wanted(sent):
-                        chunk += sent.chunk
+                for seq, event in await self._next(after):
+                    after = seq
+                    if wanted(event):
+                        chunk += self._chunk(seq, event)
                 if chunk:
                     yield bytes(chunk)
                 await anyio.lowlevel.checkpoint()  # others may be far behind, too
@@ -157,17 +146,15 @@ class Stream:
         self.dropped += 1
         _LOG.warning("a follower took nothing for %g s and was cut off", self._slow_s)
 
-    async def _next(self, after: int) -> list[Sent]:
-        """Return the next events after a number: what is kept, or a part of the log."""
-        oldest = self._kept[0].seq if self._kept else self.last_seq + 1
-        if after + 1 >= oldest:
-            ahead = self.last_seq - after
-            return [self._kept[-back] for back in range(ahead, max(0, ahead - AT_ONCE), -1)]
-        upto = min(after + AT_ONCE, oldest - 1)
+    async def _next(self, after: int) -> list[tuple[int, Event]]:
+        """Return the next events after a number: what is recent, or a part of the log."""
+        recent = self._site.recent(after, AT_ONCE)
+        if recent is not None:
+            return recent
+        upto = min(after + AT_ONCE, self.last_seq)
 
-        async def read(reader: LogReader) -> list[Sent]:
-            events = [event async for event in reader.events(after, upto)]
-            return [self._sent(seq, event) for seq, event in enumerate(events, after + 1)]
+        async def read(reader: LogReader) -> list[tuple[int, Event]]:
+            return [*enumerate([event async for event in reader.events(after, upto)], after + 1)]
 
         return await self._past.read(read)
 
@@ -178,12 +165,17 @@ class Stream:
             self._came = _told(self._came)
             await anyio.sleep(PAUSE_S + PAUSE_PER_FOLLOWER_S * self.followers)
 
-    def _sent(self, seq: int, event: Event) -> Sent:
-        kind = type(event).__name__
-        document = orjson.dumps(event_object(seq, event, self._dated))
-        chunk = b"id: %d\nevent: %s\ndata: %s\n\n" % (seq, kind.encode(), document)
-        job_id, node = getattr(event, "job_id", None), getattr(event, "node", None)
-        return Sent(seq, kind, job_id, node, chunk)
+    def _chunk(self, seq: int, event: Event) -> bytes:
+        """Return an event as followers get it; encoded once for all who are as far."""
+        chunk = self._chunks.get(seq)
+        if chunk is None:
+            kind = type(event).__name__.encode()
+            document = orjson.dumps(event_object(seq, event, self._dated))
+            chunk = b"id: %d\nevent: %s\ndata: %s\n\n" % (seq, kind, document)
+            self._chunks[seq] = chunk
+            if len(self._chunks) > KEPT:
+                del self._chunks[next(iter(self._chunks))]
+        return chunk
 
 
 def _told(event: anyio.Event) -> anyio.Event:

@@ -1,6 +1,5 @@
 """`shunter demo`: what a scheduler changes, in a few seconds and without any file."""
 
-
 from shunter.app.cli import output
 from shunter.app.cli.compare import print_comparison
 from shunter.app.cli.options import Json

@@ -207,73 +207,17 @@ class _Gathering:
             )
         )
 
-    def trained(self, event: TrainingStarted) -> None:
-        attempt = self._open(event.job_id, event.attempt)
-        if attempt is not None:
-            attempt.trained_us = event.at_us
-            self._jobs[event.job_id].tells_steps = True
-
     def changed(self, event: AllocationChanged) -> None:
         attempt = self._open(event.job_id, None)
         leaves = self.state.jobs[event.job_id].phase is SUSPENDING
         if attempt is not None and leaves and attempt.told_us is None:
             attempt.told_us = event.at_us
 
-    def acknowledged(self, event: SuspendAcknowledged) -> None:
-        attempt = self._open(event.job_id, event.attempt)
-        if attempt is not None and attempt.acknowledged_us is None:
-            attempt.acknowledged_us = event.at_us
-
-    def escalated(self, event: SuspendEscalated) -> None:
+    def told(self, event: Any) -> None:
+        """Note what an event says of an attempt that was seen to start."""
         attempt = self._open(event.job_id, event.attempt)
         if attempt is not None:
-            attempt.was_forced = True
-
-    def saved(self, event: CheckpointSaved) -> None:
-        attempt = self._open(event.job_id, event.attempt)
-        if attempt is not None:
-            attempt.saves.append((event.at_us, event.step))
-            self._jobs[event.job_id].tells_steps |= event.step is not None
-
-    def sampled(self, event: ProfileSampled) -> None:
-        attempt = self._open(event.job_id, event.attempt)
-        if attempt is not None and event.step is not None:
-            self._jobs[event.job_id].tells_steps = True
-            if event.batch_s:
-                attempt.batches_s.append(event.batch_s)
-
-    def stopped(self, event: JobStopped) -> None:
-        attempt = self._open(event.job_id, event.attempt)
-        if attempt is not None:
-            attempt.stopped_since_us = event.at_us
-
-    def continued(self, event: JobContinued) -> None:
-        attempt = self._open(event.job_id, event.attempt)
-        if attempt is not None and attempt.stopped_since_us is not None:
-            attempt.stopped_us += event.at_us - attempt.stopped_since_us
-            attempt.stopped_since_us = None
-
-    def suspended(self, event: JobSuspended) -> None:
-        attempt = self._open(event.job_id, event.attempt)
-        if attempt is not None:
-            attempt.left_us, attempt.lost_us = event.at_us, event.lost_us
-
-    def lost(self, event: AttemptLost) -> None:
-        attempt = self._open(event.job_id, event.attempt)
-        if attempt is not None:
-            attempt.left_us = attempt.released_us = event.at_us
-            attempt.lost_us, attempt.is_lost = event.lost_us, True
-
-    def over(self, event: AttemptEnded) -> None:
-        attempt = self._open(event.job_id, event.attempt)
-        if attempt is not None:
-            attempt.left_us = event.at_us if event.ended_us is None else event.ended_us
-            attempt.is_last = True
-
-    def released(self, event: GpusReleased) -> None:
-        attempt = self._open(event.job_id, event.attempt)
-        if attempt is not None:
-            attempt.released_us = event.at_us
+            _note(self._jobs[event.job_id], attempt, event)
 
     def job_ended(self, event: JobFinished | JobFailed | JobCancelled) -> None:
         known, job = self._jobs[event.job_id], self._result.departed
@@ -301,22 +245,50 @@ def _worked_us(job: Job, event: JobFinished | JobFailed | JobCancelled) -> int:
     return max(0, job.work_us - (event.at_us - end_us_of(event)))
 
 
+def _note(job: ObservedJob, attempt: Attempt, event: Event) -> None:
+    at_us = event.at_us
+    if isinstance(event, TrainingStarted):
+        attempt.trained_us, job.tells_steps = at_us, True
+    elif isinstance(event, SuspendAcknowledged):
+        if attempt.acknowledged_us is None:
+            attempt.acknowledged_us = at_us
+    elif isinstance(event, SuspendEscalated):
+        attempt.was_forced = True
+    elif isinstance(event, CheckpointSaved):
+        attempt.saves.append((at_us, event.step))
+        job.tells_steps |= event.step is not None
+    elif isinstance(event, ProfileSampled):
+        job.tells_steps |= event.step is not None
+        if event.step is not None and event.batch_s:
+            attempt.batches_s.append(event.batch_s)
+    elif isinstance(event, JobStopped):
+        attempt.stopped_since_us = at_us
+    elif isinstance(event, JobContinued):
+        if attempt.stopped_since_us is not None:
+            attempt.stopped_us += at_us - attempt.stopped_since_us
+            attempt.stopped_since_us = None
+    elif isinstance(event, JobSuspended):
+        attempt.left_us, attempt.lost_us = at_us, event.lost_us
+    elif isinstance(event, AttemptLost):
+        attempt.left_us = attempt.released_us = at_us
+        attempt.lost_us, attempt.is_lost = event.lost_us, True
+    elif isinstance(event, AttemptEnded):
+        attempt.left_us = at_us if event.ended_us is None else event.ended_us
+        attempt.is_last = True
+    elif isinstance(event, GpusReleased):
+        attempt.released_us = at_us
+
+
+_OF_ATTEMPTS = (
+    *(TrainingStarted, SuspendAcknowledged, SuspendEscalated, CheckpointSaved, ProfileSampled),
+    *(JobStopped, JobContinued, JobSuspended, AttemptLost, AttemptEnded, GpusReleased),
+)
 _NOTED: dict[type[Event], Callable[[_Gathering, Any], None]] = {
     SchedulerStarted: _Gathering.began,
     JobSubmitted: _Gathering.submitted,
     AttemptStarted: _Gathering.started,
-    TrainingStarted: _Gathering.trained,
     AllocationChanged: _Gathering.changed,
-    SuspendAcknowledged: _Gathering.acknowledged,
-    SuspendEscalated: _Gathering.escalated,
-    CheckpointSaved: _Gathering.saved,
-    ProfileSampled: _Gathering.sampled,
-    JobStopped: _Gathering.stopped,
-    JobContinued: _Gathering.continued,
-    JobSuspended: _Gathering.suspended,
-    AttemptLost: _Gathering.lost,
-    AttemptEnded: _Gathering.over,
-    GpusReleased: _Gathering.released,
+    **dict.fromkeys(_OF_ATTEMPTS, _Gathering.told),
     JobFinished: _Gathering.job_ended,
     JobFailed: _Gathering.job_ended,
     JobCancelled: _Gathering.job_ended,

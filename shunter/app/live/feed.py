@@ -66,15 +66,26 @@ class Feed:
             else:
                 await self._came.wait()
 
+    def recent(self, after: int, most: int = KEPT_EVENTS) -> list[tuple[int, Event]] | None:
+        """Return the next events after a number, so many at most; None: the log has them."""
+        if after + 1 < self._oldest:
+            return None
+        ahead = self.committed - after
+        return [self._recent[-back] for back in range(ahead, max(0, ahead - most), -1)]
+
+    @property
+    def _oldest(self) -> int:
+        """The number of the first event that memory has, or would have."""
+        return self._recent[0][0] if self._recent else self.committed + 1
+
     async def _next(self, after: int) -> AsyncIterator[tuple[int, Event]]:
         """Yield what memory has of the events after a number, or what the log has."""
-        oldest = self._recent[0][0] if self._recent else self.committed + 1
-        if after + 1 >= oldest:
-            for known in [known for known in self._recent if known[0] > after]:
+        if (recent := self.recent(after)) is not None:
+            for known in recent:
                 yield known
             return
         async with read_log(self._log) as reader:
-            async for frame in reader.frames(after, min(self.committed, oldest - 1)):
+            async for frame in reader.frames(after, min(self.committed, self._oldest - 1)):
                 first = max(frame.first_seq, after + 1)
                 for known in enumerate(frame.events(after, self.committed), first):
                     yield known

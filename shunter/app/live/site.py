@@ -123,6 +123,10 @@ class Site:
         """
         return self._feed.follow(after)
 
+    def recent(self, after: int, most: int) -> list[tuple[int, Event]] | None:
+        """Return the next durable events after a number; None: only the log has them."""
+        return self._feed.recent(after, most)
+
     async def waiting_order(self) -> tuple[JobId, ...]:
         """Return who waits in the order of the policy; nobody, if it has none."""
         return await self._asked.order()

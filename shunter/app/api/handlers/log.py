@@ -9,7 +9,7 @@ from shunter.app.api.documents.decisions import decision_document, find_decision
 from shunter.app.api.handlers.queries import EventsQuery, StreamQuery
 from shunter.app.api.numbers import whole_number
 from shunter.app.api.routing import JSON_LINES, Call, NoBody, NoQuery, json_answer
-from shunter.app.api.stream import Sent, event_object
+from shunter.app.api.stream import event_object
 from shunter.app.replaying.folding import state_at
 from shunter.app.replaying.lookup import seq_of
 from shunter.errors import UsageError
@@ -23,15 +23,7 @@ LOOKED_AT_MOST = 200_000
 async def events(call: Call[EventsQuery, NoBody]) -> Response:
     """Answer with a page of events: one document, or a line for each."""
     query, dated = call.query, call.services.dated
-    kinds = _kinds(query.kind)
-
-    def wanted(event: Event) -> bool:
-        return (
-            (not kinds or type(event).__name__ in kinds)
-            and (query.job is None or getattr(event, "job_id", None) == query.job)
-            and (query.node is None or getattr(event, "node", None) == query.node)
-        )
-
+    wanted = _chosen(query)
     found: list[dict[str, object]] = []
 
     async def read(reader: LogReader) -> tuple[int, int]:
@@ -100,14 +92,15 @@ def _kinds(text: str | None) -> frozenset[str]:
     return kinds
 
 
-def _chosen(query: StreamQuery) -> Callable[[Sent], bool]:
+def _chosen(query: EventsQuery | StreamQuery) -> Callable[[Event], bool]:
+    """Return what says of an event whether it was asked for."""
     kinds = _kinds(query.kind)
 
-    def wanted(sent: Sent) -> bool:
+    def wanted(event: Event) -> bool:
         return (
-            (not kinds or sent.kind in kinds)
-            and (query.job is None or sent.job_id == query.job)
-            and (query.node is None or sent.node == query.node)
+            (not kinds or type(event).__name__ in kinds)
+            and (query.job is None or getattr(event, "job_id", None) == query.job)
+            and (query.node is None or getattr(event, "node", None) == query.node)
         )
 
     return wanted
