@@ -2,7 +2,7 @@
 
 from shunter.client.asynchronous import AsyncClient
 from shunter.client.futures import AsyncJobHandle, JobHandle
-from shunter.client.sse import Followed
+from shunter.client.requests import Followed
 from shunter.client.synchronous import Client
 
 __all__ = ["AsyncClient", "AsyncJobHandle", "Client", "Followed", "JobHandle"]

@@ -12,8 +12,7 @@ from shunter.client import requests
 from shunter.client.calls import described
 from shunter.client.cluster import Calls, built
 from shunter.client.futures import AsyncJobHandle
-from shunter.client.requests import Answer, Ask, CallOptions, JobOptions
-from shunter.client.sse import Followed, Lines
+from shunter.client.requests import Answer, Ask, CallOptions, Followed, JobOptions, Lines
 from shunter.client.transport import Settings, named
 from shunter.errors import RefusedError, UnreachableError, UsageError
 

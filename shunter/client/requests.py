@@ -1,10 +1,10 @@
-"""Requests and answers as data, the same for both clients: what is asked, and what errors become.
+"""Requests and answers as data, the same for both clients, and what errors and streams become.
 
 An answer is the JSON document itself, under the names that docs/reference/http-api.md gives.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
@@ -167,6 +167,40 @@ def error_of(status: int, content: bytes) -> ShunterError:
     except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
         return UnreachableError(f"what answers there is no daemon of Shunter's (status {status})")
     return kind("\n".join(lines))
+
+
+@dataclass(frozen=True)
+class Followed:
+    """One event of the log: its number, its kind, and its fields by name."""
+
+    seq: int
+    kind: str
+    fields: dict[str, object]
+
+
+@dataclass
+class Lines:
+    """Puts the lines of a stream together; comments and hints are passed over."""
+
+    _seq: int = 0
+    _kind: str = ""
+    _data: list[str] = field(default_factory=list)
+
+    def take(self, line: str) -> Iterator[Followed]:
+        """Yield the event that a line completes, if it does."""
+        if not line:
+            if self._data:
+                yield Followed(self._seq, self._kind, orjson.loads("\n".join(self._data)))
+            self._data.clear()
+            return
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "id":
+            self._seq = int(value)
+        elif name == "event":
+            self._kind = value
+        elif name == "data":
+            self._data.append(value)
 
 
 def token_from(environ: Mapping[str, str]) -> str | None:

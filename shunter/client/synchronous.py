@@ -13,8 +13,7 @@ from shunter.client import requests
 from shunter.client.calls import described
 from shunter.client.cluster import Calls, built
 from shunter.client.futures import JobHandle
-from shunter.client.requests import Answer, Ask, CallOptions, JobOptions
-from shunter.client.sse import Followed, Lines
+from shunter.client.requests import Answer, Ask, CallOptions, Followed, JobOptions, Lines
 from shunter.client.transport import Settings, named
 from shunter.client.watching import Watch
 from shunter.errors import RefusedError, UnreachableError, UsageError

@@ -5,8 +5,16 @@ import orjson
 import pytest
 
 from shunter.client.futures import end_of
-from shunter.client.requests import act, error_of, read, submission, token_from, value_of
-from shunter.client.sse import Followed, Lines
+from shunter.client.requests import (
+    Followed,
+    Lines,
+    act,
+    error_of,
+    read,
+    submission,
+    token_from,
+    value_of,
+)
 from shunter.errors import (
     ConflictError,
     JobFailedError,

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from shunter.app.replaying.formatting import gpus_in_words
 from shunter.app.replaying.instants import clock
-from shunter.app.replaying.why.checkpoint_reasons import go_on_without, split_fits
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.events.values.reasons import Reason, Wait
 
@@ -100,6 +99,24 @@ def _servers_back(found: Explanation, evidence: Wait) -> list[str]:
     return ["servers come back into service or join, until enough GPUs are up"]
 
 
+def _go_on_without(found: Explanation, evidence: Wait) -> list[str]:
+    """Return what lets a job go on whose checkpoint is out of reach."""
+    given_up = (
+        f"its owner gives the checkpoint up: `shunter discard-checkpoint {found.story.job_id}`"
+    )
+    return [f"the server answers again or is lost for good, or {given_up}"]
+
+
+def _split_fits(found: Explanation, evidence: Wait) -> list[str]:
+    """Return what a job waits for that keeps its split over servers."""
+    return [
+        (
+            "GPUs come free on servers so that its split fits, or it is submitted anew with "
+            "--split-may-change, if another number of processes can load its checkpoints"
+        )
+    ]
+
+
 _NEEDS: dict[Reason, Callable[[Explanation, Wait], list[str]]] = {
     Reason.no_capacity: _more_gpus,
     Reason.outranked: _more_gpus,
@@ -130,6 +147,6 @@ _NEEDS: dict[Reason, Callable[[Explanation, Wait], list[str]]] = {
     Reason.time_sliced: lambda _found, _: ["its turn comes, as others get their shares"],
     Reason.node_lost: _servers_back,
     Reason.node_drained: _servers_back,
-    Reason.checkpoint_unreachable: go_on_without,
-    Reason.split_kept: split_fits,
+    Reason.checkpoint_unreachable: _go_on_without,
+    Reason.split_kept: _split_fits,
 }

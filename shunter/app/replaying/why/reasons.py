@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from shunter.app.replaying.formatting import down_in_words, gpus_in_words, share_in_words
 from shunter.app.replaying.instants import clock
-from shunter.app.replaying.why.checkpoint_reasons import checkpoint_unreachable, split_kept
 from shunter.app.replaying.why.explanation import Explanation
+from shunter.core.fold.checkpoints import awaited, out_of_reach
 from shunter.events.facts.jobs import JobHeld
 from shunter.events.values.reasons import Reason, Wait
 
@@ -118,6 +118,28 @@ def _shared(found: Explanation, evidence: Wait) -> str:
     return f"{before}; {_room(found, evidence)}"
 
 
+def _checkpoint_unreachable(found: Explanation, evidence: Wait) -> str:
+    """Return which servers a job waits for, and what it saved there."""
+    job, state = found.job, found.state
+    if job is None or state is None or not (nodes := awaited(job, state.cluster)):
+        return "its newest checkpoint lies on a server that does not answer"
+    place = (job.checkpoints or ())[out_of_reach(job, state.cluster)]
+    step = "" if place.step is None else f", of step {place.step},"
+    return (
+        f"its newest checkpoint{step} was saved by attempt {place.attempt} on "
+        f"{', '.join(place.nodes)}, and {', '.join(nodes)} does not answer"
+    )
+
+
+def _split_kept(found: Explanation, evidence: Wait) -> str:
+    """Return the split over servers that a job keeps."""
+    split = "" if found.job is None else "+".join(map(str, found.job.split))
+    return (
+        f"it needs {gpus_in_words(evidence.needed)}, and {evidence.free} are free for it, but not "
+        f"as {split} a server, the split over servers that its checkpoints are of"
+    )
+
+
 _WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
     Reason.no_capacity: _room,
     Reason.outranked: lambda found, evidence: f"{_room(found, evidence)}; others rank before it",
@@ -150,8 +172,8 @@ _WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
     ),
     Reason.node_lost: _lost,
     Reason.node_drained: _lost,
-    Reason.checkpoint_unreachable: checkpoint_unreachable,
-    Reason.split_kept: split_kept,
+    Reason.checkpoint_unreachable: _checkpoint_unreachable,
+    Reason.split_kept: _split_kept,
     Reason.share_met: _shared,
     Reason.time_sliced: _shared,
 }

@@ -1,9 +1,8 @@
 """Explanations in words, made from their numbers: the answer first, then what it rests on."""
 
-from shunter.app.replaying.formatting import allocation_in_words
+from shunter.app.replaying.formatting import allocation_in_words, discarded_in_words
 from shunter.app.replaying.instants import clock, span
 from shunter.app.replaying.rejections import rejection_in_words
-from shunter.app.replaying.why.checkpoint_reasons import discarded
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.ranking import decision_in_words, standing
 from shunter.app.replaying.why.reasons import reason_in_words
@@ -11,7 +10,7 @@ from shunter.app.replaying.why.scan_start import Round
 from shunter.app.replaying.why.timeline import Run, Segment
 from shunter.core.state import JobPhase
 from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import AttemptLost, LaunchFailed
+from shunter.events.facts.execution import AttemptLost, CheckpointDiscarded, LaunchFailed
 from shunter.events.facts.jobs import (
     JobCancelled,
     JobCancelRequested,
@@ -26,6 +25,7 @@ from shunter.events.values.reasons import Reason
 
 SERVERS_NAMED = 4
 OTHERS_NAMED = 4
+DISCARDED_NAMED = 3
 SEEN_LATE_US = 1_000_000
 
 
@@ -53,9 +53,9 @@ def details(found: Explanation) -> list[str]:
     """Return the evidence in sentences, the most important first."""
     now = found.waits_now
     if now is None or found.phase == JobPhase.granted:
-        return _placed(found) + discarded(found)
+        return _placed(found) + _discarded(found)
     story_id = found.story.job_id
-    lines = [*_because(found, now), *discarded(found)]
+    lines = [*_because(found, now), *_discarded(found)]
     if found.is_of_class and now.told is not None:
         lines.append(_of_class(found, now.told))
     lines += _dated(found, now)
@@ -205,6 +205,12 @@ def _dated(found: Explanation, now: Segment) -> list[str]:
         same = "the same" if again is now.wait.reason else str(again)
         words += f", and a plan on these would find {same}"
     return [words]
+
+
+def _discarded(found: Explanation) -> list[str]:
+    """Return which checkpoints a job goes on without, and why."""
+    events = [own.event for own in found.story.own if isinstance(own.event, CheckpointDiscarded)]
+    return [discarded_in_words(event) for event in events[-DISCARDED_NAMED:]]
 
 
 _LATER = (Reason.checkpoint_unreachable,)
