@@ -74,18 +74,7 @@ class AsyncClient(
     ) -> AsyncJobHandle[Any]:
         """Submit a command or a function; return the job as a future once it is durable.
 
-        A submission whose answer was lost is sent once more under the same key, so it is never
-        made twice.
-
-        Args:
-            command: the words of a command, or a function.
-            arguments: what the function is called with.
-            keywords: what it is called with by name; options are those of the job.
-            options: JobOptions; of functions also `folder` and `python` (CallOptions).
-
-        Raises:
-            UsageError: it is not described well; a line for each field.
-            RefusedError: it may not or can never run here.
+        Arguments and errors are those of `Client.submit`.
         """
         words, said, call = described(command, arguments, keywords, options)
         try:

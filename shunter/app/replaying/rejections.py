@@ -5,33 +5,15 @@ they would say that too few GPUs are there where there are enough; so the words 
 the job asked for and from the servers themselves.
 """
 
-from typing import Protocol
-
 from shunter.app.replaying.formatting import gpus_in_words
 from shunter.core.cluster import Cluster, Health, Server
-from shunter.core.intake.admission import EVEN_WHEN_EMPTY
+from shunter.core.intake.admission import EVEN_WHEN_EMPTY, Refusal
+from shunter.events.facts.jobs import JobRejected
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.reasons import Reason
 
-
-class Rejection(Protocol):
-    """What is recorded of a rejection."""
-
-    @property
-    def reason(self) -> Reason:
-        """The reason: infeasible, or refused."""
-
-    @property
-    def needed(self) -> int:
-        """The GPUs that the job needs."""
-
-    @property
-    def most(self) -> int:
-        """The most GPUs that it could have."""
-
-    @property
-    def detail(self) -> str:
-        """What the numbers count, or what is short."""
+Rejection = JobRejected | Refusal
+"""What is recorded of a rejection, or was found of a job that was only tried."""
 
 
 def is_short_when_empty(told: Rejection) -> bool:

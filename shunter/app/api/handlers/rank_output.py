@@ -1,7 +1,6 @@
 """Reads what one rank printed, a piece at a time: one stream byte by byte, or both by time."""
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from shunter.app.api.both_streams import Lines, Piece, in_order, unsure_line
 from shunter.app.api.services import Services
@@ -12,22 +11,6 @@ BOTH = "both"
 PIECE_BYTES = 1 << 18
 LINE_BYTES = 1 << 12
 """How far back the beginning of a line is looked for."""
-
-
-class Reader(Protocol):
-    """What one rank printed in an attempt, from somewhere on."""
-
-    async def enter(self, attempt: int, offset: int | None = None) -> None:
-        """Begin with an attempt, at an offset or where the caller wants it."""
-
-    async def following(self) -> bytes:
-        """Return what comes next; empty: nothing more is there now."""
-
-    def idle(self) -> bytes:
-        """Return what is to be shown though more of it may come."""
-
-    def rest(self) -> bytes:
-        """Return what is left at the end of an attempt."""
 
 
 @dataclass
@@ -145,3 +128,7 @@ class Both:
         else:
             self._planned = [Piece(stream, begins[stream], ends[stream]) for stream in grown]
         return bool(grown)
+
+
+Reader = Printed | Both
+"""What one rank printed, attempt after attempt, from somewhere on."""

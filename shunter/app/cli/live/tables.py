@@ -16,9 +16,7 @@ EXITED = "exit"
 """The cause of a failure of which the exit code says all."""
 
 
-def print_rows(
-    columns: Sequence[output.Column | str], rows: Sequence[Sequence[str]], indent: str = ""
-) -> None:
+def print_rows(columns: Sequence[output.Column | str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows under a head, each column as wide as it must be."""
     shown = [one if isinstance(one, output.Column) else output.Column(one) for one in columns]
     cells = [[printable(cell) or EMPTY for cell in row] for row in rows]
@@ -29,7 +27,7 @@ def print_rows(
         for width, column in zip(widths, shown, strict=True)
     ]
     line = "  ".join(pads).format
-    output.print_line("\n".join(indent + line(*row).rstrip() for row in (heads, *cells)))
+    output.print_line("\n".join(line(*row).rstrip() for row in (heads, *cells)))
 
 
 def printable(text: str) -> str:
