@@ -148,7 +148,7 @@ class Stream:
 
     async def _next(self, after: int) -> list[tuple[int, Event]]:
         """Return the next events after a number: what is recent, or a part of the log."""
-        recent = self._site.recent(after, AT_ONCE)
+        recent = self._site.feed.recent(after, AT_ONCE)
         if recent is not None:
             return recent
         upto = min(after + AT_ONCE, self.last_seq)

@@ -70,7 +70,7 @@ def dry_run(site: Site, request: Submission, by: Caller) -> dict[str, object]:
     Raises:
         ShunterError: as a submission would; RefusedError if it can never run here.
     """
-    state, spec = site.state, site.checked(request, by)
+    state, spec = site.state, site.commands.checked(JobId(""), request, by)
     queue = state.queues.get(spec.queue) or Queue(spec.queue)
     refusal = Admission(state.cluster).refusal(spec.demand(), spec.user, queue)
     if refusal is not None:

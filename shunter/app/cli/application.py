@@ -13,7 +13,6 @@ from shunter import __version__
 from shunter.app.cli import (
     compare,
     config,
-    demo,
     log,
     output,
     policy,
@@ -35,7 +34,7 @@ GROUPS = {
     "config": config.app,
     "nodes": nodes.group,
 }
-ALONE = (demo.demo, simulate.simulate, compare.compare, replay.replay, why.why)
+ALONE = (compare.demo, simulate.simulate, compare.compare, replay.replay, why.why)
 DAEMON = (init.init, doctor.doctor, serve.serve)
 JOBS = (
     *(queue.queue, show.show, show.history, logs.logs, control.cancel, control.suspend),

@@ -1,4 +1,4 @@
-"""`shunter compare`: several policies on the same jobs."""
+"""`shunter compare`, several policies on the same jobs, and `shunter demo`, on made-up ones."""
 
 import os
 from collections import Counter
@@ -50,6 +50,22 @@ def compare(
         output.print_json(document)
     else:
         print_comparison(document)
+
+
+def demo(as_json: Json = False) -> None:
+    """Show in seconds what a scheduler changes, on 2,000 made-up jobs."""
+    from shunter.app.runs.demonstration import POLICIES, demonstrate, sentences
+
+    output.note(f"2,000 generated jobs on 8 servers with 8 GPUs: {', '.join(POLICIES)}")
+    with output.progress("runs done") as report:
+        document = demonstrate(report)
+    if as_json:
+        output.print_json(document)
+        return
+    print_comparison(document)
+    output.print_line()
+    for number, sentence in enumerate(sentences(document), start=1):
+        output.print_line(f"{number}. {sentence}")
 
 
 def print_comparison(document: "Comparison") -> None:

@@ -38,7 +38,6 @@ from shunter.events.facts.run import SchedulerStopped
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter, read_log
 from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
 
 _OUTPUT = re.compile(r"(stdout|stderr)(-times)?\.\d{1,6}")
 
@@ -75,9 +74,10 @@ class Site:
         self._asked = asked
         self._backend = backend
         self._log = log
-        self._feed = Feed(log)
+        self.feed = Feed(log)
+        """Every durable event, as it comes."""
         self._maintenance = LogMaintenance(core, asked, log, backend, config.log)
-        self._broker = CommandBroker(backend, log, past, self._feed, self._maintenance)
+        self._broker = CommandBroker(backend, log, past, self.feed, self._maintenance)
         self.commands = Commands(core.state, past, config, digests)
         """Checks what people want, and makes of it what `tell` takes."""
         self.strays: Sequence[tuple[str, int]] = ()
@@ -101,7 +101,7 @@ class Site:
     @property
     def committed(self) -> int:
         """The sequence number of the last durable event."""
-        return self._feed.committed
+        return self.feed.committed
 
     def knows(self, job_id: JobId) -> bool:
         """Say whether there is such a job, or was."""
@@ -121,11 +121,7 @@ class Site:
         Raises:
             UsageError: the number lies beyond the log.
         """
-        return self._feed.follow(after)
-
-    def recent(self, after: int, most: int) -> list[tuple[int, Event]] | None:
-        """Return the next durable events after a number; None: only the log has them."""
-        return self._feed.recent(after, most)
+        return self.feed.follow(after)
 
     async def waiting_order(self) -> tuple[JobId, ...]:
         """Return who waits in the order of the policy; nobody, if it has none."""
@@ -144,14 +140,6 @@ class Site:
             UnreachableError: the scheduler stopped before it took the command.
         """
         return await self._broker.tell(stamped)
-
-    def checked(self, request: Submission, by: Caller) -> JobSpec:
-        """Return the specification that a submission would become; nothing is submitted.
-
-        Raises:
-            ShunterError: as `submit` does where no job needs to be taken for that.
-        """
-        return self.commands.checked(JobId(""), request, by)
 
     async def submit(self, request: Submission, by: Caller) -> JobId:
         """Submit a job; return its id once it is durable.
@@ -200,7 +188,7 @@ class Site:
             job_id: await self._taken(job_id, request, by, receipt)
             for (job_id, (request, _)), receipt in zip(fresh.items(), receipts, strict=True)
         }
-        await self._feed.reached(self.state.seq)
+        await self.feed.reached(self.state.seq)
         return [taken.get(job_id, job_id) for job_id in ids]
 
     async def _taken(
@@ -220,7 +208,7 @@ class Site:
 
     async def _refuse_other(self, known: JobId, request: Submission, by: Caller) -> None:
         """Raise ConflictError if a key was used for another submission than this one."""
-        await self._feed.reached(self.state.seq)  # the first one may not be durable yet
+        await self.feed.reached(self.state.seq)  # the first one may not be durable yet
         async with read_log(self._log) as reader:
             found = await reader.job_events(known)
         first = next(event for _, event in found if isinstance(event, JobSubmitted))
@@ -269,12 +257,12 @@ class Site:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._maintenance.run)
                 tasks.start_soon(watch_clock, self._backend)
-                tasks.start_soon(forget_environments, self._feed, self._backend)
-                tasks.start_soon(tell_faults, self._feed, self._core, self._asked, tell)
+                tasks.start_soon(forget_environments, self.feed, self._backend)
+                tasks.start_soon(tell_faults, self.feed, self._core, self._asked, tell)
                 tasks.start_soon(tell_delays, self._asked, tell)
-                tasks.start_soon(tell_slow_starts, self._feed, self._core, tell)
+                tasks.start_soon(tell_slow_starts, self.feed, self._core, tell)
                 if keep_s := self.config.backend.keep_s:
-                    keeping = (keep_s, self._backend, self.state, self.past, self._feed, tell)
+                    keeping = (keep_s, self._backend, self.state, self.past, self.feed, tell)
                     tasks.start_soon(keep_for, *keeping)
                 await self._loop()
                 tasks.cancel_scope.cancel()
@@ -285,7 +273,7 @@ class Site:
             raise error from errors
         finally:
             self._broker.close(cause)
-            self._feed.close()
+            self.feed.close()
 
     def stop(self) -> None:
         """Let `run` end after the step it is in; jobs run on."""
