@@ -6,13 +6,14 @@ is a duration in disguise; only whole iterations are kept as the job's total ste
 """
 
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from operator import itemgetter
 from typing import Final
 
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads.formats.cells import read_positive
-from shunter.workloads.formats.delimited import DelimitedRows, first_fault, header_of
+from shunter.workloads.formats.delimited import DelimitedRows, first_fault, names_some_of
 from shunter.workloads.formats.format import (
     COUNT_MAX,
     SECONDS_MAX,
@@ -60,14 +61,6 @@ def parse_blox_csv(file: TraceText, inspection: Inspection) -> list[TraceJob]:
     return jobs
 
 
-def _read_iterations(text: str) -> Decimal:
-    return _above_zero(text, COUNT_MAX)
-
-
-def _read_iteration_time(text: str) -> Decimal:
-    return _above_zero(text, SECONDS_MAX)
-
-
 def _above_zero(text: str, greatest: int) -> Decimal:
     """Return a decimal above 0; ValueError for NaN, and for what is no number."""
     try:
@@ -78,6 +71,10 @@ def _above_zero(text: str, greatest: int) -> Decimal:
     if not (value.is_finite() and 0 < value <= greatest):
         raise ValueError(text)
     return value
+
+
+_read_iterations = partial(_above_zero, greatest=COUNT_MAX)
+_read_iteration_time = partial(_above_zero, greatest=SECONDS_MAX)
 
 
 def _length_us(iterations: Decimal, iteration_time_s: Decimal) -> int:
@@ -105,14 +102,8 @@ def _fault(cells: tuple[str, ...]) -> tuple[Fault, str, str]:
     )
 
 
-def _recognises(head: str) -> bool:
-    """Three of the five names: a file that lacks a column is told so, by name."""
-    return len(header_of(head).intersection(_COLUMNS)) >= 3
-
-
 FORMAT: Final = TraceFormat(
     name="blox-csv",
-    recognises=_recognises,
+    recognises=names_some_of(_COLUMNS, 3),
     parse=parse_blox_csv,
-    is_absolute=False,
 )

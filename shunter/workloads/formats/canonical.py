@@ -17,7 +17,7 @@ from shunter.workloads.formats.columns import (
     read_spec,
     spec_fault,
 )
-from shunter.workloads.formats.delimited import DelimitedRows, can_read, header_of
+from shunter.workloads.formats.delimited import DelimitedRows, can_read, names_some_of
 from shunter.workloads.formats.format import TraceFormat, TraceText, read_seconds
 from shunter.workloads.quality import Fault, Inspection, number_fault
 from shunter.workloads.trace import JobEnd, TraceJob
@@ -128,14 +128,8 @@ def parse_canonical_csv(file: TraceText, inspection: Inspection) -> list[TraceJo
     return canonical.jobs
 
 
-def _recognises(head: str) -> bool:
-    """Two of the three required names: a file that lacks one is told so, by name."""
-    return len(header_of(head).intersection(REQUIRED)) >= 2
-
-
 FORMAT: Final = TraceFormat(
     name="canonical-csv",
-    recognises=_recognises,
+    recognises=names_some_of(REQUIRED, 2),
     parse=parse_canonical_csv,
-    is_absolute=False,
 )

@@ -80,5 +80,4 @@ FORMAT: Final = TraceFormat(
     name="canonical-jsonl",
     recognises=lambda head: head.lstrip().startswith("{"),
     parse=parse_canonical_jsonl,
-    is_absolute=False,
 )

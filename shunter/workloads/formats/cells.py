@@ -5,8 +5,7 @@ value back, bit for bit.
 """
 
 import json
-from collections.abc import Callable, Iterable
-from enum import StrEnum
+from collections.abc import Iterable
 from math import inf
 from typing import NoReturn
 
@@ -47,11 +46,6 @@ def read_priority(text: str) -> int:
     """Return a whole number of either sign."""
     value = int(text)
     return value if abs(value) <= COUNT_MAX else _refuse(text)
-
-
-def read_word(words: type[StrEnum]) -> Callable[[str], StrEnum]:
-    """Return a reader of one of these words."""
-    return words
 
 
 def read_shape(text: str) -> tuple[int, ...]:

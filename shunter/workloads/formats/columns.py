@@ -93,10 +93,6 @@ def _contradiction(spec: JobSpec) -> str:
     return "shapes" if any(sum(shape) != spec.gpus for shape in spec.shapes) else ""
 
 
-def _plain(value: object) -> str:
-    return str(value)
-
-
 def _seconds(value: object) -> str:
     assert isinstance(value, int)
     return cells.fixed_text(value, 6)
@@ -108,11 +104,11 @@ def _thousandths(value: object) -> str:
 
 
 def _number(name: str, read: Callable[[str], object]) -> Column:
-    return Column(name, name, read, _plain, is_number=True)
+    return Column(name, name, read, str, is_number=True)
 
 
 def _text(name: str) -> Column:
-    return Column(name, name, str, _plain)
+    return Column(name, name, str, str)
 
 
 def _time(name: str, read: Callable[[str], object]) -> Column:
@@ -135,10 +131,10 @@ SPEC_COLUMNS: Final = (
     _time("time_limit_s", cells.read_length),
     _number("weight", cells.read_above_zero),
     _number("priority", cells.read_priority),
-    Column("gpu_type", "gpu_types", str, _plain, is_list=True),
+    Column("gpu_type", "gpu_types", str, str, is_list=True),
     _text("name"),
     _text("group"),
-    Column("command", "command", str, _plain, is_list=True),
+    Column("command", "command", str, str, is_list=True),
     _text("directory"),
     _number("gpus_min", cells.read_positive),
     _number("gpus_max", cells.read_positive),
@@ -147,9 +143,9 @@ SPEC_COLUMNS: Final = (
     Column("depends_on", "depends_on", cells.read_dependency, cells.write_dependency, is_list=True),
     _number("array_index", read_count),
     Column("tolerance", "tolerance", cells.read_tolerance, cells.write_tolerance, is_list=True),
-    Column("max_level", "max_level", cells.read_word(Level), _plain),
+    Column("max_level", "max_level", Level, str),
     _number("min_speed", cells.read_above_zero),
-    Column("suspend_mode", "suspend_mode", cells.read_word(SuspendMode), _plain),
+    Column("suspend_mode", "suspend_mode", SuspendMode, str),
     _time("checkpoint_interval_s", cells.read_length),
     _number("skew", cells.read_part),
     _text("array"),

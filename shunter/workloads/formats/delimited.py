@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from shunter.errors import TraceError
 from shunter.workloads.formats.format import TraceText
@@ -82,6 +82,14 @@ class DelimitedRows:
                 f"remove them, or start their names with x_ to have them ignored; "
                 f"known are {', '.join(names)}"
             )
+
+
+def names_some_of(columns: Sequence[str], least: int) -> Callable[[str], bool]:
+    """Return what recognises a header by some of its names, so many at the least.
+
+    A file that lacks a column is one of the format all the same, and is told so, by name.
+    """
+    return lambda head: len(header_of(head).intersection(columns)) >= least
 
 
 def header_of(head: str) -> set[str]:

@@ -43,7 +43,7 @@ class TraceFormat:
     name: str
     recognises: Callable[[str], bool]
     parse: Callable[[TraceText, Inspection], list[TraceJob]]
-    is_absolute: bool
+    is_absolute: bool = False
     unit: str = "line"
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     needs_throughputs: bool = False

@@ -224,7 +224,6 @@ FORMAT: Final = TraceFormat(
     name="gavel-trace",
     recognises=_recognises,
     parse=parse_gavel_trace,
-    is_absolute=False,
     options={"unknown": _UNKNOWN},
     needs_throughputs=True,
 )

@@ -13,7 +13,7 @@ from typing import Final
 from shunter.events.values.ids import JobId, QueueName
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads.formats.cells import read_length, read_positive
-from shunter.workloads.formats.delimited import DelimitedRows, can_read, header_of
+from shunter.workloads.formats.delimited import DelimitedRows, can_read, names_some_of
 from shunter.workloads.formats.format import TraceFormat, TraceText, read_count, read_seconds
 from shunter.workloads.formats.instants import instant_us
 from shunter.workloads.quality import Fault, Inspection, number_fault
@@ -59,11 +59,6 @@ def parse_philly_csv(file: TraceText, inspection: Inspection) -> list[TraceJob]:
     return jobs
 
 
-def _recognises(head: str) -> bool:
-    """Three of the five names: a file that lacks a column is told so, by name."""
-    return len(header_of(head).intersection(_COLUMNS)) >= 3
-
-
 def _fault(cells: tuple[str, ...]) -> tuple[Fault, str, str]:
     """Return the first thing wrong with a row: fault, column, text."""
     stamp, duration, num_gpus, gpu_time, cluster = cells
@@ -82,7 +77,7 @@ def _fault(cells: tuple[str, ...]) -> tuple[Fault, str, str]:
 
 FORMAT: Final = TraceFormat(
     name="philly-csv",
-    recognises=_recognises,
+    recognises=names_some_of(_COLUMNS, 3),
     parse=parse_philly_csv,
     is_absolute=True,
 )

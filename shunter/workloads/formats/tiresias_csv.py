@@ -13,7 +13,7 @@ from typing import Final
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads.formats.cells import read_positive
-from shunter.workloads.formats.delimited import DelimitedRows, first_fault, header_of
+from shunter.workloads.formats.delimited import DelimitedRows, first_fault, names_some_of
 from shunter.workloads.formats.format import SECONDS_MAX, TraceFormat, TraceText, read_seconds
 from shunter.workloads.quality import Fault, Inspection, number_fault
 from shunter.workloads.trace import TraceJob
@@ -102,14 +102,8 @@ def _fault(cells: tuple[str, ...]) -> tuple[Fault, str, str]:
     )
 
 
-def _recognises(head: str) -> bool:
-    """Four of the seven names, since logs of other clusters share three."""
-    return len(header_of(head).intersection(_COLUMNS)) >= 4
-
-
 FORMAT: Final = TraceFormat(
     name="tiresias-csv",
-    recognises=_recognises,
+    recognises=names_some_of(_COLUMNS, 4),  # logs of other clusters share three
     parse=parse_tiresias_csv,
-    is_absolute=False,
 )
