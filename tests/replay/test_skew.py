@@ -6,11 +6,11 @@ from typing import Any
 
 from hypothesis import given
 
-from shunter.app.api.documents.queue import wait_of
 from shunter.app.replaying.consolidated_gangs import classes_at
 from shunter.app.replaying.folding import fold_log
 from shunter.app.replaying.state_document import standing
 from shunter.app.replaying.verification import Verdict, verify_log
+from shunter.app.replaying.waits import wait_of
 from shunter.app.replaying.why.needs import needs
 from shunter.app.replaying.why.sentences import details
 from shunter.core.fold import apply

@@ -11,9 +11,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from shunter import __version__
-from shunter.app.api.documents.queue import job_state, wait_to_count
 from shunter.app.live.site import Site
-from shunter.app.replaying.formatting import told_apart
+from shunter.app.replaying.waits import job_state, told_apart, wait_to_count
 from shunter.core.cluster import Health
 from shunter.events.facts.jobs import Outcome
 

@@ -20,7 +20,7 @@ from shunter.events.facts.jobs import JobCancelled, JobRejected
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.job_spec import Demand
-from shunter.events.values.reasons import Because, ClassWait, Reason, Wait
+from shunter.events.values.reasons import Because, ClassWait
 
 DOWN_NAMED = 8
 _HEALTH = {
@@ -113,31 +113,6 @@ def down_in_words(cluster: Cluster, gpu_types: Sequence[str] = ()) -> str:
             parts.append(f"GPU {_ranges(server.quarantined)} of {server.name} is set aside")
     more = f" and {len(parts) - DOWN_NAMED} more" if len(parts) > DOWN_NAMED else ""
     return ", ".join(parts[:DOWN_NAMED]) + more
-
-
-def only_drained(cluster: Cluster, gpu_types: Sequence[str] = ()) -> bool:
-    """Say whether servers are out of service, all because they are drained."""
-    down = [
-        server.health
-        for server in cluster.servers.values()
-        if server.health is not Health.removed
-        and not server.is_up
-        and (not gpu_types or server.configuration.gpu_type in gpu_types)
-    ]
-    return bool(down) and all(health is Health.up for health in down)
-
-
-def told_apart(wait: Wait, gpu_types: Sequence[str], cluster: Cluster) -> Reason:
-    """Return the reason to tell of a recorded one, as the servers are.
-
-    A round records one reason for servers that are lost and drained, and some policies another one
-    where no server of a type is left; a drained server is somebody's order.
-    """
-    if wait.detail or wait.reason not in (Reason.node_lost, Reason.gpu_type_unavailable):
-        return wait.reason
-    if only_drained(cluster, gpu_types):
-        return Reason.node_drained
-    return Reason.node_lost if down_in_words(cluster, gpu_types) else wait.reason
 
 
 def discarded_in_words(event: CheckpointDiscarded) -> str:

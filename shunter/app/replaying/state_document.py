@@ -5,17 +5,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from shunter.app.replaying.formatting import told_apart
 from shunter.app.replaying.instants import clock
+from shunter.app.replaying.waits import told_apart, wait_of
 from shunter.core.cluster import Cluster
 from shunter.core.digest import state_digest
-from shunter.core.intake.arrays import has_no_turn
-from shunter.core.intake.checkpoints import waits_for_checkpoint
 from shunter.core.state import JobPhase, State
 from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
-from shunter.events.values.reasons import Reason, Wait
 
 SCHEMA = 1
 NONE_REBUILT: Mapping[JobId, Demand] = MappingProxyType({})
@@ -61,19 +58,9 @@ def _queue(state: State, rebuilt: Mapping[JobId, Demand]) -> dict[str, object]:
     waiting = [job for job in state.jobs.values() if job.phase is JobPhase.waiting]
     reasons: Counter[str] = Counter()
     for job in waiting:
-        wait = job.wait or state.class_waits.get(rebuilt.get(job.job_id) or job.waits_as)
-        if job.back_at_us is not None:
-            reasons["backing_off"] += 1
-        elif waits_for_checkpoint(job):
-            reasons[str(Reason.checkpoint_unreachable)] += 1
-        elif job.is_on_hold and not has_no_turn(job):
-            reasons["held"] += 1
-        elif has_no_turn(job):
-            reasons[str(Reason.array_limit)] += 1
-        elif job.blocked_by:
-            reasons["dependency"] += 1
-        else:
-            reasons[_told(wait, job.demand, state)] += 1
+        wait = wait_of(job, state, rebuilt.get(job.job_id))
+        assert wait is not None, "a job that waits has a reason"
+        reasons[told_apart(wait, job.demand.gpu_types, state.cluster).value] += 1
     since = [job.waiting_since_us for job in waiting if job.waiting_since_us is not None]
     return {
         "jobs": len(waiting),
@@ -82,13 +69,6 @@ def _queue(state: State, rebuilt: Mapping[JobId, Demand]) -> dict[str, object]:
         "reasons": dict(sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))),
         "reservations": len(state.reservations),
     }
-
-
-def _told(wait: Wait | None, demand: Demand, state: State) -> str:
-    """Return the reason of a class; drained servers are not told as lost."""
-    if wait is None:
-        return str(Reason.waiting_for_round)
-    return str(told_apart(wait, demand.gpu_types, state.cluster))
 
 
 def _cluster(cluster: Cluster) -> dict[str, int]:

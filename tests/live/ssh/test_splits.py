@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from shunter.app.api.documents.queue import wait_of
 from shunter.app.live import Caller, Site, Submission
+from shunter.app.replaying.waits import wait_of
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import explain
 from shunter.app.runs.setup import rebuild

@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, TypedDict
 
-from shunter.app.replaying.formatting import allocation_in_words, down_in_words, told_apart
-from shunter.core.fold.occupancy import release_wait
-from shunter.core.intake.arrays import has_no_turn, turn_of
-from shunter.core.intake.checkpoints import checkpoint_wait, waits_for_checkpoint
-from shunter.core.state import GRANTED, RUNNING, WAITING, Job, State
+from shunter.app.replaying.formatting import allocation_in_words, down_in_words
+from shunter.app.replaying.waits import job_state, told_apart, wait_of
+from shunter.core.state import WAITING, Job, State
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason, Wait
@@ -21,50 +19,10 @@ from shunter.events.values.reasons import Reason, Wait
 Dated = Callable[[int], str]
 """Turns an instant of the log into a date."""
 
-HELD, SUSPENDED, STOPPED = "held", "suspended", "stopped"
-_FIRST = Wait(Reason.waiting_for_round)
-_HELD = Wait(Reason.held)
-_FOR_RELEASE = Wait(Reason.waiting_for_release)
-_BACKING_OFF = Wait(Reason.backing_off)
 BLOCKERS_MOST = 8
 _OF_ALL = (Reason.dependency, Reason.waiting_for_release)
 """Reasons of which jobs that were given no GPUs are blockers too."""
 NO_RANKS: Mapping[JobId, int] = MappingProxyType({})
-
-
-def job_state(job: Job) -> str:
-    """Return where a job is in its life, in one word of people."""
-    if job.phase is RUNNING and job.speed == 0:
-        return STOPPED
-    if job.phase is not WAITING:
-        return job.phase.value
-    is_ours = job.back_at_us is not None or has_no_turn(job) or waits_for_checkpoint(job)
-    if job.is_on_hold and not is_ours:
-        return HELD
-    return SUSPENDED if job.first_start_us is not None else WAITING.value
-
-
-def wait_of(job: Job, state: State) -> Wait | None:
-    """Return what holds a job back, itself or its class; None if nothing does."""
-    if job.phase is not WAITING:
-        return release_wait(state, job)
-    if has_no_turn(job):
-        return turn_of(job.spec)
-    if waits_for_checkpoint(job):
-        return checkpoint_wait(job, state.cluster)
-    if job.is_on_hold:
-        return _HELD if job.back_at_us is None else _BACKING_OFF
-    if job.blocked_by:
-        open_ones = (each.job_id for each in job.spec.depends_on if each.job_id in state.jobs)
-        return Wait(Reason.dependency, blockers=tuple(open_ones))
-    if job.wait is not None:
-        return job.wait
-    return state.class_waits.get(job.waits_as) or _FIRST
-
-
-def wait_to_count(job: Job, state: State) -> Wait | None:
-    """Return the same without who has yet to leave, who is found among all jobs."""
-    return _FOR_RELEASE if job.phase is GRANTED else wait_of(job, state)
 
 
 def job_row(

@@ -8,11 +8,12 @@ from starlette.responses import Response
 
 from shunter.app.api.documents.dates import with_dates
 from shunter.app.api.documents.job_history import JobHistory, history_of
-from shunter.app.api.documents.queue import Evidence, job_row, job_state, queue_document
+from shunter.app.api.documents.queue import Evidence, job_row, queue_document
 from shunter.app.api.handlers.queries import AtQuery, HistoryQuery, JobQuery, QueueQuery
 from shunter.app.api.routing import Call, NoBody, json_answer
 from shunter.app.api.services import Services
 from shunter.app.replaying.lookup import place_of
+from shunter.app.replaying.waits import job_state
 from shunter.app.replaying.why.document import document as why_document
 from shunter.app.replaying.why.explanation import explain
 from shunter.app.runs.setup import rebuild_our_own

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from shunter.app.api.documents.queue import job_state, wait_of
 from shunter.app.live import Caller, Site
+from shunter.app.replaying.waits import job_state, wait_of
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import explain
 from shunter.app.runs.setup import rebuild

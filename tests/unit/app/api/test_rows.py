@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-from shunter.app.api.documents.queue import queue_document, wait_to_count
+from shunter.app.api.documents.queue import queue_document
 from shunter.app.cli.live.queue import explained
 from shunter.app.cli.live.reasons import clause
 from shunter.app.replaying.folding import fold_events
-from shunter.app.replaying.formatting import told_apart
 from shunter.app.replaying.state_document import standing
+from shunter.app.replaying.waits import told_apart, wait_to_count
 from shunter.backends.simulated import Costs
 from shunter.core.intake.arrays import ARRAY
 from shunter.core.intake.inputs import Command, DrainNode

@@ -1,0 +1,81 @@
+"""Where a job is in its life and why it waits, by what is true: for queues, metrics and replays."""
+
+from collections.abc import Sequence
+
+from shunter.app.replaying.formatting import down_in_words
+from shunter.core.cluster import Cluster, Health
+from shunter.core.fold.occupancy import release_wait
+from shunter.core.intake.arrays import has_no_turn, turn_of
+from shunter.core.intake.checkpoints import checkpoint_wait, waits_for_checkpoint
+from shunter.core.state import GRANTED, RUNNING, WAITING, Job, State
+from shunter.events.values.job_spec import Demand
+from shunter.events.values.reasons import Reason, Wait
+
+HELD, SUSPENDED, STOPPED = "held", "suspended", "stopped"
+_FIRST = Wait(Reason.waiting_for_round)
+_HELD = Wait(Reason.held)
+_FOR_RELEASE = Wait(Reason.waiting_for_release)
+_BACKING_OFF = Wait(Reason.backing_off)
+
+
+def job_state(job: Job) -> str:
+    """Return where a job is in its life, in one word of people."""
+    if job.phase is RUNNING and job.speed == 0:
+        return STOPPED
+    if job.phase is not WAITING:
+        return job.phase.value
+    is_ours = job.back_at_us is not None or has_no_turn(job) or waits_for_checkpoint(job)
+    if job.is_on_hold and not is_ours:
+        return HELD
+    return SUSPENDED if job.first_start_us is not None else WAITING.value
+
+
+def wait_of(job: Job, state: State, waits_as: Demand | None = None) -> Wait | None:
+    """Return what holds a job back, itself or its class; None if nothing does.
+
+    `waits_as` is its class where the log does not say it (`classes_at`).
+    """
+    if job.phase is not WAITING:
+        return release_wait(state, job)
+    if has_no_turn(job):
+        return turn_of(job.spec)
+    if waits_for_checkpoint(job):
+        return checkpoint_wait(job, state.cluster)
+    if job.is_on_hold:
+        return _HELD if job.back_at_us is None else _BACKING_OFF
+    if job.blocked_by:
+        open_ones = (each.job_id for each in job.spec.depends_on if each.job_id in state.jobs)
+        return Wait(Reason.dependency, blockers=tuple(open_ones))
+    if job.wait is not None:
+        return job.wait
+    return state.class_waits.get(waits_as or job.waits_as) or _FIRST
+
+
+def wait_to_count(job: Job, state: State) -> Wait | None:
+    """Return the same without who has yet to leave, who is found among all jobs."""
+    return _FOR_RELEASE if job.phase is GRANTED else wait_of(job, state)
+
+
+def only_drained(cluster: Cluster, gpu_types: Sequence[str] = ()) -> bool:
+    """Say whether servers are out of service, all because they are drained."""
+    down = [
+        server.health
+        for server in cluster.servers.values()
+        if server.health is not Health.removed
+        and not server.is_up
+        and (not gpu_types or server.configuration.gpu_type in gpu_types)
+    ]
+    return bool(down) and all(health is Health.up for health in down)
+
+
+def told_apart(wait: Wait, gpu_types: Sequence[str], cluster: Cluster) -> Reason:
+    """Return the reason to tell of a recorded one, as the servers are.
+
+    A round records one reason for servers that are lost and drained, and some policies another one
+    where no server of a type is left; a drained server is somebody's order.
+    """
+    if wait.detail or wait.reason not in (Reason.node_lost, Reason.gpu_type_unavailable):
+        return wait.reason
+    if only_drained(cluster, gpu_types):
+        return Reason.node_drained
+    return Reason.node_lost if down_in_words(cluster, gpu_types) else wait.reason
