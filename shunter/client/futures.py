@@ -262,12 +262,7 @@ class AsyncJobHandle(Generic[T]):
         self,
         timeout: float | None = None,  # noqa: ASYNC109 as futures have it
     ) -> Answer:
-        """Return everything about it once it has ended, whatever daemon sees that.
-
-        Raises:
-            TimeoutError: it has not ended in so many seconds.
-            UnreachableError: no daemon answered for two minutes.
-        """
+        """Return everything about it once it has ended; errors are those of `JobHandle.wait`."""
         import anyio
 
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -289,25 +284,14 @@ class AsyncJobHandle(Generic[T]):
         self,
         timeout: float | None = None,  # noqa: ASYNC109 as futures have it
     ) -> T:
-        """Return its value once it has ended well: 0, or what a function returns.
-
-        Raises:
-            TimeoutError: it has not ended in so many seconds.
-            CancelledError: it was cancelled.
-            JobFailedError: it failed; carries the exit code. What a function raised is raised.
-        """
+        """Return its value once it has ended well; errors are those of `JobHandle.result`."""
         return (await self._ended(timeout)).worth()
 
     async def exception(
         self,
         timeout: float | None = None,  # noqa: ASYNC109 as futures have it
     ) -> Exception | None:
-        """Return how it failed, None if it ended well.
-
-        Raises:
-            TimeoutError: it has not ended in so many seconds.
-            CancelledError: it was cancelled.
-        """
+        """Return how it failed, None if it ended well; errors are those of `JobHandle`."""
         end = await self._ended(timeout)
         if end.cancelled:
             end.worth()

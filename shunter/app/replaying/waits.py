@@ -56,6 +56,13 @@ def wait_to_count(job: Job, state: State) -> Wait | None:
     return _FOR_RELEASE if job.phase is GRANTED else wait_of(job, state)
 
 
+def most_free(job: Job, state: State) -> int:
+    """Return the most GPUs of one type that are free for a job."""
+    pools = state.cluster.pools
+    names = job.demand.gpu_types or pools
+    return max((pools[name].gpus_free for name in names if name in pools), default=0)
+
+
 def only_drained(cluster: Cluster, gpu_types: Sequence[str] = ()) -> bool:
     """Say whether servers are out of service, all because they are drained."""
     down = [

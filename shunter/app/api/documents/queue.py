@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, TypedDict
 
 from shunter.app.replaying.formatting import allocation_in_words, down_in_words
-from shunter.app.replaying.waits import job_state, told_apart, wait_of
+from shunter.app.replaying.waits import job_state, most_free, told_apart, wait_of
 from shunter.core.state import WAITING, Job, State
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
@@ -121,9 +121,7 @@ class Evidence:
         queue = self._state.queues.get(job.spec.queue)
         if wait.reason is Reason.quota and queue is not None and queue.quota_gpus is not None:
             return max(0, queue.quota_gpus - queue.gpus)
-        pools = self._state.cluster.pools
-        names = job.demand.gpu_types or pools
-        return max((pools[name].gpus_free for name in names if name in pools), default=0)
+        return most_free(job, self._state)
 
 
 def in_order(jobs: Iterable[Job], ranks: Mapping[JobId, int]) -> list[Job]:

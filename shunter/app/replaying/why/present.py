@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from shunter.app.replaying.recorded_terms import Term
+from shunter.app.replaying.waits import most_free
 from shunter.app.replaying.why.job_events import JobEvents
 from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.ranking import RankedPolicy, Ranking
@@ -112,14 +113,14 @@ def present_of(story: JobEvents, state: State, term: Term | None, problem: str) 
     job = state.jobs[story.job_id]
     present = Present(state.seq, story.at_us, job.demand.gpus, problem=problem)
     if term is None:
-        present.gpus = Room(free=_most_free(job, state))
+        present.gpus = Room(free=most_free(job, state))
         return present
     view = term.view
     view.now_us = story.at_us
     term.asked.advance(term.memory, view)
     ranking = term.memory if isinstance(term.memory, Ranking) else None
     if ranking is None:
-        present.gpus = Room(free=_most_free(job, state))
+        present.gpus = Room(free=most_free(job, state))
     else:
         present.place = _place_of(job, ranking, term, state)
         _find_room(present, job, ranking, term, state)
@@ -197,7 +198,7 @@ def _find_room(present: Present, job: Job, ranking: Ranking, term: Term, state: 
     """Note what a job finds free, what it may take, and who keeps the rest."""
     mine = ranking.entries.get(job.job_id)
     if mine is None:
-        present.gpus = Room(free=_most_free(job, state))
+        present.gpus = Room(free=most_free(job, state))
         return
     pools = term.view.pools
     rooms = [
@@ -292,13 +293,6 @@ def _group(entries: Iterable[Entry], state: State, now_us: int) -> Group:
         unknown += left_us is None
         left_gpu_us += (left_us or 0) * entry.gpus
     return Group(jobs, gpus, left_gpu_us, unknown)
-
-
-def _most_free(job: Job, state: State) -> int:
-    """Return the most GPUs of one type that are free for a job."""
-    pools = state.cluster.pools
-    names = job.demand.gpu_types or pools
-    return max((pools[name].gpus_free for name in names if name in pools), default=0)
 
 
 def _pinned(term: Term, at_us: int) -> tuple[tuple[JobId, int], ...]:
