@@ -262,7 +262,7 @@ class AsyncJobHandle(Generic[T]):
         self,
         timeout: float | None = None,  # noqa: ASYNC109 as futures have it
     ) -> Answer:
-        """Return everything about it once it has ended; errors are those of `JobHandle.wait`."""
+        """Return all about it once it has ended; errors are those of `JobHandle`."""
         import anyio
 
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -284,7 +284,7 @@ class AsyncJobHandle(Generic[T]):
         self,
         timeout: float | None = None,  # noqa: ASYNC109 as futures have it
     ) -> T:
-        """Return its value once it has ended well; errors are those of `JobHandle.result`."""
+        """Return its value once it has ended well; errors are those of `JobHandle`."""
         return (await self._ended(timeout)).worth()
 
     async def exception(
