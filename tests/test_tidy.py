@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.tidy import bans, sizes, words
+from tests.tidy.circles import circle_of_imports
 from tests.tidy.source import Finding, Source, repository_sources
 
 Checker = Callable[[Source], Iterator[Finding]]
@@ -66,3 +67,10 @@ def test_every_file_holds(checker: Checker, sources: tuple[Source, ...]) -> None
 def test_folders_stay_small(sources: tuple[Source, ...]) -> None:
     findings = list(sizes.folders(sources))
     assert not findings, report(findings)
+
+
+def test_no_import_comes_back_to_where_it_began(sources: tuple[Source, ...]) -> None:
+    for package in ("shunter/", "peers/"):
+        inside = [source for source in sources if source.path.startswith(package)]
+        circle = circle_of_imports(inside)
+        assert not circle, " imports ".join(circle)

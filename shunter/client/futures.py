@@ -2,20 +2,19 @@
 
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from shunter.client.calls import Call
-from shunter.client.requests import Answer
-from shunter.client.watching import PATIENCE_S
+from shunter.client.cluster import Calls
+from shunter.client.requests import Answer, Followed
+from shunter.client.watching import PATIENCE_S, Watch
 from shunter.errors import JobFailedError, RefusedError, UnreachableError
 
-if TYPE_CHECKING:
-    from shunter.client.asynchronous import AsyncClient
-    from shunter.client.synchronous import Client
-
 T = TypeVar("T")
+
+AsyncCalls: TypeAlias = Calls[Coroutine[Any, Any, Answer], Any, AsyncIterator[bytes]]
 
 WAIT_S = 30.0
 PAUSE_S = 0.5
@@ -70,6 +69,12 @@ def wait_s(deadline: float | None) -> float:
     return min(WAIT_S, left)
 
 
+class WatchedCalls(Calls[Answer, Iterator[Followed], Iterator[bytes]]):
+    """The calls of a client whose jobs are watched while somebody holds them."""
+
+    watch: Watch
+
+
 class JobHandle(Future[T]):
     """A job of a cluster, as a `concurrent.futures.Future`.
 
@@ -78,7 +83,7 @@ class JobHandle(Future[T]):
     learns of the end.
     """
 
-    def __init__(self, client: "Client", job_id: str, call: Call[T] | None = None) -> None:
+    def __init__(self, client: WatchedCalls, job_id: str, call: Call[T] | None = None) -> None:
         super().__init__()
         self._client = client
         self._call = call
@@ -225,7 +230,7 @@ class JobHandle(Future[T]):
 class AsyncJobHandle(Generic[T]):
     """A job of a cluster, as a future to be awaited."""
 
-    def __init__(self, client: "AsyncClient", job_id: str, call: Call[T] | None = None) -> None:
+    def __init__(self, client: AsyncCalls, job_id: str, call: Call[T] | None = None) -> None:
         self._client = client
         self._call = call
         self._end: End[T] | None = None

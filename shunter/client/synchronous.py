@@ -11,8 +11,8 @@ import httpx
 
 from shunter.client import requests
 from shunter.client.calls import described
-from shunter.client.cluster import Calls, built
-from shunter.client.futures import JobHandle
+from shunter.client.cluster import built
+from shunter.client.futures import JobHandle, WatchedCalls
 from shunter.client.requests import Answer, Ask, CallOptions, Followed, JobOptions, Lines
 from shunter.client.transport import Settings, named
 from shunter.client.watching import Watch
@@ -22,7 +22,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Client(Calls[Answer, Iterator[Followed], Iterator[bytes]]):
+class Client(WatchedCalls):
     """Talks to a daemon over its socket or TCP; use it as a context, or close it.
 
     Errors are those of shunter.errors: NotFoundError, RefusedError, UsageError, and

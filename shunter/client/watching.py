@@ -8,10 +8,13 @@ a daemon a hundredth of its time; it ends with the last job that somebody still 
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterator
+from typing import Any, Protocol
 from weakref import WeakSet
 
 from shunter.addresses import UnixAddress
+from shunter.client.cluster import Calls
+from shunter.client.requests import Answer
 from shunter.errors import (
     NotFoundError,
     ShunterError,
@@ -19,12 +22,6 @@ from shunter.errors import (
     UnreachableError,
     UsageError,
 )
-
-if TYPE_CHECKING:
-    from shunter.client.futures import JobHandle
-    from shunter.client.synchronous import Client
-
-    AnyJob: TypeAlias = JobHandle[Any]
 
 PATIENCE_S = 120.0
 """How long a daemon may be away while somebody waits: it may be starting anew."""
@@ -35,18 +32,33 @@ PAUSE_S, PAUSE_S_MOST = 0.2, 5.0
 COST_MOST = 0.01
 
 
+class Watched(Protocol):
+    """A job that somebody waits for."""
+
+    id: str
+
+    def is_settled(self) -> bool:
+        """Say whether its end is known, or that nobody will learn of it."""
+
+    def settle(self, document: Answer) -> None:
+        """Take in what is known of the job; once it has ended, that it has."""
+
+    def fail(self, error: Exception) -> None:
+        """Tell who waits that the end will not be learnt of."""
+
+
 class Watch:
     """The jobs of a client that have not ended, as far as somebody holds them."""
 
-    def __init__(self, client: "Client") -> None:
+    def __init__(self, client: Calls[Answer, Any, Iterator[bytes]]) -> None:
         self._client = client
         self._lock = threading.Lock()
-        self._open: WeakSet[AnyJob] = WeakSet()
-        self._kept: set[AnyJob] = set()
+        self._open: WeakSet[Watched] = WeakSet()
+        self._kept: set[Watched] = set()
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
 
-    def add(self, job: "AnyJob") -> None:
+    def add(self, job: Watched) -> None:
         """Watch a job while somebody holds it."""
         with self._lock:
             self._open.add(job)
@@ -54,7 +66,7 @@ class Watch:
                 self._thread = threading.Thread(target=self._run, name="shunter-watch", daemon=True)
                 self._thread.start()
 
-    def keep(self, job: "AnyJob") -> None:
+    def keep(self, job: Watched) -> None:
         """Watch a job although nobody may hold it: a callback waits for it."""
         with self._lock:
             self._kept.add(job)
@@ -101,7 +113,7 @@ class Watch:
                 self._thread = None
             return not waiting
 
-    def _waiting(self) -> "list[AnyJob]":
+    def _waiting(self) -> list[Watched]:
         with self._lock:
             return [job for job in sorted(self._open, key=_by_id) if not job.is_settled()]
 
@@ -133,5 +145,5 @@ class Watch:
                     raise UnavailableError(f"no daemon answers on {address} ({error})") from error
 
 
-def _by_id(job: "AnyJob") -> str:
+def _by_id(job: Watched) -> str:
     return job.id

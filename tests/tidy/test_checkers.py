@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.tidy import bans, sizes, words
+from tests.tidy.circles import circle_of_imports
 from tests.tidy.source import Finding, Source
 
 Checker = Callable[[Source], Iterator[Finding]]
@@ -154,3 +155,11 @@ def test_fifteen_files_in_a_folder_are_allowed() -> None:
 def test_finding_reads_like_a_compiler_message() -> None:
     (finding,) = bans.outside_world(Source(CORE, "x = 1\nimport time"))
     assert str(finding) == "shunter/core/step.py:2: imports time: no outside world here"
+
+
+def test_circle_of_imports_is_found_where_only_a_type_checker_follows_it() -> None:
+    one = Source("a/one.py", "from a import two")
+    two = Source("a/two.py", "if TYPE_CHECKING:\n    from a.three import f")
+    back = Source("a/three.py", "def f():\n    import a.one")
+    assert set(circle_of_imports([one, two, back])) == {"a.one", "a.two", "a.three"}
+    assert circle_of_imports([one, two, Source("a/three.py", "import os")]) == []

@@ -1,5 +1,6 @@
 """What all handlers share: the site, who may call, the stream, metrics, readers of the past."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import orjson
@@ -15,12 +16,13 @@ from shunter.errors import UnreachableError
 
 @dataclass
 class Services:
-    """One site, and what serves it over HTTP."""
+    """One site, and what serves it over HTTP; `openapi` returns its description."""
 
     site: Site
     callers: Callers
     stream: Stream
     metrics: Metrics
+    openapi: Callable[[], bytes]
     past: LogAccess = field(init=False)
     is_ready: bool = False
     _state: tuple[int, bytes] | None = None

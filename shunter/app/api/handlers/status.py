@@ -1,6 +1,5 @@
 """Reading the cluster: its state now or at a past point, servers, metrics, the daemon itself."""
 
-from functools import cache
 from hashlib import blake2b
 
 import orjson
@@ -109,13 +108,4 @@ def _status(status: str) -> dict[str, object]:
 
 async def openapi(call: Call[NoQuery, NoBody]) -> Response:
     """Answer with the OpenAPI document of this API."""
-    return Response(_document(), media_type="application/json")
-
-
-@cache
-def _document() -> bytes:
-    # The table names this handler, so it can be looked at only once it is whole.
-    from shunter.app.api.openapi import openapi_document
-    from shunter.app.api.routes import ROUTES
-
-    return orjson.dumps(openapi_document(ROUTES))
+    return Response(call.services.openapi(), media_type="application/json")

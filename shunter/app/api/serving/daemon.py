@@ -16,9 +16,11 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 
 import anyio
 import h11
+import orjson
 import uvicorn
 from anyio.abc import TaskGroup
 
@@ -102,7 +104,14 @@ def _served(site: Site, callers: Callers) -> Services:
     def dated(at_us: int) -> str:
         return site.wall(at_us).isoformat(timespec="milliseconds")
 
-    return Services(site, callers, Stream(site, dated), Metrics(site))
+    return Services(site, callers, Stream(site, dated), Metrics(site), _openapi)
+
+
+@cache
+def _openapi() -> bytes:
+    from shunter.app.api.openapi import openapi_document
+
+    return orjson.dumps(openapi_document(ROUTES))
 
 
 async def _at_work(
