@@ -23,7 +23,7 @@ import anyio
 
 from shunter.app.config.loading import make_config
 from shunter.app.config.resolved import policy_runtime
-from shunter.app.live.history import read_history
+from shunter.app.live.cluster_identity import read_history
 from shunter.app.live.maintenance.log_maintenance import SPAN_EVENTS, LogMaintenance
 from shunter.app.live.policy.asked import AskedPolicy
 from shunter.backends.inbox import Stamped

@@ -10,7 +10,7 @@ import httpx
 
 from shunter.client import requests
 from shunter.client.calls import described
-from shunter.client.cluster import Calls, built
+from shunter.client.daemon_calls import Calls, built
 from shunter.client.futures import AsyncJobHandle
 from shunter.client.requests import Answer, Ask, CallOptions, Followed, JobOptions, Lines
 from shunter.client.transport import Settings, named

@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError, Future
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from shunter.client.calls import Call
-from shunter.client.cluster import Calls
+from shunter.client.daemon_calls import Calls
 from shunter.client.requests import Answer, Followed
 from shunter.client.watching import PATIENCE_S, Watch
 from shunter.errors import JobFailedError, RefusedError, UnreachableError

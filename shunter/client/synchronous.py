@@ -11,7 +11,7 @@ import httpx
 
 from shunter.client import requests
 from shunter.client.calls import described
-from shunter.client.cluster import built
+from shunter.client.daemon_calls import built
 from shunter.client.futures import JobHandle, WatchedCalls
 from shunter.client.requests import Answer, Ask, CallOptions, Followed, JobOptions, Lines
 from shunter.client.transport import Settings, named

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from weakref import WeakSet
 
 from shunter.addresses import UnixAddress
-from shunter.client.cluster import Calls
+from shunter.client.daemon_calls import Calls
 from shunter.client.requests import Answer
 from shunter.errors import (
     NotFoundError,

@@ -142,7 +142,7 @@ def _decode_one_by_one(payload: bytes) -> list[Event]:
 
 
 @cache
-def _frame() -> msgspec.json.Decoder[list[Any]]:
+def _frame() -> msgspec.json.Decoder[list[Event]]:
     """Return what reads all rows of a frame at once, each straight into its event.
 
     A kind that is about no job has null in the place of one, and so another row than its fields:
@@ -180,7 +180,7 @@ def _row_about_nobody(kind: type[Event]) -> type[msgspec.Struct]:
     )
 
 
-def _maker(kind: Any) -> Callable[[Any], Event]:
+def _maker(kind: Any) -> Callable[[Event], Event]:
     names = [field.name for field in stored_fields(kind)]
     if len(names) == 1:
         return lambda row: kind(row.at_us)
@@ -219,6 +219,6 @@ class _Decoders(dict[str, Decode]):
 
 # Its members are known at run time only, which static tools cannot follow.
 _UNION: Any = Union
-_MADE_OF: dict[type, Callable[[Any], Event]] = {}
+_MADE_OF: dict[type, Callable[[Event], Event]] = {}
 _ENCODERS = _Encoders()
 _DECODERS = _Decoders()

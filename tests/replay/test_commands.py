@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from shunter.app.cli import app
+from shunter.app.code_digests import sources_of
 from shunter.app.replaying.folding import fold_events
 from shunter.app.runs.summary import RunDocument
-from shunter.app.sources import sources_of
 from shunter.core.state import State
 from shunter.events import (
     AllocationChanged,

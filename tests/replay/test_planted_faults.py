@@ -22,7 +22,7 @@ from shunter.events import (
     SchedulerStarted,
     TimeLimitReached,
 )
-from shunter.events.classes import DERIVED, DerivedKind
+from shunter.events.fact_classes import DERIVED, DerivedKind
 from tests.factories import World, allocation, servers, trace_job
 from tests.replay.eventful_run import eventful
 from tests.replay.recording import record

@@ -7,9 +7,9 @@ import orjson
 
 from shunter.app.api.access.callers import Callers
 from shunter.app.api.documents.cluster_state import state_document
+from shunter.app.api.event_stream import Stream
 from shunter.app.api.log_access import LogAccess
 from shunter.app.api.metrics import Metrics
-from shunter.app.api.stream import Stream
 from shunter.app.live.site import Site
 from shunter.errors import UnreachableError
 

@@ -13,9 +13,8 @@ from shunter.app.live.past_jobs import LivePastJobs
 from shunter.app.live.requests import Caller, Receipt, Submission
 from shunter.app.replaying.rejections import is_short_when_empty, rejection_in_words
 from shunter.core.cluster import Health
-from shunter.core.fold.checkpoints import awaited
+from shunter.core.fold.checkpoints import awaited, waits_for_checkpoint
 from shunter.core.intake.arrays import has_no_turn
-from shunter.core.intake.checkpoints import waits_for_checkpoint
 from shunter.core.intake.inputs import (
     CancelJob,
     ChangePriority,

@@ -13,11 +13,11 @@ from shunter.app.config.model import Config
 from shunter.app.gc_control import collector_off
 from shunter.app.live.backends import LiveBackend
 from shunter.app.live.clock import watch_clock
+from shunter.app.live.cluster_identity import Identity
 from shunter.app.live.command_broker import CommandBroker, Stopped
 from shunter.app.live.commands import Commands, Stamped
 from shunter.app.live.digests import Digests
 from shunter.app.live.feed import Feed
-from shunter.app.live.history import Identity
 from shunter.app.live.maintenance.log_maintenance import LogMaintenance
 from shunter.app.live.maintenance.notices import Tell, tell_delays, tell_faults, tell_slow_starts
 from shunter.app.live.maintenance.retention import forget_environments, keep_for

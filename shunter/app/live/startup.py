@@ -11,19 +11,19 @@ from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager, closing
 
 from shunter import __version__
+from shunter.app.code_digests import sources_of
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.resolved import PolicyRuntime, policy_runtime, record_of
 from shunter.app.live.backends import live_backend, root_of
 from shunter.app.live.clock import STEP_US, wall_now
+from shunter.app.live.cluster_identity import History, Identity, read_history
 from shunter.app.live.command_broker import mark
 from shunter.app.live.digests import Digests
-from shunter.app.live.history import History, Identity, read_history
 from shunter.app.live.past_jobs import past_jobs
 from shunter.app.live.policy import AskedPolicy
 from shunter.app.live.recovery import holding, recovery_of
 from shunter.app.live.site import Site
 from shunter.app.live.task_groups import first_error
-from shunter.app.sources import sources_of
 from shunter.backends.node.failpoints import failpoint
 from shunter.core.cluster import Health
 from shunter.core.scheduler import Scheduler

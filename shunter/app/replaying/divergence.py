@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 
 from shunter import __version__
+from shunter.app.code_digests import sources_of
 from shunter.app.replaying.formatting import fact_in_words
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.recorded_terms import Term
 from shunter.app.replaying.scores import measures_of, score_in_words
-from shunter.app.sources import sources_of
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.ranking import RankedPolicy, Ranking
 from shunter.core.ranking.keys import drift, rank_of

@@ -5,7 +5,6 @@ from typing import Any
 
 from shunter.app.replaying.instants import clock
 from shunter.core.cluster import Cluster, Health
-from shunter.core.intake.checkpoints import LOST
 from shunter.events.facts.decisions import (
     AllocationChanged,
     PlanRejected,
@@ -19,6 +18,7 @@ from shunter.events.facts.execution import CheckpointDiscarded
 from shunter.events.facts.jobs import JobCancelled, JobRejected
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Share
+from shunter.events.values.causes import LOST
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Because, ClassWait
 

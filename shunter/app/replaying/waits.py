@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from shunter.app.replaying.formatting import down_in_words
 from shunter.core.cluster import Cluster, Health
+from shunter.core.fold.checkpoints import checkpoint_wait, waits_for_checkpoint
 from shunter.core.fold.occupancy import release_wait
 from shunter.core.intake.arrays import has_no_turn, turn_of
-from shunter.core.intake.checkpoints import checkpoint_wait, waits_for_checkpoint
 from shunter.core.state import GRANTED, RUNNING, WAITING, Job, State
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason, Wait

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from shunter.app.code_digests import sources_of
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.gc_control import collector_off
 from shunter.app.runs.parallel import Report
@@ -18,7 +19,6 @@ from shunter.app.runs.share_gaps import ShareGaps
 from shunter.app.runs.summary import SCHEMA, RunDocument, job_numbers, stories
 from shunter.app.runs.time_limit import timed
 from shunter.app.snapshots import snapshot_of
-from shunter.app.sources import sources_of
 from shunter.core.digest import state_digest
 from shunter.core.interfaces import Observers
 from shunter.core.metrics import JobLedger, JobResult

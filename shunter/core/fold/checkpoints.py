@@ -19,21 +19,10 @@ from shunter.events.facts.execution import (
     CheckpointSaved,
 )
 from shunter.events.values.allocation import Allocation
+from shunter.events.values.causes import CHECKPOINT
 from shunter.events.values.ids import NodeName
 from shunter.events.values.job_spec import Demand
-
-__all__ = [
-    "awaited",
-    "discarded",
-    "in_split",
-    "out_of_reach",
-    "saved_step",
-    "settle_demand",
-    "settle_demands",
-    "split_of",
-    "started",
-    "within_reach",
-]
+from shunter.events.values.reasons import Reason, Wait
 
 PLACES_MOST = 8
 """Sets of servers that are remembered for a job; of older ones the last checkpoints are forgotten.
@@ -59,6 +48,20 @@ def awaited(job: Job, cluster: Cluster) -> tuple[NodeName, ...]:
             node for node in place.nodes if cluster.servers[node].health is Health.unreachable
         )
     return ()
+
+
+def waits_for_checkpoint(job: Job) -> bool:
+    """Say whether a job is held because a server with its checkpoint does not answer.
+
+    To the policies it is one on hold, which the scheduler puts there and takes from there itself.
+    It goes on once the server answers or is lost, or once its owner gives the checkpoint up.
+    """
+    return job.is_on_hold and job.held_by == CHECKPOINT
+
+
+def checkpoint_wait(job: Job, cluster: Cluster) -> Wait:
+    """Return why such a job waits: for which servers."""
+    return Wait(Reason.checkpoint_unreachable, detail=",".join(awaited(job, cluster)))
 
 
 def within_reach(job: Job) -> tuple[tuple[NodeName, ...], ...] | None:

@@ -28,7 +28,7 @@ from shunter.core.state import (
     JobPhase,
     State,
 )
-from shunter.events.classes import FactClass, class_of
+from shunter.events.fact_classes import FactClass, class_of
 from shunter.events.facts.cluster import CLUSTER_CHANGES, NodeLost
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (

@@ -10,9 +10,8 @@ from collections import deque
 from heapq import heappop, heappush
 
 from shunter.core.backoff import Returns
-from shunter.core.fold.checkpoints import awaited
+from shunter.core.fold.checkpoints import awaited, waits_for_checkpoint
 from shunter.core.intake.arrays import TURNING, Arrays
-from shunter.core.intake.checkpoints import waits_for_checkpoint
 from shunter.core.state import ENDING, Job, State
 from shunter.events.facts.cluster import CLUSTER_CHANGES
 from shunter.events.facts.execution import (

@@ -12,7 +12,7 @@ from anyio import to_thread
 from shunter.app.api.documents.job_history import history_of
 from shunter.app.live import Site, Submission, open_site, startup
 from shunter.app.live.clock import wall_now
-from shunter.app.live.history import History, Identity
+from shunter.app.live.cluster_identity import History, Identity
 from shunter.app.live.maintenance.log_maintenance import superseded
 from shunter.app.live.startup import start_us
 from shunter.core.state import State

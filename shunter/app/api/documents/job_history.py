@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 from shunter.app.api.documents.queue import Dated
 from shunter.app.replaying.formatting import allocation_in_words
-from shunter.core.intake.checkpoints import GIVEN_UP
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (
     AttemptEnded,
@@ -38,6 +37,7 @@ from shunter.events.facts.jobs import (
 )
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.kinds import Event
+from shunter.events.values.causes import GIVEN_UP
 from shunter.events.values.ids import JobId
 
 

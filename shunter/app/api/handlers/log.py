@@ -6,10 +6,10 @@ import orjson
 from starlette.responses import Response
 
 from shunter.app.api.documents.decisions import decision_document, find_decision
+from shunter.app.api.event_stream import event_object
 from shunter.app.api.handlers.queries import EventsQuery, StreamQuery
 from shunter.app.api.numbers import whole_number
 from shunter.app.api.routing import JSON_LINES, Call, NoBody, NoQuery, json_answer
-from shunter.app.api.stream import event_object
 from shunter.app.replaying.folding import state_at
 from shunter.app.replaying.lookup import seq_of
 from shunter.errors import UsageError

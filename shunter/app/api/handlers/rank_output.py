@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from shunter.app.api.both_streams import Lines, Piece, in_order, unsure_line
+from shunter.app.api.merged_output import Lines, Piece, in_order, unsure_line
 from shunter.app.api.services import Services
 from shunter.backends.node.output.times import offset_at
 from shunter.events.values.ids import JobId

@@ -27,12 +27,12 @@ from anyio.abc import TaskGroup
 from shunter.app.api.access.callers import Callers, user_name
 from shunter.app.api.access.peers import PeerProtocol
 from shunter.app.api.access.tokens import Tokens, read_tokens
+from shunter.app.api.event_stream import Stream
 from shunter.app.api.metrics import Metrics
 from shunter.app.api.routes import ROUTES
 from shunter.app.api.routing import application
 from shunter.app.api.services import Services
 from shunter.app.api.serving.sockets import BACKLOG, Listening, listening
-from shunter.app.api.stream import Stream
 from shunter.app.config.live import ServerSection
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.live import Site, open_site

@@ -20,7 +20,7 @@ from shunter.app.replaying.verification.rounds import RoundWatch
 from shunter.core.scheduler import leaves_work
 from shunter.core.state import NO_RESULT, State
 from shunter.errors import IllegalEventError, UsageError
-from shunter.events.classes import FactClass, class_of
+from shunter.events.fact_classes import FactClass, class_of
 from shunter.events.facts.cluster import NodeAdded, NodeRemoved, QuotaChanged
 from shunter.events.facts.decisions import (
     PolicySetAside,

@@ -15,7 +15,6 @@ from shunter.app.replaying.why.job_events import JobEvents, Own, Told
 from shunter.app.replaying.why.scan_start import Round
 from shunter.core.backoff import BACKING_OFF
 from shunter.core.intake.arrays import ARRAY, turn_of
-from shunter.core.intake.checkpoints import CHECKPOINT
 from shunter.core.planning.planner import RoundRules
 from shunter.events.facts.decisions import AllocationChanged, WaitReasonChanged
 from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
@@ -32,7 +31,7 @@ from shunter.events.facts.jobs import (
     outcome_of,
 )
 from shunter.events.values.allocation import NOTHING, Allocation
-from shunter.events.values.causes import HELD
+from shunter.events.values.causes import CHECKPOINT, HELD
 from shunter.events.values.reasons import Reason, Wait
 
 _FIRST_ROUND = Wait(Reason.waiting_for_round)

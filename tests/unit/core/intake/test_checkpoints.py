@@ -9,7 +9,6 @@ from shunter.core.backoff import BACKING_OFF, LAUNCHES_MOST, backoff_us
 from shunter.core.effects import Resume
 from shunter.core.fold import apply
 from shunter.core.fold.checkpoints import PLACES_MOST
-from shunter.core.intake.checkpoints import CHECKPOINT
 from shunter.core.intake.inputs import (
     DiscardCheckpoint,
     DrainNode,
@@ -35,6 +34,7 @@ from shunter.events.facts.execution import (
 )
 from shunter.events.facts.jobs import JobHeld, JobReleased
 from shunter.events.kinds import Event
+from shunter.events.values.causes import CHECKPOINT
 from shunter.events.values.ids import NodeName, QueueName
 from shunter.events.values.reasons import Reason
 from tests.factories import World, job_id, job_spec, node_name, policy, servers

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from shunter.events.classes import CLASSES, DERIVED, FactClass, class_of
+from shunter.events.fact_classes import CLASSES, DERIVED, FactClass, class_of
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import CheckpointDiscarded
 from shunter.events.facts.jobs import JobHeld, JobReleased
