@@ -1,6 +1,6 @@
 """The asynchronous client: the same as the synchronous one, to be awaited."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
@@ -10,8 +10,8 @@ import httpx
 
 from shunter.client import requests
 from shunter.client.calls import described
-from shunter.client.daemon_calls import Calls, built
-from shunter.client.futures import AsyncJobHandle
+from shunter.client.daemon_calls import built
+from shunter.client.futures import AsyncCalls, AsyncJobHandle
 from shunter.client.requests import Answer, Ask, CallOptions, Followed, JobOptions, Lines
 from shunter.client.transport import Settings, named
 from shunter.errors import RefusedError, UnreachableError, UsageError
@@ -19,9 +19,7 @@ from shunter.errors import RefusedError, UnreachableError, UsageError
 T = TypeVar("T")
 
 
-class AsyncClient(
-    Calls[Coroutine[Any, Any, Answer], AsyncIterator[Followed], AsyncIterator[bytes]]
-):
+class AsyncClient(AsyncCalls):
     """Talks to a daemon over its socket or TCP; an async context.
 
     Errors are those of shunter.errors: NotFoundError, RefusedError, UsageError, and

@@ -14,7 +14,9 @@ from shunter.errors import JobFailedError, RefusedError, UnreachableError
 
 T = TypeVar("T")
 
-AsyncCalls: TypeAlias = Calls[Coroutine[Any, Any, Answer], Any, AsyncIterator[bytes]]
+AsyncCalls: TypeAlias = Calls[
+    Coroutine[Any, Any, Answer], AsyncIterator[Followed], AsyncIterator[bytes]
+]
 
 WAIT_S = 30.0
 PAUSE_S = 0.5

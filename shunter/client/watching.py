@@ -9,12 +9,12 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Protocol
 from weakref import WeakSet
 
 from shunter.addresses import UnixAddress
 from shunter.client.daemon_calls import Calls
-from shunter.client.requests import Answer
+from shunter.client.requests import Answer, Followed
 from shunter.errors import (
     NotFoundError,
     ShunterError,
@@ -50,7 +50,7 @@ class Watched(Protocol):
 class Watch:
     """The jobs of a client that have not ended, as far as somebody holds them."""
 
-    def __init__(self, client: Calls[Answer, Any, Iterator[bytes]]) -> None:
+    def __init__(self, client: Calls[Answer, Iterator[Followed], Iterator[bytes]]) -> None:
         self._client = client
         self._lock = threading.Lock()
         self._open: WeakSet[Watched] = WeakSet()
