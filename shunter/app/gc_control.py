@@ -4,6 +4,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_USUAL = gc.get_threshold()
 NEW_OBJECTS = 50_000
 """After so many new objects the collector looks at them, where it is to work rarely."""
 
@@ -15,6 +16,11 @@ def collect_rarely() -> None:
     eighth of its time.
     """
     gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
+
+
+def collect_as_usual() -> None:
+    """Let the collector work as often as Python itself has it: what begins now lasts."""
+    gc.set_threshold(*_USUAL)
 
 
 def end_uncollected() -> None:

@@ -1,16 +1,18 @@
 """Things by name that packages add by entry points: policies, and worlds of a simulation."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib import metadata
 from importlib.metadata import EntryPoint, EntryPoints
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from shunter.core.planning.fault_barrier import told_of
 from shunter.errors import ConfigError
+
+T = TypeVar("T")
 
 PEERS: Final = {
     "shunter.policies": frozenset({"blox_peer", "gavel_peer", "tiresias_peer"}),
@@ -48,8 +50,16 @@ class Plugins:
         Raises:
             ConfigError: its package cannot be imported, or fails.
         """
+        return self.tried(point, point.load)
+
+    def tried(self, point: EntryPoint, call: Callable[[], T]) -> T:
+        """Return what some code of an entry point's package returns.
+
+        Raises:
+            ConfigError: it fails.
+        """
         try:
-            return point.load()
+            return call()
         except KeyboardInterrupt:
             raise
         except BaseException as error:

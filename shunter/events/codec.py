@@ -150,6 +150,9 @@ def _frame() -> msgspec.json.Decoder[list[Event]]:
     """
     rows: list[Any] = []
     for kind in KINDS.values():
+        row: Any = kind
+        tag = row.__struct_config__.tag
+        assert tag == kind.__name__, f"{kind.__name__} is not decorated with @event"
         if is_about_a_job(kind):
             rows.append(kind)
         else:

@@ -8,8 +8,10 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
+import anyio
 import pytest
 import pytest_asyncio
 from sqlalchemy import create_engine
@@ -23,6 +25,7 @@ from shunter.errors import (
 )
 from shunter.events.log import open_log, read_log, seal, upgrade_log
 from shunter.events.log.sql import sqlite
+from shunter.events.log.sql.sqlite import WriterConnection, writing
 from shunter.events.log.sql.tables import REVISION
 from shunter.events.log.sql.upgrading import upgrade_tables
 from shunter.events.upcasts import SCHEMA
@@ -355,6 +358,39 @@ async def test_upgrading_a_log_of_today_changes_nothing(path: Path) -> None:
     assert schema_of(path) == before
     async with read_log(str(path)) as reader:
         assert (await reader.verify()).digest == digest
+
+
+async def test_several_logs_are_upgraded_at_once(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number}.db" for number in range(4)]
+    for path in paths:
+        await write_story(path)
+    async with anyio.create_task_group() as tasks:
+        for path in paths:
+            tasks.start_soon(upgrade_log, str(path))
+    assert [schema_of(path) for path in paths] == [schema_of(paths[0])] * 4
+
+
+async def test_change_that_is_interrupted_at_its_beginning_leaves_no_transaction(
+    path: Path,
+) -> None:
+    """As by Ctrl-C, which anyio's own scopes cannot do to a thread."""
+    await write_story(path)
+    async with writing(path, "rw") as connection:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            begun = asyncio.create_task(_hold(connection))
+            await anyio.sleep(0.1)
+            begun.cancel()
+            await anyio.sleep(0.1)
+            other.execute("COMMIT")
+        with pytest.raises(asyncio.CancelledError):
+            await begun
+        assert not await connection.visit(lambda plain: plain.in_transaction)
+
+
+async def _hold(connection: WriterConnection) -> None:
+    async with connection.transaction():
+        await anyio.sleep_forever()
 
 
 async def test_only_logs_are_upgraded(path: Path) -> None:

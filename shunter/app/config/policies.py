@@ -194,7 +194,10 @@ def find_policy(name: str) -> PolicyPlugin:
     point = POLICIES.point(name)
     if point is None:
         raise NotFoundError(f"there is {POLICIES.missing(name)}")
-    return _plugin(name, point, POLICIES.loaded(point))
+    plugin = _plugin(name, point, POLICIES.loaded(point))
+    # Its types are looked at when they are first used, and that is here: a wrong one is its fault.
+    POLICIES.tried(point, plugin.Params.model_rebuild)
+    return plugin
 
 
 def _plugin(name: str, point: EntryPoint, found: Any) -> PolicyPlugin:

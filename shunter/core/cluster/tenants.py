@@ -22,6 +22,7 @@ Gpu = tuple[NodeName, int]
 def gpus_of(share: Share) -> list[Gpu]:
     """Return the GPUs of a share, lowest first."""
     mask, found = share.gpu_mask, []
+    assert mask >= 0, "a mask has no bits before the first"
     while mask:
         found.append((share.node, (mask & -mask).bit_length() - 1))
         mask &= mask - 1
@@ -119,7 +120,9 @@ class PlannedTenants:
 
     def unopened(self, share: Share, usable: int) -> Share:
         """Return a share without the usable GPUs that have tenants already."""
-        return _only(share, lambda gpu: not (usable >> gpu[1] & 1 and self.of(gpu)))
+        known = Share(share.node, share.gpu_mask & usable)
+        opened = _only(known, lambda gpu: bool(self.of(gpu))).gpu_mask
+        return Share(share.node, share.gpu_mask ^ opened, share.cpus_milli, share.memory_mb)
 
     def join(self, job_id: JobId, shares: Sequence[Share]) -> Callable[[], None]:
         """Enter a job; return what undoes that."""

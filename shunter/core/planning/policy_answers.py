@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from math import isfinite
 from reprlib import repr as short
-from typing import Any, NoReturn, TypeVar, get_args, get_type_hints
+from types import UnionType
+from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 import orjson
@@ -212,6 +213,7 @@ def _ids(where: str, answers: Iterable[Any]) -> Iterable[JobId]:
 
 def _typed(where: str, answer: Any, kind: type[T]) -> T:
     """Return a record whose fields have their types, and that a log can hold."""
+    _check_records(where, answer, kind)
     try:
         plain = msgspec.to_builtins(answer)
         orjson.dumps(plain)
@@ -231,17 +233,43 @@ def _with_names(text: str, kind: type) -> str:
     named = ""
     for step in _STEP.findall(place):
         name = step[1:]
-        if dataclasses.is_dataclass(hint):
+        record = _record_in(hint)
+        if record is not None:
             if step[0] == "[":
-                record: Any = hint
                 has_tag = record.__struct_config__.tag is not None
                 name = dataclasses.fields(record)[int(step[1:-1]) - has_tag].name
             named += f".{name}"
-            hint = get_type_hints(hint)[name]
+            hint = get_type_hints(record)[name]
         else:
             named += step
             hint = next(iter(get_args(hint)), None)
     return f"{said}{at}{named}`" if at else text
+
+
+def _record_in(hint: Any) -> Any:
+    """Return the class of records that a type hint names, alone or beside None."""
+    members = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return next((one for one in members if dataclasses.is_dataclass(one)), None)
+
+
+def _check_records(where: str, answer: Any, hint: Any) -> None:
+    """Check that each record in an answer is of its class, not one of equal fields.
+
+    Raises:
+        PlanError: one is not.
+    """
+    record = _record_in(hint)
+    if record is not None:
+        if answer is None and record is not hint:
+            return
+        if type(answer) is not record:
+            raise PlanError(f"{where}: {_expected(record.__name__, answer)}")
+        for name, of_field in get_type_hints(record).items():
+            _check_records(f"{where}.{name}", getattr(answer, name), of_field)
+    elif get_origin(hint) is tuple and isinstance(answer, tuple):
+        item = get_args(hint)[0]
+        for number, one in enumerate(answer):
+            _check_records(f"{where}[{number}]", one, item)
 
 
 def _check_targets(targets: Iterable[Target]) -> None:

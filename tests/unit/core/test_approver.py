@@ -244,6 +244,13 @@ def test_moved_job_may_keep_some_of_its_gpus() -> None:
     assert (len(approval.granted), approval.refused) == (2, [])
 
 
+def test_packed_gpus_before_the_first_are_refused() -> None:
+    packed = Allocation((Share(node_name(0), -1),), Sharing.packed)
+    for change in (Start(job_id(1), packed, RULE), Move(job_id(0), packed, RULE)):
+        approval = approved(cluster(), change)
+        assert refusals(approval) == [(change.job_id, Reason.refused)]
+
+
 def test_move_that_is_refused_gives_nothing_back() -> None:
     approval = approved(cluster(), move(0, n9=0b11), start(1, n0=0b11))
     assert refusals(approval) == [("j0", Reason.refused), ("j1", Reason.no_capacity)]

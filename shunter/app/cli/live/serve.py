@@ -39,6 +39,7 @@ def serve(
     import anyio
 
     from shunter.app.api.serving.daemon import run_daemon
+    from shunter.app.gc_control import collect_as_usual
     from shunter.events.values.ids import JobId
 
     loaded = load(config, settings)
@@ -46,6 +47,7 @@ def serve(
         _make_token(loaded)
     if said := oracle_note(loaded):
         output.note(said)
+    collect_as_usual()
     anyio.run(run_daemon, loaded, _say_ready, output.note, [JobId(job) for job in set_aside or ()])
     output.note("stopped; jobs run on")
 

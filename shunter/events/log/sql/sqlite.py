@@ -133,8 +133,8 @@ class WriterConnection:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
         """Take the write lock for a change of several visits: all of them or nothing."""
-        await self.visit(_execute, "BEGIN IMMEDIATE")
         try:
+            await self.visit(_execute, "BEGIN IMMEDIATE")
             yield
             await self.visit(_execute, "COMMIT")
         finally:

@@ -2,6 +2,7 @@
 
 import sqlite3
 from pathlib import Path
+from threading import Lock
 
 from alembic import command
 from alembic.config import Config
@@ -15,6 +16,7 @@ from shunter.events.log.sql.source import refuse_foreign
 from shunter.events.log.sql.sqlite import at_once, failures_named, reading, writing
 from shunter.events.log.sql.tables import OLDEST
 
+_ONE_AT_A_TIME = Lock()  # what Alembic works on, it keeps for the whole process
 MIGRATIONS = Path(__file__).with_name("migrations")
 
 
@@ -56,7 +58,8 @@ def upgrade_tables(connection: Connection, revision: str = "head") -> None:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     config.attributes["connection"] = connection
-    command.upgrade(config, revision)
+    with _ONE_AT_A_TIME:
+        command.upgrade(config, revision)
 
 
 async def _check_version(path: Path, oldest: str = OLDEST) -> None:

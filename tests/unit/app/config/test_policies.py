@@ -81,17 +81,26 @@ def test_policy_that_is_built_without_hooks_is_an_error_of_the_config(
         built(plugin, plugin.Params(), PLACEMENTS["spread"]())
 
 
+def test_parameter_of_no_known_type_is_told_with_the_policy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _install(monkeypatch, untyped="tests.unit.app.runs.plugin:Untyped")
+    with pytest.raises(ConfigError, match=r"policy 'untyped' cannot be loaded from .*Untyped"):
+        find_policy("untyped")
+
+
 def test_one_broken_plugin_does_not_break_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     _install(
         monkeypatch,
         bare="tests.unit.app.runs.plugin:NoParams",
         gone="no_such_package:Policy",
         las="shunter.policies.las:Las",
+        untyped="tests.unit.app.runs.plugin:Untyped",
     )
     done = CliRunner().invoke(app, ["policy", "list"])
     assert done.exit_code == 0
-    assert done.stdout.count("cannot be used: ") == 2
+    assert done.stdout.count("cannot be used: ") == 3
     assert "\nlas  " in done.stdout
 
     told = json.loads(CliRunner().invoke(app, ["policy", "list", "--json"]).stdout)
-    assert ["problem" in one for one in told] == [True, True, False]
+    assert ["problem" in one for one in told] == [True, True, False, True]

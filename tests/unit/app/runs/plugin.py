@@ -80,3 +80,14 @@ class Unversioned(HangsInPlan):
     @staticmethod
     def build(params: Any, placement: Placement) -> Any:
         return object()
+
+
+class Untyped(HangsInPlan):
+    """A plugin with a parameter of a type that no config can have."""
+
+    name: ClassVar[str] = "untyped"
+
+    class Params(PolicyParams):
+        """One."""
+
+        thing: Hanging | None = None

@@ -22,7 +22,9 @@ from shunter.events import (
     Wait,
 )
 from shunter.events.facts.decisions import NO_SUCH_JOB
-from shunter.events.values.reasons import Because
+from shunter.events.values.allocation import Allocation
+from shunter.events.values.job_spec import Demand
+from shunter.events.values.reasons import Because, ClassWait
 from tests.factories import World, allocation, las_policy, policy, run, servers, trace_job
 
 JOBS = tuple(trace_job(number, 2, at=10 * number, lasts=25) for number in range(3))
@@ -32,6 +34,7 @@ J0, GHOST = JobId("j0"), JobId("ghost")
 LIST: Any = []
 FIVE: Any = 5
 TEXT: Any = "text"
+PAIR: Any = ("n0", 3)
 
 
 class Odd:
@@ -88,6 +91,16 @@ ODD: dict[str, tuple[str, Callable[[Any], Any], str]] = {
         "plan",
         changing(Start(J0, allocation(n0=TEXT), BECAUSE)),
         "Expected `int`, got `str` - at `$.allocation.shares[0].gpu_mask`",
+    ),
+    "a share that is a tuple": (
+        "plan",
+        changing(Start(J0, Allocation((PAIR,)), BECAUSE)),
+        "changes[0].allocation.shares[0]: expected Share, not ('n0', 3)",
+    ),
+    "a blocker that is a number": (
+        "plan",
+        lambda _: Plan(waits=(ClassWait(Demand(2), Wait(Reason.outranked, 2, 0, (FIVE,))),)),
+        "Expected `str`, got `int` - at `$.wait.blockers[0]`",
     ),
     "GPUs beyond 64 bits": (
         "plan", changing(Start(J0, allocation(n0=1 << 70), BECAUSE)), "exceeds 64-bit range"),
