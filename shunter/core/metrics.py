@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from shunter.core.interfaces import Observers
-from shunter.core.state import Job, State
+from shunter.core.state import State
 from shunter.core.view import View
 from shunter.events.facts.cluster import (
     CLUSTER_CHANGES,
@@ -153,9 +153,7 @@ class JobLedger:
         assert job is not None, "an end without a job"
         assert job.outcome is not None, "an end without an outcome"
         assert isinstance(event, JOB_ENDS), "an end that is none"
-        self._add(job, job.outcome, event.at_us, end_us_of(event))
-
-    def _add(self, job: Job, status: Outcome, seen_us: int, end_us: int) -> None:
+        status, end_us = job.outcome, end_us_of(event)
         has_end = status is not _REJECTED
         if has_end and end_us > self.last_end_us:
             self.last_end_us = end_us
@@ -169,7 +167,7 @@ class JobLedger:
                 -1 if job.first_start_us is None else job.first_start_us,
                 end_us if has_end else -1,
                 # What is held between the end and its being seen is no part of the JCT.
-                job.held_us - (seen_us - end_us),
+                job.held_us - (event.at_us - end_us),
                 job.service_gpu_us,
                 job.preemptions,
                 self.moves.pop(job.job_id, 0),

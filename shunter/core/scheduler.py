@@ -334,9 +334,9 @@ def resume_of(job: Job) -> Resume:
 
 def leaves_work(event: Event) -> bool:
     """Say whether a fact of a round makes the next one due, whatever happens."""
-    return isinstance(event, PlanRejected) or (
-        isinstance(event, RoundPlanned) and bool(event.fault)
-    )
+    if type(event) is RoundPlanned:
+        return bool(event.fault)
+    return type(event) is PlanRejected
 
 
 def policy_observers(policy: Policy[Any], memory: Any, *, is_ours: bool = False) -> Observers:

@@ -72,7 +72,7 @@ class Draft:
         """Take what a demand needs of one pool; return the shares, or why not."""
         pool = self.pools[name]
         found = find(placement, pool, demand)
-        if isinstance(found, Reason):
+        if not isinstance(found, list):
             return found
         shares: tuple[Share, ...] = ()
         for position, share in found:

@@ -1,6 +1,8 @@
 """A plan: the changes a policy wants, why, and what held back the jobs that were tried."""
 
-from shunter.events.values.allocation import Allocation
+from typing import ClassVar
+
+from shunter.events.values.allocation import NOTHING, Allocation
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Because, ClassWait, Wait
@@ -21,6 +23,7 @@ class Suspend:
 
     job_id: JobId
     because: Because
+    allocation: ClassVar[Allocation] = NOTHING
 
 
 @fact

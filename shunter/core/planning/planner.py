@@ -11,7 +11,7 @@ from shunter.core.interfaces import Policy
 from shunter.core.planning.approver import approve, no_such_job
 from shunter.core.planning.fault_barrier import OnFault
 from shunter.core.planning.guards import NO_GUARDS, Guards
-from shunter.core.planning.plan import Plan, Suspend
+from shunter.core.planning.plan import Plan
 from shunter.core.rng import Rng
 from shunter.core.state import State
 from shunter.core.view import View
@@ -24,7 +24,6 @@ from shunter.events.facts.decisions import (
     WaitReasonChanged,
 )
 from shunter.events.kinds import Event
-from shunter.events.values.allocation import NOTHING
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId
 
@@ -114,10 +113,8 @@ class Planner:
         if plan.changes:
             approval, instant = approve(plan, state, rules.guards, now_us), rules.instant
             for change in approval.granted:
-                target = NOTHING if isinstance(change, Suspend) else change.allocation
-                facts.append(
-                    AllocationChanged(now_us, change.job_id, target, change.because, instant)
-                )
+                job_id, target = change.job_id, change.allocation
+                facts.append(AllocationChanged(now_us, job_id, target, change.because, instant))
             facts.extend(approval.refused)
         if plan.consolidated or plan.spread:
             facts.extend(

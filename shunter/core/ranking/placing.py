@@ -80,7 +80,7 @@ class Placing:
                 shares = draft.place(placement, pool, demand)
             else:
                 shares = draft.place_without_gpus(placement, demand)
-            if isinstance(shares, Reason):
+            if not isinstance(shares, tuple):
                 return Misplaced(entry, pool, shares)
             self.placed[entry.job_id] = shares
         return None

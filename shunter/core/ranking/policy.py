@@ -12,11 +12,11 @@ from shunter.core.planning.plan import EMPTY_PLAN, Change, Plan, Start, Suspend
 from shunter.core.ranking.consolidation_classes import classes_of
 from shunter.core.ranking.easy import backfill
 from shunter.core.ranking.index import Index, Misfit, Ranks, Remembering, Telling
-from shunter.core.ranking.keys import drift, rank_of
+from shunter.core.ranking.keys import rank_of
 from shunter.core.ranking.observers import estimating, listeners
 from shunter.core.ranking.placing import Placing, Shares
 from shunter.core.ranking.ranking import Ranking
-from shunter.core.ranking.selection import MAKES_ROOM, Bars, Selection, Settled, Walk
+from shunter.core.ranking.selection import MAKES_ROOM, Bars, Selection, Walk
 from shunter.core.ranking.wait_reasons import class_waits
 from shunter.core.state import WAITING
 from shunter.core.view import View
@@ -122,7 +122,7 @@ class RankedPolicy:
         with Draft(view) as draft:
             placing = Placing(draft, self.placement, memory, view)
             while True:
-                walk = self._walk(memory, view, excluded, placing.settled)
+                walk = Walk(memory, view, self.index, excluded, placing.settled)
                 picked = walk.run()
                 promise = None
                 if self.index.misfit is _RESERVED:
@@ -162,17 +162,6 @@ class RankedPolicy:
             index = self.index
             memory.ranks = index.ranks(memory.notes) if isinstance(index, Remembering) else index
         return memory.ranks
-
-    def _walk(self, memory: Ranking, view: View, excluded: Bars, settled: Settled | None) -> Walk:
-        return Walk(
-            memory,
-            view,
-            preemptive=self.index.preemptive,
-            misfit=self.index.misfit,
-            drift=drift(view.now_us) if self.index.drifts else 0,
-            excluded=excluded,
-            settled=settled,
-        )
 
     def _changes(
         self, picked: Selection, placed: Mapping[JobId, Shares], now_us: int

@@ -7,6 +7,8 @@ the sum of the shorter side of a list of small integers.
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
+from shunter.core.ranking.keys import LAST
+
 
 @dataclass(slots=True)
 class RankedUsage:
@@ -34,12 +36,16 @@ class RankedUsage:
 
     def after(self, key: int) -> int:
         """Return how many GPUs the jobs ranked after a key hold."""
+        return self.tail(key)[0]
+
+    def tail(self, key: int) -> tuple[int, int]:
+        """Return how many GPUs the jobs ranked after a key hold, and the first one's key."""
         at, count = bisect_right(self.keys, key), len(self.keys)
         if at == count:
-            return 0
+            return 0, LAST
         if at + at > count:
-            return sum(self.gpus[at:])
-        return self.total - sum(self.gpus[:at])
+            return sum(self.gpus[at:]), self.keys[at]
+        return self.total - sum(self.gpus[:at]), self.keys[at]
 
     def first_misfit(self, after: int, upto: int, short: int) -> int:
         """Return the key of the first job in (after, upto] that does not fit.

@@ -169,9 +169,14 @@ class Ranking:
     def remove(self, job_id: JobId) -> None:
         """Forget a job that has ended."""
         entry = self.entries.get(job_id)
-        if entry is not None:
-            self._take_out(entry)
-            self._forget(entry)
+        if entry is None:
+            return
+        if entry.pool is NO_POOL:
+            self.classes[entry.number].remove(entry.key)
+            self.waiting -= 1
+        else:
+            self.unseat(entry)
+        self._forget(entry)
 
     def next_change(self) -> int | None:
         """Return the next instant at which a rank changes by itself."""
@@ -237,13 +242,6 @@ class Ranking:
             self.waiting += 1
         else:
             self.seat(entry)
-
-    def _take_out(self, entry: Entry) -> None:
-        if entry.pool is NO_POOL:
-            self.classes[entry.number].remove(entry.key)
-            self.waiting -= 1
-        else:
-            self.unseat(entry)
 
     def seat(self, entry: Entry) -> None:
         """Put a job among the running of its pool, and of its queue if that has a quota."""

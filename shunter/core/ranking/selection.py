@@ -12,8 +12,8 @@ from dataclasses import field
 from heapq import heapify, heappop, heapreplace
 
 from shunter.core.cluster import CPU_POOL
-from shunter.core.ranking.index import Misfit
-from shunter.core.ranking.keys import FIRST, LAST, ORDINAL_MASK
+from shunter.core.ranking.index import Index, Misfit
+from shunter.core.ranking.keys import FIRST, LAST, ORDINAL_MASK, drift
 from shunter.core.ranking.ranked_usage import RankedUsage
 from shunter.core.ranking.ranking import Entry, Ranking
 from shunter.core.ranking.waiting_class import WaitingClass
@@ -81,17 +81,14 @@ class Walk:
         self,
         ranking: Ranking,
         view: View,
-        *,
-        preemptive: bool,
-        misfit: Misfit,
-        drift: int,
+        index: Index,
         excluded: Bars,
         settled: Settled | None = None,
     ) -> None:
         self.ranking = ranking
-        self.preemptive = preemptive
-        self.skips = misfit is _SKIPPED
-        self.drift = drift
+        self.preemptive = index.preemptive
+        self.skips = index.misfit is _SKIPPED
+        self.drift = drift(view.now_us) if index.drifts else 0
         self.excluded = excluded
         self.settled = settled
         self.picked = Selection()
@@ -154,20 +151,18 @@ class Walk:
         classes, by_ordinal = ranking.classes, ranking.by_ordinal
         budget = ranking.pools.get(only) if preemptive else None
         free, heads = self.free[only], self._heads()
+        behind, first_behind = 0, FIRST  # what running jobs hold that rank after the waiting one
         heapify(heads)
         while heads:
             key, number, place = heads[0]
             rank, waiting = key + drift, classes[number]
             gpus, types = waiting.gpus, waiting.demand.gpu_types
-            if free < 0 and budget is not None:
-                free = self._seat_in_one_pool(budget, free, rank)
-            if types and gpus and only not in types:
-                short = True
-            elif gpus <= free or not gpus:
-                short = False
-            else:
-                short = budget is None or free + budget.after(rank) < gpus
-            if short:
+            if gpus > free and budget is not None:
+                if rank >= first_behind:
+                    behind, first_behind = budget.tail(rank)
+                if free + behind < 0:
+                    free = self._seat_in_one_pool(budget, free, behind, rank)
+            if gpus and (gpus > free + behind or (types and only not in types)):
                 picked.head = picked.head or by_ordinal[key & ORDINAL_MASK]
                 if not self.skips:
                     break
@@ -187,7 +182,7 @@ class Walk:
             else:
                 heappop(heads)
         if free < 0 and budget is not None:
-            free = self._seat_in_one_pool(budget, free, LAST)
+            free = self._seat_in_one_pool(budget, free, 0, LAST)
         self.free[only], self._over = free, free < 0
         return picked
 
@@ -311,9 +306,9 @@ class Walk:
                 self._spend_quota(victim, -victim.gpus)
             self._at = first
 
-    def _seat_in_one_pool(self, budget: RankedUsage, free: int, upto: int) -> int:
-        """Do the same with one bound; return what is free then."""
-        picked, behind = self.picked, budget.after(upto)
+    def _seat_in_one_pool(self, budget: RankedUsage, free: int, behind: int, upto: int) -> int:
+        """Do the same with one bound, and `behind` GPUs after it; return what is free then."""
+        picked = self.picked
         while free + behind < 0:
             self._at = budget.first_misfit(self._at, upto, -free - behind)
             victim = self.ranking.entry_at(self._at)

@@ -143,7 +143,7 @@ class Reactor:
 
     def may_retry(self, job: Job) -> bool:
         """Say whether an attempt may follow a failure; in a trace it is the end."""
-        return self._rules.reacts_as_live and job.spec.retries > 0
+        return job.spec.retries > 0 and self._rules.reacts_as_live
 
     def end_of(self, job: Job, at_us: int, exit_code: int | None, ended_us: int | None) -> JobEnd:
         """Return how a job ends that holds nothing now (or lets go with this very fact).
