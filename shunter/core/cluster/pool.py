@@ -78,30 +78,24 @@ class Pool:
 
     def take(self, position: int, share: Share) -> Before:
         """Take what a share needs, free or not; return what was before."""
-        free, cpus, memory = (
-            self.free[position],
-            self.cpus_free[position],
-            self.memory_free[position],
-        )
+        free = self.free[position]
+        before = self, position, free, self.cpus_free[position], self.memory_free[position]
         self.set_free(position, free & ~share.gpu_mask)
         if share.cpus_milli or share.memory_mb:
-            self.cpus_free[position] = cpus - share.cpus_milli
-            self.memory_free[position] = memory - share.memory_mb
-        return self, position, free, cpus, memory
+            self.cpus_free[position] -= share.cpus_milli
+            self.memory_free[position] -= share.memory_mb
+        return before
 
     def give(self, server: Server, share: Share) -> Before:
         """Free what a share holds; return what was before."""
         position = server.position
-        free, cpus, memory = (
-            self.free[position],
-            self.cpus_free[position],
-            self.memory_free[position],
-        )
+        free = self.free[position]
+        before = self, position, free, self.cpus_free[position], self.memory_free[position]
         self.set_free(position, free | share.gpu_mask & ~server.quarantined)
         if share.cpus_milli or share.memory_mb:
-            self.cpus_free[position] = cpus + share.cpus_milli
-            self.memory_free[position] = memory + share.memory_mb
-        return self, position, free, cpus, memory
+            self.cpus_free[position] += share.cpus_milli
+            self.memory_free[position] += share.memory_mb
+        return before
 
     def restore(self, before: Before) -> None:
         """Set what one server has free to what it was before."""

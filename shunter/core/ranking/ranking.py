@@ -119,8 +119,8 @@ class Ranking:
             return
         rank, changes_at = index.standing(job, view)
         ordinal, demand = job.ordinal, job.demand
-        is_promised = shares and job.phase is not RUNNING
-        if view.is_guarded or is_promised or job.spec.suspend_mode is _NEVER:
+        is_pinned = job.spec.suspend_mode is _NEVER or (shares and job.phase is not RUNNING)
+        if is_pinned or view.is_guarded:
             band = view.guards.band(job, view.now_us)
             changes_at = _earliest(changes_at, view.guards.changes_at(job, view.now_us))
             key = pack(band, job.priority, rank, ordinal)
