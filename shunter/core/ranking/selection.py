@@ -307,7 +307,10 @@ class Walk:
             self._at = first
 
     def _seat_in_one_pool(self, budget: RankedUsage, free: int, behind: int, upto: int) -> int:
-        """Do the same with one bound, and `behind` GPUs after it; return what is free then."""
+        """Do the same with one bound; return what is free then.
+
+        Running jobs ranked after `upto` hold `behind` GPUs.
+        """
         picked = self.picked
         while free + behind < 0:
             self._at = budget.first_misfit(self._at, upto, -free - behind)
