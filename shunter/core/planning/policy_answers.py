@@ -7,6 +7,7 @@ type-checked where they are written. Whether a plan fits the cluster is the appr
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from math import isfinite
 from reprlib import repr as short
 from types import UnionType
@@ -213,7 +214,9 @@ def _ids(where: str, answers: Iterable[Any]) -> Iterable[JobId]:
 
 def _typed(where: str, answer: Any, kind: type[T]) -> T:
     """Return a record whose fields have their types, and that a log can hold."""
-    _check_records(where, answer, kind)
+    other = _other_record(answer, kind)
+    if other is not None:
+        raise PlanError(f"{where}{other[0]}: {other[1]}")
     try:
         plain = msgspec.to_builtins(answer)
         orjson.dumps(plain)
@@ -246,30 +249,44 @@ def _with_names(text: str, kind: type) -> str:
     return f"{said}{at}{named}`" if at else text
 
 
+@cache
 def _record_in(hint: Any) -> Any:
     """Return the class of records that a type hint names, alone or beside None."""
     members = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     return next((one for one in members if dataclasses.is_dataclass(one)), None)
 
 
-def _check_records(where: str, answer: Any, hint: Any) -> None:
-    """Check that each record in an answer is of its class, not one of equal fields.
+def _other_record(answer: Any, hint: Any) -> tuple[str, str] | None:
+    """Return where an answer holds something in the place of a record, and what is wrong.
 
-    Raises:
-        PlanError: one is not.
+    A record of another class may have equal fields.
     """
     record = _record_in(hint)
-    if record is not None:
-        if answer is None and record is not hint:
-            return
-        if type(answer) is not record:
-            raise PlanError(f"{where}: {_expected(record.__name__, answer)}")
-        for name, of_field in get_type_hints(record).items():
-            _check_records(f"{where}.{name}", getattr(answer, name), of_field)
-    elif get_origin(hint) is tuple and isinstance(answer, tuple):
+    if record is None:
         item = get_args(hint)[0]
-        for number, one in enumerate(answer):
-            _check_records(f"{where}[{number}]", one, item)
+        for number, one in enumerate(answer if isinstance(answer, tuple) else ()):
+            if (found := _other_record(one, item)) is not None:
+                return f"[{number}]{found[0]}", found[1]
+        return None
+    found_class: Any = type(answer)
+    if found_class is not record:
+        is_left_out = answer is None and record is not hint
+        return None if is_left_out else ("", _expected(record.__name__, answer))
+    for name, of_field in _fields_with_records(found_class):
+        if (found := _other_record(getattr(answer, name), of_field)) is not None:
+            return f".{name}{found[0]}", found[1]
+    return None
+
+
+@cache
+def _fields_with_records(record: Any) -> tuple[tuple[str, Any], ...]:
+    """Return the fields of a record that hold others, or tuples of them, with their hints."""
+    return tuple(
+        (name, hint)
+        for name, hint in get_type_hints(record).items()
+        if _record_in(hint) is not None
+        or (get_origin(hint) is tuple and _record_in(get_args(hint)[0]) is not None)
+    )
 
 
 def _check_targets(targets: Iterable[Target]) -> None:
