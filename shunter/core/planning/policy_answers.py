@@ -257,7 +257,7 @@ def _record_in(hint: Any) -> Any:
 
 
 def _other_record(answer: Any, hint: Any) -> tuple[str, str] | None:
-    """Return where an answer holds something in the place of a record, and what is wrong.
+    """Return where an answer holds something else than a record, and what.
 
     A record of another class may have equal fields.
     """
@@ -280,7 +280,7 @@ def _other_record(answer: Any, hint: Any) -> tuple[str, str] | None:
 
 @cache
 def _fields_with_records(record: Any) -> tuple[tuple[str, Any], ...]:
-    """Return the fields of a record that hold others, or tuples of them, with their hints."""
+    """Return the fields of a record that hold records, or tuples of them."""
     return tuple(
         (name, hint)
         for name, hint in get_type_hints(record).items()
