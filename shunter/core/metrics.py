@@ -23,7 +23,7 @@ from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
 from shunter.events.facts.jobs import JOB_ENDS, Outcome, end_us_of
 from shunter.events.kinds import Event
-from shunter.events.values.allocation import Share
+from shunter.events.values.allocation import Allocation
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId
 
@@ -94,7 +94,7 @@ class JobLedger:
     changed_us: int = 0
     last_end_us: int = 0
     held_gpu_us: int = 0
-    places: dict[JobId, tuple[Share, ...]] = field(default_factory=dict)
+    places: dict[JobId, Allocation] = field(default_factory=dict)
     moves: dict[JobId, int] = field(default_factory=dict)
 
     _WIDTH = 9
@@ -140,10 +140,10 @@ class JobLedger:
     def _launched(self, event: Event, view: View) -> None:
         """Note where attempts begin, and whether the job was on other GPUs before."""
         for job in view.result.launched:
-            job_id, shares = job.job_id, job.held.shares
-            if job.attempt > 1 and self.places.get(job_id, shares) != shares:
+            job_id, held = job.job_id, job.held
+            if job.attempt > 1 and not held.is_on_gpus_of(self.places.get(job_id, held)):
                 self.moves[job_id] = self.moves.get(job_id, 0) + 1
-            self.places[job_id] = shares
+            self.places[job_id] = held
 
     def _ended(self, event: Event, view: View) -> None:
         result = view.result

@@ -341,7 +341,7 @@ class Work:
         if order.attempt == 1:
             return self._costs.start_us
         last = task.last
-        is_elsewhere = last is not None and last.shares != order.allocation.shares
+        is_elsewhere = last is not None and not order.allocation.is_on_gpus_of(last)
         fixed_us = self._costs.back_us(elsewhere=is_elsewhere or bool(task.moves_from))
         return fixed_us + self._checkpoint_us(task)
 

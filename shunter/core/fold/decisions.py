@@ -135,10 +135,13 @@ def not_emitted_yet(
 
 
 def _count_leaving(job: Job, event: AllocationChanged) -> None:
-    """Count a preemption or migration of a job that was not told to leave before."""
+    """Count a preemption or migration of a job that was not told to leave before.
+
+    With other CPUs or memory on the GPUs it has, it is neither.
+    """
     if job.phase is RUNNING or job.phase is LAUNCHING:
         if event.allocation.shares:
-            job.migrations += 1
+            job.migrations += not event.allocation.is_on_gpus_of(job.allocation)
         else:
             job.preemptions += 1
             job.preempted_at_us = (*job.preempted_at_us[1 - _RECENT_PREEMPTIONS :], event.at_us)

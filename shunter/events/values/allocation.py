@@ -50,5 +50,12 @@ class Allocation:
             return shares[0].gpu_mask.bit_count()
         return sum([share.gpus for share in shares])
 
+    def is_on_gpus_of(self, other: "Allocation") -> bool:
+        """Say whether it is the same GPUs as another, whatever CPUs and memory."""
+        if self.shares == other.shares:
+            return True
+        mine, others = ([(one.node, one.gpu_mask) for one in each.shares] for each in (self, other))
+        return mine == others
+
 
 NOTHING = Allocation()

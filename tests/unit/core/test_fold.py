@@ -385,6 +385,20 @@ def test_migrating_job_holds_its_old_gpus_until_it_leaves_them() -> None:
     assert (state.jobs[J0].migrations, state.jobs[J0].preemptions) == (1, 0)
 
 
+def test_job_with_other_cpus_on_its_gpus_has_not_migrated() -> None:
+    more = Allocation((Share(N0, 1, 2000, 0),))
+    state = replay(
+        [
+            node_added(0, cpus_milli=8000),
+            job_submitted(0),
+            granted(0, instant=True, n0=1),
+            AllocationChanged(5, J0, more, BECAUSE, instant=True),
+        ]
+    )
+    job = state.jobs[J0]
+    assert (job.allocation, job.migrations, job.preemptions) == (more, 0, 0)
+
+
 def test_migrating_job_waits_for_the_one_on_its_new_gpus() -> None:
     """Jobs 0 and 1 change places; each is launched when the other has left."""
     history = [*RUNNING, granted(1, 2, n0=0b1100), attempt_started(1, 2), revoked(1, 5)]

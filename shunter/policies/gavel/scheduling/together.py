@@ -16,7 +16,6 @@ from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
 from shunter.policies.gavel.scheduling.choosing import Candidate, Choice
-from shunter.policies.gavel.scheduling.movable import left_by
 from shunter.policies.gavel.scheduling.placements import (
     Placements,
     demand_of,
@@ -158,21 +157,15 @@ def _leave(candidates: Sequence[Candidate], draft: Draft, view: View) -> None:
     """Give back what is free once all candidates have left."""
     movable = {candidate.job.job_id for candidate in candidates}
     for candidate in candidates:
-        free: dict[NodeName, int] = {}
-        for node, gpu in left_by(candidate.job, movable, view):
-            free[node] = free.get(node, 0) | 1 << gpu
-        for share in candidate.job.allocation.shares:
-            mask = free.get(share.node, 0)
-            draft.give(Share(share.node, mask, share.cpus_milli, share.memory_mb))
+        shares = candidate.job.allocation.shares
+        if _is_packed(candidate.job):
+            shares = view.cluster.deciding.emptied(shares, movable)
+        for share in shares:
+            draft.give(share)
 
 
 def _parts(demand: Demand, masks: list[tuple[NodeName, int]]) -> Iterator[Share]:
     """Yield the shares of a job on these GPUs, with its own CPUs and memory."""
-    done = cpus_done = memory_done = 0
-    for node, mask in masks:
-        done += mask.bit_count()
-        cpus, memory = (
-            whole * done // demand.gpus for whole in (demand.cpus_milli, demand.memory_mb)
-        )
-        yield Share(node, mask, cpus - cpus_done, memory - memory_done)
-        cpus_done, memory_done = cpus, memory
+    parts = demand.resources.divided([mask.bit_count() for _, mask in masks])
+    for (node, mask), part in zip(masks, parts, strict=True):
+        yield Share(node, mask, part.cpus_milli, part.memory_mb)
