@@ -6,9 +6,8 @@ of its fields in order. Everything is derived from the classes; nothing here kno
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from operator import attrgetter
 from typing import Any, Union
 
 import msgspec
@@ -18,6 +17,7 @@ from shunter.errors import IllegalEventError
 from shunter.events.kinds import KINDS, Event
 from shunter.events.row_source import Decode, Encode, Row, compile_decoder, compile_encoder
 from shunter.events.rows import (
+    array_struct,
     columns_of,
     converters_of,
     row_decoder,
@@ -76,12 +76,12 @@ def decode_payload(payload: bytes) -> list[Event]:
     Raises:
         IllegalEventError: the payload is not an array of event rows.
     """
+    decoder, makers = _frame()
     try:
-        rows = _frame().decode(payload)
+        rows = decoder.decode(payload)
     except (ValueError, RecursionError):
         return _decode_one_by_one(payload)  # an old kind, or damage
-    made_of = _MADE_OF
-    return [row if (make := made_of.get(type(row))) is None else make(row) for row in rows]
+    return [row if (make := makers.get(type(row))) is None else make(row) for row in rows]
 
 
 def encode_record(record: object) -> bytes:
@@ -142,53 +142,38 @@ def _decode_one_by_one(payload: bytes) -> list[Event]:
 
 
 @cache
-def _frame() -> msgspec.json.Decoder[list[Event]]:
+def _frame() -> tuple[msgspec.json.Decoder[list[Event]], Mapping[type, Callable[[Any], Event]]]:
     """Return what reads all rows of a frame at once, each straight into its event.
 
     A kind that is about no job has null in the place of one, and so another row than its fields:
-    `_MADE_OF` says how its event is made of that.
+    with it comes what makes an event of such a row.
     """
-    rows: list[Any] = []
-    for kind in KINDS.values():
-        row: Any = kind
-        tag = row.__struct_config__.tag
-        assert tag == kind.__name__, f"{kind.__name__} is not decorated with @event"
-        if is_about_a_job(kind):
-            rows.append(kind)
-        else:
-            row = _row_about_nobody(kind)
-            _MADE_OF[row] = _maker(kind)
-            rows.append(row)
-    members = tuple(rows)
-    return msgspec.json.Decoder(list[_UNION[members]])
+    about_nobody = {
+        _row_about_nobody(kind): _maker(kind) for kind in KINDS.values() if not is_about_a_job(kind)
+    }
+    rows = (*filter(is_about_a_job, KINDS.values()), *about_nobody)
+    # Its members are known at run time only, which static tools cannot follow.
+    union: Any = Union
+    return msgspec.json.Decoder(list[union[rows]]), about_nobody
 
 
 def _row_about_nobody(kind: type[Event]) -> type[msgspec.Struct]:
     hints = stored_hints(kind)
-    fields: list[Any] = [
+    first, *rest = [
         (field.name, hints[field.name])
         if field.default is dataclasses.MISSING
         else (field.name, hints[field.name], field.default)
         for field in stored_fields(kind)
     ]
-    fields.insert(1, ("job_id", None))
-    return msgspec.defstruct(
-        kind.__name__,
-        fields,
-        array_like=True,
-        forbid_unknown_fields=True,
-        tag=kind.__name__,
-        frozen=True,
-        gc=False,
-    )
+    return array_struct(kind.__name__, [first, ("job_id", None), *rest], tag=kind.__name__)
 
 
-def _maker(kind: Any) -> Callable[[Event], Event]:
-    names = [field.name for field in stored_fields(kind)]
-    if len(names) == 1:
-        return lambda row: kind(row.at_us)
-    values = attrgetter(*names)
-    return lambda row: kind(*values(row))
+def _maker(kind: type[Event]) -> Callable[[Any], Event]:
+    def make(row: msgspec.Struct) -> Event:
+        at_us, _, *rest = msgspec.structs.astuple(row)
+        return kind(at_us, *rest)
+
+    return make
 
 
 def _decode_old(row: Sequence[object]) -> Event:
@@ -220,8 +205,5 @@ class _Decoders(dict[str, Decode]):
         return decode
 
 
-# Its members are known at run time only, which static tools cannot follow.
-_UNION: Any = Union
-_MADE_OF: dict[type, Callable[[Event], Event]] = {}
 _ENCODERS = _Encoders()
 _DECODERS = _Decoders()

@@ -8,10 +8,12 @@ metadata say `derived` are skipped, and the record rebuilds them in its method `
 import dataclasses
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import cache
 from typing import Any, TypeGuard
+
+import msgspec
 
 from shunter.errors import IllegalEventError
 from shunter.events.row_source import (
@@ -129,6 +131,22 @@ def converters_of(cls: Any) -> list[Convert | None]:
     """Return what makes each written field from JSON; None: it is already."""
     hints = stored_hints(cls)
     return [decoder_of(hints[field.name]) for field in stored_fields(cls)]
+
+
+def array_struct(name: str, fields: Iterable[Any], tag: str | None) -> type[msgspec.Struct]:
+    """Return what msgspec reads as an array: a tag, if any, and then these fields.
+
+    Trailing fields with a default may be left out, and none may follow.
+
+    Args:
+        name: of the struct.
+        fields: each a name and a type, with a default if it has one.
+        tag: what the array begins with; None: nothing.
+    """
+    made: type[msgspec.Struct] = msgspec.defstruct(
+        name, fields, array_like=True, forbid_unknown_fields=True, tag=tag, frozen=True, gc=False
+    )
+    return made
 
 
 def stored_fields(cls: Any) -> list[dataclasses.Field[object]]:

@@ -17,7 +17,7 @@ import msgspec
 
 from shunter.events.codec import encode_payload, row_fields
 from shunter.events.kinds import KINDS, Event
-from shunter.events.rows import stored_fields, stored_hints
+from shunter.events.rows import array_struct, stored_fields, stored_hints
 
 __all__ = ["RowFault", "fault_in", "fault_of"]
 
@@ -63,19 +63,12 @@ def _row_of(name: str, kind: type) -> type[msgspec.Struct]:
     fields = _fields_of(kind)
     if not (len(fields) > 1 and fields[1][0] == "job_id"):
         fields.insert(1, ("job_id", None))
-    return _array(name, fields, tag=name)
+    return array_struct(name, fields, tag=name)
 
 
 @cache
 def _record_of(record: type) -> type[msgspec.Struct]:
-    return _array(record.__name__, _fields_of(record), tag=None)
-
-
-def _array(name: str, fields: list[Any], tag: str | None) -> type[msgspec.Struct]:
-    made: type[msgspec.Struct] = msgspec.defstruct(
-        name, fields, array_like=True, forbid_unknown_fields=True, tag=tag, frozen=True
-    )
-    return made
+    return array_struct(record.__name__, _fields_of(record), tag=None)
 
 
 def _fields_of(record: type) -> list[Any]:

@@ -4,7 +4,6 @@ Types are checked field by field, except for policies that are our own code thro
 type-checked where they are written. Whether a plan fits the cluster is the approver's to say.
 """
 
-import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -232,7 +231,7 @@ def _with_names(text: str, kind: type) -> str:
     It counts those of records that a log holds as arrays: `$.allocation[0]` are the shares.
     """
     said, at, place = text.partition(" - at `$")
-    hint: Any = kind
+    hint: object = kind
     named = ""
     for step in _STEP.findall(place):
         name = step[1:]
@@ -240,7 +239,7 @@ def _with_names(text: str, kind: type) -> str:
         if record is not None:
             if step[0] == "[":
                 has_tag = record.__struct_config__.tag is not None
-                name = dataclasses.fields(record)[int(step[1:-1]) - has_tag].name
+                name = record.__struct_fields__[int(step[1:-1]) - has_tag]
             named += f".{name}"
             hint = get_type_hints(record)[name]
         else:
@@ -250,13 +249,15 @@ def _with_names(text: str, kind: type) -> str:
 
 
 @cache
-def _record_in(hint: Any) -> Any:
+def _record_in(hint: object) -> type[msgspec.Struct] | None:
     """Return the class of records that a type hint names, alone or beside None."""
-    members = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-    return next((one for one in members if dataclasses.is_dataclass(one)), None)
+    for one in get_args(hint) if isinstance(hint, UnionType) else (hint,):
+        if isinstance(one, type) and issubclass(one, msgspec.Struct):
+            return one
+    return None
 
 
-def _other_record(answer: Any, hint: Any) -> tuple[str, str] | None:
+def _other_record(answer: object, hint: object) -> tuple[str, str] | None:
     """Return where an answer holds something else than a record, and what.
 
     A record of another class may have equal fields.
@@ -268,18 +269,17 @@ def _other_record(answer: Any, hint: Any) -> tuple[str, str] | None:
             if (found := _other_record(one, item)) is not None:
                 return f"[{number}]{found[0]}", found[1]
         return None
-    found_class: Any = type(answer)
-    if found_class is not record:
+    if type(answer) is not record:
         is_left_out = answer is None and record is not hint
         return None if is_left_out else ("", _expected(record.__name__, answer))
-    for name, of_field in _fields_with_records(found_class):
+    for name, of_field in _fields_with_records(record):
         if (found := _other_record(getattr(answer, name), of_field)) is not None:
             return f".{name}{found[0]}", found[1]
     return None
 
 
 @cache
-def _fields_with_records(record: Any) -> tuple[tuple[str, Any], ...]:
+def _fields_with_records(record: type[msgspec.Struct]) -> tuple[tuple[str, object], ...]:
     """Return the fields of a record that hold records, or tuples of them."""
     return tuple(
         (name, hint)

@@ -104,3 +104,10 @@ def test_every_kind_is_dated_first_and_about_a_job_second_or_never(kind: type[Ev
     names = [field.name for field in dataclasses.fields(kind)]
     assert names[0] == "at_us"
     assert "job_id" not in names or names[1] == "job_id"
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_kind_is_read_as_an_array_that_begins_with_its_name(kind: Any) -> None:
+    """It is decorated with @event; one with @fact alone could not be told from others."""
+    config = kind.__struct_config__
+    assert (config.array_like, config.tag) == (True, kind.__name__)
