@@ -36,24 +36,34 @@ leave() { # the good end: nothing stays behind
     work=
 }
 
-until_true() { # until_true SECONDS WHAT COMMAND...: fails with WHAT after so long
-    local most=$1 what=$2 begun=$SECONDS
-    shift 2
+comes_true() { # comes_true SECONDS COMMAND...: whether it does, within so long
+    local most=$1 begun=$SECONDS
+    shift
     until "$@"; do
-        [ $((SECONDS - begun)) -lt "$most" ] || fail "$what"
+        [ $((SECONDS - begun)) -lt "$most" ] || return 1
         sleep 0.2
     done
 }
 
-is_ready() { # is_ready TIMES
-    kill -0 "$daemon" 2>/dev/null || fail "the scheduler ended: $(tail -1 daemon.err)"
-    [ "$(grep -c '^ready' daemon.err)" -ge "$1" ]
+until_true() { # until_true SECONDS WHAT COMMAND...: fails with WHAT after so long
+    local most=$1 what=$2
+    shift 2
+    comes_true "$most" "$@" || fail "$what"
 }
 
-serve() { # serve TIMES: start the scheduler, for the first time or once more
+is_ready() { # is_ready BEFORE: once more than before
+    kill -0 "$daemon" 2>/dev/null || fail "the scheduler ended: $(tail -1 daemon.err)"
+    [ "$(times_ready)" -gt "$1" ]
+}
+
+times_ready() { grep -c '^ready' daemon.err || true; }
+
+serve() { # start the scheduler, for the first time or once more
+    local before
+    before=$(times_ready)
     shunter serve cluster.toml 2>>daemon.err &
     daemon=$!
-    until_true 60 "the scheduler is not ready" is_ready "$1"
+    until_true 60 "the scheduler is not ready" is_ready "$before"
     grep '^ready' daemon.err | tail -1
 }
 
@@ -63,6 +73,27 @@ strike() { # the scheduler's end, without a word of warning
         wait "$daemon" || true
     } 2>/dev/null
     daemon=
+}
+
+strike_at_work() { # strike_at_work STEPS-COMMAND...: while a job trains, which must go on training
+    # A scheduler may die just when all jobs have made room and nobody has been started instead:
+    # then nothing runs until it is back. It is started, and struck once more.
+    local times
+    for times in 1 2 3; do
+        strike
+        before=$("$@")
+        if comes_true 20 trained_since "$before" "$@"; then return; fi
+        echo "nothing ran at that moment: once more"
+        serve
+        until_true 60 "nothing trains" trained_since "$before" "$@"
+    done
+    fail "nothing ran without the scheduler"
+}
+
+trained_since() { # trained_since BEFORE STEPS-COMMAND...
+    local steps=$1
+    shift
+    [ "$("$@")" -gt "$steps" ]
 }
 
 finish() { # its good end

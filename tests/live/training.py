@@ -24,7 +24,7 @@ def plays_through(example: str, policy: str, scratch: Path, patience_s: int) -> 
     print(ran.stdout)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stdout.count("the same, bit for bit") == JOBS
-    assert f"term 2, policy {policy}" in ran.stdout
+    assert f"term 2, policy {policy}" in ran.stdout, "it was started at least once more"
     assert f"{JOBS} submitted, {JOBS} finished" in ran.stdout
     assert "decided again, all identical" in ran.stdout
     assert not sorted(scratch.glob("shunter-example.*")), "a good run leaves nothing behind"

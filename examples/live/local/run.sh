@@ -23,7 +23,7 @@ needs_pytorch
 enter "$here" "${1:-tiresias}"
 
 say "A scheduler, and three long jobs that take all four GPUs"
-serve 1
+serve
 submit long-1 2 1 480
 submit long-2 1 2 560
 submit long-3 1 3 520
@@ -34,14 +34,12 @@ say "Five short jobs arrive"
 submit_short_jobs
 
 say "The scheduler is killed; what it started runs on"
-strike
-before=$(steps_of '*')
-until_true 60 "nothing ran without the scheduler" has_done '*' "$before"
+strike_at_work steps_of '*'
 sleep 1
 echo "steps without a scheduler: $(($(steps_of '*') - before))"
 
 say "It comes back, finds them, and goes on"
-serve 2
+serve
 shunter queue
 until_true 240 "some jobs do not end" all_ended
 shunter history

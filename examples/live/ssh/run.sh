@@ -54,7 +54,7 @@ play() { # play POLICY
     for host in "${hosts[@]}"; do power_on "$host"; done
 
     say "$1: a scheduler, and three long jobs that take all six GPUs of ${hosts[*]}"
-    serve 1
+    serve
     submit long-1 2 1 720
     submit long-2 2 2 760
     submit long-3 2 3 740
@@ -62,13 +62,10 @@ play() { # play POLICY
     for host in "${hosts[@]}"; do until_true 120 "nothing runs on $host" goes_on 60 "$host"; done
 
     say "The scheduler is killed; what it started runs on"
-    strike
-    local before
-    before=$(steps_on "${hosts[@]}")
-    until_true 60 "nothing ran without the scheduler" goes_on "$before" "${hosts[@]}"
+    strike_at_work steps_on "${hosts[@]}"
 
     say "It comes back and finds them; five short jobs arrive"
-    serve 2
+    serve
     submit_short_jobs
     until_true 120 "no short job trains" short_ones_train
 
