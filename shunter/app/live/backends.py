@@ -197,7 +197,7 @@ def local_settings(section: LocalSection, cluster: ClusterSection, term: int) ->
         patrol_s=section.patrol / 1e6,
         sample_s=section.sample / 1e6,
         output_bytes_max=section.output_mb << 20,
-        ports=(section.ports[0], section.ports[1] + 1),
+        gang_ports=(section.ports[0], section.ports[1] + 1),
     )
 
 

@@ -4,8 +4,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from shunter.backends.supervised.order_parts import Limits
+from shunter.backends.agents.settings import Limits, Owner
 from shunter.events.values.ids import NodeName
+
+__all__ = ["LocalNode", "LocalSettings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +23,8 @@ class LocalNode:
 class LocalSettings(Limits):
     """Where attempts live, and the limits of their supervisors.
 
-    Of `ports`, the second no more, each attempt gets one that nobody else has. Below the control
-    group `cgroup` memory is limited: None is the one found by memory.py, an empty one means never.
+    Below the control group `cgroup` memory is limited: None is the one the agent finds itself in,
+    an empty one means never.
     """
 
     root: str
@@ -31,7 +33,12 @@ class LocalSettings(Limits):
     environment: Mapping[str, str] = field(
         default_factory=lambda: {"PATH": os.environ.get("PATH", os.defpath)}
     )
-    beat_s: float = 5.0
-    patrol_s: float = 1.0
-    ports: tuple[int, int] = (20_000, 29_000)
     cgroup: str | None = None
+    beat_s: float | None = field(default=5.0, kw_only=True)
+    patrol_s: float = field(default=1.0, kw_only=True)
+    gang_ports: tuple[int, int] = field(default=(20_000, 29_000), kw_only=True)
+
+    @property
+    def owner(self) -> Owner:
+        """Who schedules here."""
+        return Owner("", self.term, "", self.root)

@@ -71,13 +71,32 @@ EXIT_CODE_BYTES = 8
 
 def start(root: str, order: Order) -> Answer:
     """Start the supervisor of an attempt, once; return what came of it."""
+    answer, reader = begin(root, order)
+    return answer if reader < 0 else answer_of(reader)
+
+
+def begin(root: str, order: Order) -> tuple[Answer, int]:
+    """Begin to start the supervisor of an attempt, once.
+
+    Returns:
+        what came of it; and a file to read that once the supervisor tells (`answer_of`), or -1.
+    """
     try:
         return _begin(root, order)
     except OSError as error:  # a full disk, say: nothing was begun
-        return {"answer": "failed", "cause": f"its supervisor cannot work: {error}"}
+        return {"answer": "failed", "cause": f"its supervisor cannot work: {error}"}, -1
 
 
-def _begin(root: str, order: Order) -> Answer:
+def answer_of(reader: int) -> Answer:
+    """Return what a supervisor tells of its start, and close the file."""
+    try:
+        said = os.read(reader, LINE_BYTES_MAX)
+    finally:
+        os.close(reader)
+    return json.loads(said) if said else {"answer": "unknown"}
+
+
+def _begin(root: str, order: Order) -> tuple[Answer, int]:
     folder = folder_of(root, order["job"], order["attempt"])
     for each in (root, f"{root}/jobs", f"{root}/jobs/{order['job']}", folder):
         own_folder(each)
@@ -88,10 +107,10 @@ def _begin(root: str, order: Order) -> Answer:
             break
         time.sleep(0.002)
     if lock is None:
-        return {"answer": "known"}
+        return {"answer": "known"}, -1
     if get(f"{folder}/started") is not None or is_alive(root, order):
         os.close(lock)  # or its supervisor, which is gone, would seem to live as long as we do
-        return {"answer": "known"}
+        return {"answer": "known"}, -1
     failpoint("attempt locked")
     reader, writer = os.pipe()
     if os.fork() == 0:
@@ -102,8 +121,7 @@ def _begin(root: str, order: Order) -> Answer:
             os._exit(0)
     os.close(writer)
     os.close(lock)  # only this copy: the supervisor holds the lock on
-    answer = os.read(reader, LINE_BYTES_MAX)
-    return json.loads(answer) if answer else {"answer": "unknown"}
+    return {}, reader
 
 
 def _become_supervisor(root: str, folder: str, order: Order, given: tuple[int, int]) -> None:

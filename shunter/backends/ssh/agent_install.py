@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from shunter.backends.agents.transport import UnreachedError, hinted
 from shunter.backends.node.bundle import bundle, digest, installer
-from shunter.backends.ssh.connecting import UnreachedError, hinted, ran_on
+from shunter.backends.ssh.connecting import ran_on
 from shunter.backends.ssh.settings import SshHost
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ host is refused. What goes wrong becomes an `UnreachedError` with the cause and 
 """
 
 import asyncio
-import json
 import os
 import stat
 import traceback
@@ -16,23 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from shunter.backends.agents.transport import UnreachedError
 from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
-from shunter.errors import BackendError
 
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
 
-__all__ = ["UnreachedError", "connected", "hinted", "ran_on", "told_as_lost", "worded"]
+__all__ = ["connected", "ran_on", "told_as_lost", "worded"]
 
 PRIVATE = 0o077
 KEEPALIVES = 2  # asyncssh gives up one interval after so many went unanswered: three in all
-
-
-class UnreachedError(BackendError):
-    """A host does not answer, or not as it should; what was asked of it is unknown."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, retryable=True)
 
 
 @asynccontextmanager
@@ -190,13 +182,6 @@ async def _client_keys(access: SshAccess) -> AsyncIterator[Any]:
             agent.close()
     else:
         yield None
-
-
-def hinted(said: str) -> str:
-    """Return what a host's Python said last, and what helps if it is too old."""
-    words = json.dumps(said.strip()[-300:])
-    is_old = any(mark in said for mark in ("SyntaxError", "Unknown option: -I"))
-    return f"{words}: it is older than 3.8: name another, python = PATH" if is_old else words
 
 
 def _expanded(paths: Iterable[str]) -> Iterator[str]:

@@ -7,12 +7,11 @@ from typing import Any
 
 import anyio
 
+from shunter.backends.agents.transport import run_verb
 from shunter.backends.node.messages.shapes import an_object
 from shunter.backends.profiles import EXPLANATIONS, fault_of_code
-from shunter.backends.ssh.agent_install import installed
-from shunter.backends.ssh.connecting import UnreachedError, connected
-from shunter.backends.ssh.rpc import run_verb
 from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
+from shunter.backends.ssh.transport import SshTransport
 from shunter.errors import BackendError
 
 __all__ = ["HostInventory", "host_inventories"]
@@ -64,17 +63,14 @@ async def _take_inventory(
 ) -> HostInventory:
     began_s = time.monotonic()
     try:
-        async with connected(host, settings, limit) as ssh:
-            path = await installed(ssh, host, settings.connect_s)
+        async with SshTransport(host, settings, limit).opened() as link:
             asked_s = time.time()
-            words = [path, "survey", host.base, host.cgroup]
+            words = ["survey", host.base, host.cgroup]
             answer: dict[str, Any] = await run_verb(
-                ssh, host, words, limit_s=INVENTORY_S, shape=an_object
+                link, host.name, words, limit_s=INVENTORY_S, shape=an_object
             )
             # Its clock was read within the question: half of that is what nobody can know.
             middle_s = (asked_s + time.time()) / 2
-    except UnreachedError as error:
-        return HostInventory(host, cause=str(error))
     except BackendError as error:
         return HostInventory(host, cause=str(error))
     ahead_s = float(answer["wall_s"]) - middle_s

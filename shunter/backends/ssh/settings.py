@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from shunter.backends.supervised.order_parts import Limits
+from shunter.backends.agents.settings import Limits, Owner
 from shunter.events.values.ids import NodeName
 
 
@@ -46,12 +46,9 @@ class SshAccess:
 
 @dataclass(frozen=True, slots=True)
 class SshSettings(Limits):
-    """The cluster as SSH sees it.
+    """The cluster as SSH sees it: whose it is, and its hosts.
 
-    `holder` tells two schedulers with copies of a log apart. `root` is a folder of this machine,
-    for what jobs are given beside their specification.
-    `checkpoints` is a folder that all hosts share; where it is empty, checkpoints lie on the host
-    that made them, and are carried over when a job moves.
+    `simultaneous` is how many connections may be opening at once.
     """
 
     hosts: tuple[SshHost, ...]
@@ -60,11 +57,10 @@ class SshSettings(Limits):
     term: int
     holder: str
     root: str
-    checkpoints: str = ""
-    gang_ports: tuple[int, int] = (29500, 29999)
     connect_s: float = 15.0
-    keepalive_s: float = 5.0
-    call_s: float = 20.0
     simultaneous: int = 8
-    patrol_s: float = 5.0
-    margin_s: float = 30.0
+
+    @property
+    def owner(self) -> Owner:
+        """Who schedules there."""
+        return Owner(self.cluster_id, self.term, self.holder, self.root)

@@ -16,7 +16,6 @@ from shunter.events.values.ids import JobId
 
 __all__ = ["filled", "given_to", "path_of", "put_privately", "rank_environment", "store_all"]
 
-LOOPBACK = "127.0.0.1"
 _SECRET = re.compile(r"\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 

@@ -1,40 +1,200 @@
-"""Orders on their way: those of one job one after the other, of different jobs side by side."""
+"""From an effect to the orders of supervisors: one for each agent of its allocation.
 
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+A job has one rank for each server, which sees all GPUs it was given there. CPUs are those with the
+fewest tenants, the lowest number first; a job that asks for none may run on all of its server. What
+a node alone knows, the home and the groups of a user, say, is filled in there
+(shunter.backends.node.remote.session).
+"""
 
-from anyio.abc import TaskGroup
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from signal import Signals
 
-from shunter.backends.node.failpoints import failpoint
-from shunter.core.effects import Effect
-from shunter.events.values.ids import JobId
+from shunter.backends.agents.settings import Limits, Owner
+from shunter.backends.agents.transport import Server, Transport
+from shunter.backends.node.messages.attempt_records import a_job
+from shunter.backends.node.messages.shapes import checked
+from shunter.backends.node.messages.wire import Order, Rank
+from shunter.backends.supervised.environment import filled, rank_environment
+from shunter.core.effects import Launch, Resume
+from shunter.errors import BackendError
+from shunter.events.values.allocation import Share
+from shunter.events.values.ids import NodeName
 
-__all__ = ["Orders"]
+__all__ = ["Where", "check_startable", "checkpoints_of", "contract_of", "orders_for"]
 
 
-class Orders:
-    """Has orders carried out in the tasks of a backend."""
+@dataclass(frozen=True, slots=True)
+class Where:
+    """An agent, as far as orders for it need it.
 
-    def __init__(self, tasks: TaskGroup, obey: Callable[[Effect], Awaitable[None]]) -> None:
-        self._tasks = tasks
-        self._obey = obey
-        self._waiting: dict[JobId, deque[Effect]] = {}
+    `root` is where attempts lie on its node, and `tenants` counts the ranks that each CPU has.
+    """
 
-    def give(self, effects: Iterable[Effect]) -> None:
-        """Accept orders; whoever gave them does not wait."""
-        for effect in effects:
-            waiting = self._waiting.get(effect.job_id)
-            if waiting is not None:
-                waiting.append(effect)
-                continue
-            self._waiting[effect.job_id] = deque([effect])
-            self._tasks.start_soon(self._carry_out, effect.job_id)
+    transport: Transport
+    root: str
+    tenants: Counter[int]
 
-    async def _carry_out(self, job_id: JobId) -> None:
-        waiting = self._waiting[job_id]
-        while waiting:
-            effect = waiting.popleft()
-            failpoint(f"to {type(effect).__name__}")
-            await self._obey(effect)
-            failpoint(f"done {type(effect).__name__}")
-        del self._waiting[job_id]
+    def server(self, name: NodeName) -> Server:
+        """Return one of its servers."""
+        return next(each for each in self.transport.servers if each.name == name)
+
+
+def orders_for(
+    effect: Launch | Resume,
+    limits: Limits,
+    owner: Owner,
+    agents: Mapping[NodeName, Where],
+    given: Mapping[str, str],
+    port: int,
+) -> dict[NodeName, Order]:
+    """Return what the supervisors of an attempt are told, by agent, in order of rank.
+
+    Args:
+        effect: what is to be launched.
+        limits: of the backend.
+        owner: who schedules.
+        agents: who works for each server of its allocation.
+        given: the environment that the submitter gave the job.
+        port: where its ranks find each other, on the node of the first.
+    Raises:
+        BackendError: the attempt cannot run here, and never will.
+    """
+    shares = effect.allocation.shares
+    check_startable(effect)
+    first = agents[shares[0].node].transport
+    orders: dict[NodeName, Order] = {}
+    for number, share in enumerate(shares):
+        where = agents[share.node]
+        server, name = where.server(share.node), where.transport.name
+        if share.gpu_mask >> len(server.gpus):
+            raise BackendError(
+                f"job {effect.job_id} was given GPUs that {share.node} does not have"
+            )
+        gpus = [gpu for at, gpu in enumerate(server.gpus) if share.gpu_mask >> at & 1]
+        checkpoints = checkpoints_of(limits, owner, where.root, effect.job_id)
+        contract = contract_of(effect, number, gpus, limits, (first.address, port), checkpoints)
+        environment = {**where.transport.environment, **given, **contract}
+        order = orders.setdefault(name, _order(effect, limits, owner, where, port))
+        rank = _rank(effect, share, server.cpus, environment, where.tenants)
+        order["ranks"].append({**rank, "gpus": gpus})
+        order["gpus"] += gpus
+        order["memory_mb"] += share.memory_mb
+        order["checkpoints"] = checkpoints
+    return orders
+
+
+def checkpoints_of(limits: Limits, owner: Owner, root: str, job: str) -> str:
+    """Return the folder of a job's checkpoints on a node."""
+    if limits.checkpoints:
+        return f"{limits.checkpoints}/{owner.cluster_id}/{job}"
+    return f"{root}/jobs/{job}/checkpoints"
+
+
+def check_startable(effect: Launch | Resume) -> None:
+    """Refuse what no supervisor could run.
+
+    Raises:
+        BackendError: its name names no folder, or it has no command.
+    """
+    job_id = effect.job_id
+    if checked(job_id, a_job) is None:
+        raise BackendError(f"job {job_id!r} cannot name a folder: use letters, digits, . _ -")
+    if not effect.spec.command:
+        raise BackendError(f"job {job_id} has no command to run")
+
+
+def _order(effect: Launch | Resume, limits: Limits, owner: Owner, where: Where, port: int) -> Order:
+    """Return the order of an attempt to an agent, without its ranks."""
+    return {
+        "job": effect.job_id,
+        "attempt": effect.attempt,
+        "term": owner.term,
+        "placement": [(share.node, share.gpu_mask) for share in effect.allocation.shares],
+        "ranks": [],
+        "gpus": [],
+        "memory_mb": 0,
+        "user_name": effect.spec.user,
+        "suspend": {
+            "mode": effect.spec.suspend_mode.value,
+            "signal": limits.suspend_signal,
+            "cooperative_s": limits.cooperative_s,
+            "signal_s": limits.signal_s,
+            "restart_s": limits.restart_s,
+        },
+        "grace_s": limits.grace_s,
+        "port": port,
+        "sample_s": limits.sample_s,
+        "output_bytes_max": limits.output_bytes_max,
+        "heartbeat": {
+            "path": f"{where.root}/heartbeat",
+            "deadline_s": limits.heartbeat_deadline_s,
+            "is_remote": not where.transport.is_here,
+        },
+    }
+
+
+def _rank(
+    effect: Launch | Resume,
+    share: Share,
+    cpus: Iterable[int],
+    environment: Mapping[str, str],
+    tenants: Counter[int],
+) -> Rank:
+    """Return how a rank is run: on those CPUs that have the fewest tenants.
+
+    Args:
+        effect: the launch that it is part of.
+        share: what it was given on its node.
+        cpus: the numbers of the CPUs of that node.
+        environment: the variables of its process.
+        tenants: how many ranks each CPU has.
+    """
+    count = -(-share.cpus_milli // 1000)
+    quietest = sorted(cpus, key=lambda cpu: (tenants[cpu], cpu))[:count]
+    return {
+        "argv": filled(effect.spec.command, environment),
+        "env": dict(environment),
+        "cpus": sorted(quietest) if count else list(cpus),
+        "pinned": bool(count),
+        "directory": effect.spec.directory or "/",
+    }
+
+
+def contract_of(
+    effect: Launch | Resume,
+    number: int,
+    gpus: list[str],
+    limits: Limits,
+    master: tuple[str, int],
+    checkpoints: str,
+) -> Mapping[str, str]:
+    """Return what a rank finds in its environment whatever its submitter gave it.
+
+    Args:
+        effect: the launch that it is part of.
+        number: its rank.
+        gpus: the names of its GPUs.
+        limits: of the backend.
+        master: the address and port at which ranks find each other.
+        checkpoints: the folder of the job's checkpoints.
+    """
+    contract = rank_environment(
+        job=effect.job_id,
+        attempt=effect.attempt,
+        is_resumed=isinstance(effect, Resume),
+        rank=number,
+        world=len(effect.allocation.shares),
+        master=master,
+        gpus=",".join(gpus),
+        checkpoints=checkpoints,
+    )
+    signal = Signals(limits.suspend_signal).name
+    node, index = effect.allocation.shares[number].node, effect.spec.array_index
+    return {
+        **contract,
+        "SHUNTER_NODE": node,
+        "SHUNTER_SUSPEND_SIGNAL": signal,
+        **({} if index is None else {"SHUNTER_ARRAY_INDEX": str(index)}),
+    }

@@ -1,15 +1,12 @@
 """One attempt as the daemon sees it: what its records say, and what of that was told already."""
 
-import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from shunter.backends.inbox import Inbox, Stamped
-from shunter.backends.node import attempts
-from shunter.backends.node.messages.journal import FACTS, read_journal
-from shunter.backends.node.messages.wire import Look, Note, Notes, Standing, Started, Status
+from shunter.backends.node.messages.journal import FACTS
+from shunter.backends.node.messages.wire import Note, Standing, Started, Status
 from shunter.backends.node.records import boot_id
-from shunter.backends.supervised.reading import Reading
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.execution import (
     AttemptLost,
@@ -28,94 +25,28 @@ from shunter.events.facts.execution import (
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import SuspendMode
 
-Stamp = tuple[int, int, int]
-NEVER: Stamp = (-1, -1, -1)
 SET_ASIDE = "set aside"
-UNREAD: Notes = {
-    "after": 0,
-    "facts": 0,
-    "notes": [],
-    "is_all": True,
-}
 NOT_BEGUN = "its supervisor was gone before it began"
 GONE = "its records are gone"
 
 
 @dataclass(slots=True)
 class Watch:
-    """An attempt that may run, what of it was told, and what it is yet to be told.
+    """An attempt that may run, and what of it was told.
 
-    `told_facts` counts the facts of its journal that the log has of an earlier term. Of one that
+    `told_facts` counts the facts of its journals that the log has of an earlier term. Of one that
     was set aside no record is read: it is lost once nothing of it runs.
     """
 
     job_id: JobId
     attempt: int
-    folder: str
     migrated_from: tuple[NodeName, ...] = ()
     told_start: bool = False
     told_facts: int = 0
     is_over: bool = False
-    is_awaited: bool = False
     is_set_aside: bool = False
     started: Started | None = None
-    order: Mapping[str, object] | None = None
-    reading: Reading = field(default_factory=Reading)
-    acknowledged: int = 0
     saved_ns: int | None = None
-    seen: Stamp = NEVER
-
-    def may_have_news(self) -> bool:
-        """Say whether a look could show anything new, at the price of two `stat`."""
-        is_busy = self.order is not None or not self.is_awaited or self.owes
-        return is_busy or _stamp(self.folder) != self.seen
-
-    @property
-    def owes(self) -> bool:
-        """Whether its supervisor is yet to hear which notes are durable."""
-        return self.acknowledged < self.reading.durable
-
-    def acknowledge(self, term: int) -> None:
-        """Let its supervisor drop the notes that are durable, if it takes the order."""
-        durable = self.reading.durable
-        order = {"do": "acknowledge", "upto": durable, "term": term}
-        if self.owes and attempts.send(self.folder, order):
-            self.acknowledged = durable
-
-    def look(self) -> Look:
-        """Read its records; one that lost its supervisor is swept until nothing is left."""
-        self.seen = _stamp(self.folder)  # first: what changes from here on is news
-        if self.is_set_aside:
-            self.seen = NEVER
-            state = attempts.remains(self.folder)
-            return {"state": state, "started": None, "status": None, **UNREAD}
-        known = attempts.probe(self.folder)
-        if known["state"] in attempts.NO_END and attempts.sweep(self.folder):
-            known["state"] = "running"
-            self.seen = NEVER
-        journal = read_journal(self.folder, self.reading.read)
-        if not journal["is_all"]:
-            self.seen = NEVER
-        return {
-            "state": known["state"],
-            "started": known["started"],
-            "status": known["status"],
-            **journal,
-        }
-
-    def open_end(self) -> int | None:
-        """Return what gets readable when the supervisor ends; None if it is unknown."""
-        if self.started is None or not hasattr(os, "pidfd_open"):
-            return None
-        try:
-            end = os.pidfd_open(self.started["pid"])
-        except OSError:
-            return None
-        # Only who holds the lock is the supervisor: its process id may be somebody else's by now.
-        if not attempts.is_held(f"{self.folder}/lock"):
-            os.close(end)
-            return None
-        return end
 
     def accepts(self, known: Standing) -> bool:
         """Say whether its notes count by now: whatever it says is told after its start.
@@ -197,19 +128,6 @@ class Watch:
                 released=True,
                 ended_us=at_us if ended_us is None else min(ended_us, at_us),
             )
-
-
-def _stamp(folder: str) -> Stamp:
-    """Return what changes when a record appears in a folder, or the journal changes."""
-    try:
-        appeared = os.stat(folder).st_mtime_ns  # noqa: PTH116  half the price of a Path's
-    except OSError:
-        return NEVER
-    try:
-        journal = os.stat(f"{folder}/journal")  # noqa: PTH116  as above
-    except OSError:
-        return appeared, 0, 0
-    return appeared, journal.st_size, journal.st_mtime_ns
 
 
 def _acknowledged(watch: Watch, note: Note) -> Stamped:

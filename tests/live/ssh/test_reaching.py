@@ -15,8 +15,8 @@ import asyncssh
 import asyncssh.channel
 import pytest
 
+from shunter.backends.agents.transport import UnreachedError
 from shunter.backends.ssh import SshAccess, SshBackend
-from shunter.backends.ssh.connecting import UnreachedError
 from shunter.backends.ssh.host_inventory import host_inventories
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
@@ -273,8 +273,8 @@ async def test_connection_lost_while_a_channel_is_opened_is_a_host_that_does_not
         link = backend._hosts[N0]
         monkeypatch.setattr(asyncssh.channel.SSHClientChannel, "_open", lost_right_after)
         with pytest.raises(UnreachedError, match="host n0 was lost"):
-            async with link.channel() as connection:
-                await connection.create_process("true", encoding=None)
+            async with link.programs() as connection:
+                await connection.begin("ages", link.root, "nonce")
         monkeypatch.undo()
         await anyio.to_thread.run_sync(wait_for, lambda: link.is_up, "the host")
         monkeypatch.setattr(asyncssh.channel.SSHClientChannel, "_open", lost_right_after)

@@ -251,9 +251,10 @@ class Question(TypedDict, total=False):
     term: int
     holder: str
     node: str
-    cgroup: str
+    cgroup: str | None
     anew: list[tuple[str, int]]
     watched: list[tuple[str, int, int, int]]
+    is_all: bool
     order: Order
     job: str
     attempt: int

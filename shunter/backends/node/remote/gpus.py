@@ -39,7 +39,9 @@ def gpus(base: str, nonce: str) -> GpuReadings:
 
 
 def gpus_command() -> list[str]:
-    """Return the command that asks this very file of the GPUs."""
+    """Return the command that asks this very program of the GPUs."""
+    if sys.argv[0] == "-c":  # that of the package, on the daemon's own machine
+        return [*sys.orig_argv[: -len(sys.argv) + 1], "gpus", "", "GPUS"]
     this = os.path.abspath(sys.argv[0])  # noqa: PTH100  Path.absolute keeps what is doubled
     return [sys.executable, "-I", "-S", this, "gpus", "", "GPUS"]
 

@@ -8,7 +8,8 @@ Then each line of stdin is a question {"id", "do", ...} that gets one line {"id"
 answered by {"error": why}. The session ends with its stdin; what it started runs on.
 
 One scheduler owns BASE at a time (`claim`); what it runs lies below BASE/clusters/CLUSTER, as
-supervisor.py says. Only the standard library of Python 3.8 or later.
+supervisor.py says. A daemon's own machine has one cluster, in BASE itself. Supervisors are forked
+from here, so that a job costs no start of Python. Only the standard library of Python 3.8 or later.
 """
 
 # Paths are strings, as in supervisor.py.
@@ -16,6 +17,7 @@ supervisor.py says. Only the standard library of Python 3.8 or later.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -25,7 +27,6 @@ import time
 from typing import TYPE_CHECKING
 
 from shunter.backends.node.attempts import (
-    NO_END,
     end_alone,
     inventory,
     is_held,
@@ -37,13 +38,12 @@ from shunter.backends.node.attempts import (
     raise_term,
     running,
     send,
-    sweep,
 )
 from shunter.backends.node.division import divisible, is_of_session
 from shunter.backends.node.heartbeat import uptime_ns, write_beat
-from shunter.backends.node.messages.attempt_records import a_job, number_of, sample_in
-from shunter.backends.node.messages.journal import read_journal
+from shunter.backends.node.messages.attempt_records import a_job, number_of
 from shunter.backends.node.messages.shapes import checked
+from shunter.backends.node.processes.attempt_watch import UNREAD
 from shunter.backends.node.ranks import is_free
 from shunter.backends.node.records import (
     NotRegularError,
@@ -61,7 +61,8 @@ from shunter.backends.node.remote.checkpoint_transfer import (
 )
 from shunter.backends.node.remote.gpus import Readings, gpus_command
 from shunter.backends.node.remote.ownership import base_of, taken
-from shunter.backends.node.supervisor import start
+from shunter.backends.node.remote.reports import Reports
+from shunter.backends.node.supervisor import answer_of, begin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,17 +70,13 @@ if TYPE_CHECKING:
     from shunter.backends.node.messages.wire import (
         Answer,
         Found,
-        Known,
-        Notes,
         Order,
         Question,
-        SampleOf,
     )
 
 IDLE_S = 10.0
+SWEEP_S = 0.05
 READ_BYTES_MAX = 1 << 18
-NEWS_BYTES = 1 << 20
-UNREAD: Notes = {"after": 0, "facts": None, "notes": [], "is_all": False}
 OUTPUT = re.compile(r"(stdout|stderr)(-times)?\.[0-9]+")
 
 
@@ -97,15 +94,15 @@ class Session:
 
     def __init__(self, base: str, nonce: str) -> None:
         self.base, self.nonce = base, nonce
-        self.root = ""
+        self.root = self.cluster = ""
         self.term = 0
         self.group = ""
         self.notices = self.session = -1
-        self.told: dict[tuple[str, int], tuple[str, bool]] = {}
-        self.sampled: dict[tuple[str, int], int] = {}
-        self.read_upto: dict[tuple[str, int], int] = {}
-        self.acknowledged: dict[tuple[str, int], int] = {}
+        self.starting: dict[int, tuple[Question, Order]] = {}
         self.readings = Readings(gpus_command())
+        self.poll = select.poll()
+        self.poll.register(0, select.POLLIN)
+        self.reports = Reports(self.poll)
         os.register_at_fork(after_in_child=self._let_go)
 
     def greet(self) -> None:
@@ -125,13 +122,22 @@ class Session:
 
     def run(self) -> None:
         """Answer questions and tell news until stdin ends or somebody else listens here."""
+        gc.collect()
+        gc.freeze()  # a supervisor that counted references anew would copy all that it inherits
         left = b""
         while True:
-            inputs = [0] if self.notices < 0 else [0, self.notices]
-            ready, _, _ = select.select(inputs, [], [], IDLE_S)
+            wait_s = SWEEP_S if self.reports.again else IDLE_S
+            ready = [file for file, _ in self.poll.poll(1000 * wait_s)]
             _reap_supervisors()
             if self.root and (get(f"{self.root}/listener") or {}).get("nonce") != self.nonce:
                 return
+            if not ready:
+                self._tell(sorted(self.reports.again))
+            for file in ready:
+                if file in self.starting:
+                    self._finish(file)
+                elif file in self.reports.ends:
+                    self._tell([self.reports.ended(file)])
             if self.notices in ready:
                 self._tell_news()
             if 0 in ready:
@@ -147,6 +153,10 @@ class Session:
             found = _ANSWERS[question["do"]](self, question)
         except (OSError, KeyError, ValueError) as error:
             found = {"error": f"{type(error).__name__}: {error}"}
+        if found is not None:
+            self._reply(question, found)
+
+    def _reply(self, question: Question, found: Answer) -> None:
         clocks = {"now_ns": time.monotonic_ns(), "up_ns": uptime_ns()}
         self._say({"id": question.get("id"), **clocks, **found})
 
@@ -157,47 +167,79 @@ class Session:
 
     def claim(self, question: Question) -> Answer:
         """Take the node for one term of one scheduler, unless it is another's."""
-        refusal, self.session = taken(self.base, question)
-        if refusal is not None:
-            return refusal
-        self.root = f"{self.base}/clusters/{question['cluster']}"
+        self.cluster = question["cluster"]
+        if self.cluster:
+            refusal, self.session = taken(self.base, question)
+            if refusal is not None:
+                return refusal
+        self.root = f"{self.base}/clusters/{self.cluster}" if self.cluster else self.base
         self.term = raise_term(self.root, question["term"])
-        self.group, _ = memory_group(question["cgroup"], prepare=True)
+        if self.term != question["term"]:
+            cause = f"term {question['term']} was replaced by {self.term}"
+            return {"refused": "replaced", "cause": cause}
+        self.group = self._divided(question["cgroup"])
         self.notices = open_notices(self.root)
+        self.poll.register(self.notices, select.POLLIN)
+        self.reports.begin(self.root)
         put(f"{self.root}/listener", {"nonce": self.nonce})
-        self._beat(question)  # last: who is told of an error knows that there was no sign
+        self.beat(question)  # last: who is told of an error knows that there was no sign
         return {"root": self.root, "term": self.term}
+
+    def beat(self, question: Question) -> Answer:
+        """Show a sign of the instant at which it was asked for, however late it comes."""
+        write_beat(f"{self.root}/heartbeat", question["asked_ns"])
+        return {}
 
     def look(self, question: Question) -> Answer:
         """Beat; return what has changed of attempts since it was told, or is asked anew.
 
         Of each that is watched the question says up to which note its journal was read, and up to
-        which what was noted is durable.
+        which what was noted is durable. With `is_all`, no others are watched.
         """
-        self._beat(question)
+        self.beat(question)
         for job, attempt in question["anew"]:
-            self.told.pop((job, attempt), None)
-        watched = [(job, attempt) for job, attempt, _, _ in question["watched"]]
+            self.reports.of(job, attempt).told = None
+        keys = []
         for job, attempt, read, durable in question["watched"]:
-            self.read_upto[(job, attempt)] = read
-            self._acknowledge(job, attempt, durable)
-        self._forget_all_but(watched)
+            known = self.reports.of(job, attempt)
+            known.read = read
+            known.acknowledge(durable, self.term)
+            keys.append((job, attempt))
+        if question["is_all"]:
+            self.reports.forget_all_but(keys)
         return {
-            "changed": self._changed(watched),
-            "samples": self._samples(watched),
-            "gpus": self.readings.poll() if watched else None,
+            "changed": self.reports.news(keys),
+            "samples": self.reports.samples(keys),
+            "gpus": self.readings.poll() if keys else None,
         }
 
-    def start(self, question: Question) -> Answer:
-        """Start an attempt, unless the question has been under way for too long."""
+    def start(self, question: Question) -> Answer | None:
+        """Start an attempt, unless the question has been under way for too long.
+
+        None: its supervisor is yet to tell what came of it.
+        """
         order = question["order"]
         if uptime_ns() > question["before_ns"]:
             return {"answer": "late", "cause": "the order came too late"}
         order = {**at_home(order), "cgroup": self._group_of(order)}
         self._open_checkpoints(order)
-        self._check_way(order)
-        found = start(self.root, order)
-        return {**found, "known": self._known(order["job"], order["attempt"])}
+        if self.cluster:
+            self._check_way(order)
+        found, reader = begin(self.root, order)
+        if reader < 0:
+            return {**found, "known": self.reports.known(order["job"], order["attempt"])}
+        self.starting[reader] = question, order
+        self.poll.register(reader, select.POLLIN)
+        return None
+
+    def _finish(self, reader: int) -> None:
+        """Answer what a supervisor tells of its start."""
+        self.poll.unregister(reader)
+        question, order = self.starting.pop(reader)
+        found = answer_of(reader)
+        self._reply(
+            question, {**found, "known": self.reports.known(order["job"], order["attempt"])}
+        )
 
     def fence(self, question: Question) -> Answer:
         """Let no attempt up to this one start any more, and end those that have."""
@@ -208,7 +250,7 @@ class Session:
             folder = folder_of(self.root, job, attempt)
             if is_held(f"{folder}/lock"):
                 send(folder, {"do": "fence", "term": self.term})
-            known.append(self._known(job, attempt))
+            known.append(self.reports.known(job, attempt))
         return {"fenced": known}
 
     def set_aside(self, question: Question) -> Answer:
@@ -216,7 +258,10 @@ class Session:
         job, attempt = question["job"], question["attempt"]
         if not question.get("is_stray"):
             raise_fence(self.root, job, attempt)
-        return {"is_over": end_alone(self.root, job, attempt, self.term)}
+        is_over = end_alone(self.root, job, attempt, self.term)
+        if is_over:
+            self.reports.ports.pop((job, attempt), None)
+        return {"is_over": is_over}
 
     def send(self, question: Question) -> Answer:
         """Hand an order to a supervisor."""
@@ -257,8 +302,7 @@ class Session:
         That nobody listens on it yet means little: ranks import for a while before they do. So
         those that attempts were given are taken as long as these run, whoever started them.
         """
-        begun = [known["started"] for known in running(self.root, [])]
-        taken = {started["port"] for started in begun if started is not None}
+        taken = set(self.reports.ports.values())
         ports = (port for port in question["ports"] if port not in taken)
         return {"port": next((port for port in ports if is_free(port)), None)}
 
@@ -288,55 +332,13 @@ class Session:
         """Return the control group of an attempt; None if nothing holds it."""
         if not self.group or not order["memory_mb"]:
             return None
-        cluster = self.root.rpartition("/")[2]
-        return f"{self.group}/shunter-{cluster}-{order['job']}.{order['attempt']}"
+        cluster = f"{self.cluster}-" if self.cluster else ""
+        return f"{self.group}/shunter-{cluster}{order['job']}.{order['attempt']}"
 
-    def _changed(self, attempts: Iterable[tuple[str, int]]) -> list[Known]:
-        found, size = [], 0
-        for job, attempt in attempts:
-            before = self.told.get((job, attempt))
-            known = self._known(job, attempt, with_notes=size < NEWS_BYTES)
-            if known["notes"] or before != self.told[(job, attempt)]:
-                found.append(known)
-                size += len(json.dumps(known["notes"]))
-        return found
-
-    def _samples(self, attempts: list[tuple[str, int]]) -> list[SampleOf]:
-        """Return the samples of attempts that have not been told yet."""
-        found: list[SampleOf] = []
-        for job, attempt in attempts:
-            sample = sample_in(folder_of(self.root, job, attempt))
-            if sample is not None and sample["at_ns"] > self.sampled.get((job, attempt), 0):
-                self.sampled[(job, attempt)] = sample["at_ns"]
-                found.append({"job": job, "attempt": attempt, **sample})
-        return found
-
-    def _known(self, job: str, attempt: int, *, with_notes: bool = True) -> Known:
-        """Return all that is known of an attempt, and note that it is told.
-
-        Of its journal that is what was not read; more than a piece is told a piece at a time.
-        """
-        folder, key = folder_of(self.root, job, attempt), (job, attempt)
-        known = probe(folder)
-        if known["state"] in NO_END and sweep(folder):
-            known["state"] = "running"
-        self.told[key] = (known["state"], known["started"] is None)
-        read = read_journal(folder, self.read_upto.get(key, 0)) if with_notes else UNREAD
-        if read["notes"]:
-            self.read_upto[key] = read["notes"][-1]["n"]
-        return {"job": job, "attempt": attempt, **known, **read}
-
-    def _acknowledge(self, job: str, attempt: int, durable: int) -> None:
-        """Let a supervisor drop the notes that are in the log, once it takes the order."""
-        if durable > self.acknowledged.get((job, attempt), 0):
-            order = {"do": "acknowledge", "upto": durable, "term": self.term}
-            if send(folder_of(self.root, job, attempt), order):
-                self.acknowledged[(job, attempt)] = durable
-
-    def _forget_all_but(self, watched: list[tuple[str, int]]) -> None:
-        for told in (self.told, self.sampled, self.read_upto, self.acknowledged):
-            for gone in sorted(told.keys() - set(watched)):
-                told.pop(gone)
+    def _tell(self, attempts: Iterable[tuple[str, int]]) -> None:
+        changed = self.reports.changed(attempts)
+        if changed:
+            self._say({"changed": changed, "now_ns": time.monotonic_ns()})
 
     def _tell_news(self) -> None:
         named = os.read(self.notices, 1 << 16).decode("ascii", "replace").split()
@@ -346,20 +348,23 @@ class Session:
             number = number_of(attempt)
             if number is not None and checked(job, a_job) is not None:
                 attempts.append((job, number))
-        changed = self._changed(attempts)
-        if changed:
-            self._say({"changed": changed, "now_ns": time.monotonic_ns()})
+        self._tell(attempts)
 
-    def _beat(self, question: Question) -> None:
-        """Show a sign of the instant at which it was asked for, however late it comes."""
-        write_beat(f"{self.root}/heartbeat", question["asked_ns"])
+    def _divided(self, group: str | None) -> str:
+        """Return the control group below which those of attempts are, if there is one."""
+        if self.cluster:
+            return memory_group(group or "", prepare=True)[0]
+        if group is None:
+            return divisible(prepare=True, mend="")[0]
+        return group
 
     def _let_go(self) -> None:
         """Close, in a supervisor, what would seem to be held or read there for ever."""
-        for held in (self.notices, self.session):
+        for held in (self.notices, self.session, *self.starting, *self.reports.ends):
             if held >= 0:
                 os.close(held)
         self.notices = self.session = -1
+        self.starting, self.reports.ends = {}, {}
 
 
 def memory_group(group: str, *, prepare: bool) -> tuple[str, str]:
@@ -382,6 +387,7 @@ def _reap_supervisors() -> None:
 
 _ANSWERS = {
     "claim": Session.claim,
+    "beat": Session.beat,
     "look": Session.look,
     "start": Session.start,
     "fence": Session.fence,

@@ -13,8 +13,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from shunter.backends.agents import node_agent
 from shunter.backends.node.records import hold
-from shunter.backends.ssh import SshBackend, host_connection
+from shunter.backends.ssh import SshBackend
 from shunter.core.effects import Launch, Resume, Suspend
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, LaunchFailed
@@ -131,7 +132,7 @@ async def test_jobs_that_change_places_do_not_wait_for_each_other(
 
     Method: with one channel a host, jobs go from the first host to the second, and as many back.
     """
-    monkeypatch.setattr(host_connection, "CHANNELS", 1)
+    monkeypatch.setattr(node_agent, "PROGRAMS", 1)
     one_way = [(job_id(number), "n0", "n1") for number in range(TOGETHER)]
     other_way = [(job_id(TOGETHER + number), "n1", "n0") for number in range(TOGETHER)]
     jobs = [*one_way, *other_way]

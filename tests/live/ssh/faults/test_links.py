@@ -9,9 +9,10 @@ from collections.abc import Callable
 import anyio
 import pytest
 
+from shunter.backends.agents import node_agent
 from shunter.backends.node import attempts
 from shunter.backends.node.records import folder_of
-from shunter.backends.ssh import SshBackend, host_connection
+from shunter.backends.ssh import SshBackend
 from shunter.core.effects import Suspend, Terminate
 from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
@@ -275,7 +276,7 @@ async def test_connection_that_is_cut_off_and_comes_back_at_once_is_not_told(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # "At once" is what this machine can do when other tests keep it busy.
-    monkeypatch.setattr(host_connection, "GRACE_S", 60.0)
+    monkeypatch.setattr(node_agent, "GRACE_S", 60.0)
     async with bench.opened(keepalive_s=60.0) as backend:
         await order(backend, bench.launching("n0"))
         await seen_until(backend, AttemptStarted)

@@ -1,4 +1,30 @@
+from collections import Counter
+
+import anyio
+
+from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
+from shunter.backends.ssh.transport import SshTransport
 from shunter.backends.supervised.environment import filled
+from shunter.backends.supervised.orders import Where, orders_for
+from shunter.core.effects import Launch
+from shunter.events.values.allocation import Allocation, Share
+from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.job_spec import JobSpec
+
+HOST = NodeName("gpu1")
+
+
+def test_secret_stands_in_the_command_again_on_every_host() -> None:
+    host = SshHost(HOST, "127.0.0.1", ("0",))
+    settings = SshSettings((host,), SshAccess("known_hosts"), "c", 1, "h", "root")
+    where = Where(SshTransport(host, settings, anyio.Semaphore(1)), "r", Counter())
+    spec = JobSpec(gpus=1, command=("run", "--token={secret:TOKEN}"))
+    effect = Launch(JobId("j1"), 1, Allocation((Share(HOST, 1),)), spec)
+    given = {"TOKEN": "abcd"}
+    found = orders_for(effect, settings, settings.owner, {HOST: where}, given, 29500)
+    [rank] = found[HOST]["ranks"]
+    assert rank["argv"] == ["run", "--token=abcd"]
+    assert rank["env"]["TOKEN"] == "abcd"
 
 
 def test_secret_stands_in_the_command_again() -> None:

@@ -1,12 +1,15 @@
 """What an attempt's records become, across terms and boots."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from shunter.backends.agents.reading import Reading
 from shunter.backends.inbox import Inbox
+from shunter.backends.node.processes.attempt_watch import Watched
 from shunter.backends.node.records import boot_id
 from shunter.backends.supervised.watch import Watch
 from shunter.core.intake.inputs import AttemptExited, Input
@@ -49,23 +52,26 @@ def put(folder: Path, **records: Any) -> None:
         (folder / name).write_text(json.dumps(record))
 
 
-def told(watch: Watch, inbox: Inbox) -> list[Input]:
-    known = watch.look()
-    notes = watch.reading.take(known)
-    before = watch.reading.facts or 0
+def told(folder: Path, watch: Watch, inbox: Inbox) -> list[Input]:
+    """Return what the records of a folder become."""
+    watched, reading = Watched(str(folder)), Reading()
+    probed, _ = watched.look()
+    known: Any = {**probed, **watched.journal(with_notes=True)}
+    notes = reading.take(known)
+    before = reading.facts or 0
     return [stamped(AT_US) for stamped in watch.tell(known, notes, inbox, before)]
 
 
 @pytest.fixture
-def watch(tmp_path: Path) -> Watch:
-    return Watch(JobId("j0"), 1, str(tmp_path))
+def watch() -> Watch:
+    return Watch(JobId("j0"), 1)
 
 
 def test_end_before_a_boot_of_the_machine_has_the_instant_of_its_seeing(
     tmp_path: Path, watch: Watch
 ) -> None:
     put(tmp_path, started=started("another boot"), status=ended(ended_ns=5))
-    assert told(watch, Inbox(start_us=50))[-1] == AttemptExited(
+    assert told(tmp_path, watch, Inbox(start_us=50))[-1] == AttemptExited(
         AT_US, JobId("j0"), 1, 3, released=True, ended_us=AT_US
     )
 
@@ -73,19 +79,19 @@ def test_end_before_a_boot_of_the_machine_has_the_instant_of_its_seeing(
 def test_end_of_this_boot_has_its_own_instant(tmp_path: Path, watch: Watch) -> None:
     inbox = Inbox(start_us=50)
     put(tmp_path, started=started(boot_id()), status=ended(inbox._begun_ns + 60_000))
-    exited = told(watch, inbox)[-1]
+    exited = told(tmp_path, watch, inbox)[-1]
     assert isinstance(exited, AttemptExited)
     assert exited.ended_us == 60
 
 
 def test_attempt_that_a_boot_cut_short_is_lost_once(tmp_path: Path, watch: Watch) -> None:
     put(tmp_path, started=started("another boot"))
-    assert [type(seen) for seen in told(watch, Inbox())] == [AttemptStarted, AttemptLost]
-    assert told(watch, Inbox()) == []
+    assert [type(seen) for seen in told(tmp_path, watch, Inbox())] == [AttemptStarted, AttemptLost]
+    assert told(tmp_path, watch, Inbox()) == []
 
 
-def test_attempt_without_a_trace_never_began(watch: Watch) -> None:
-    assert [type(seen) for seen in told(watch, Inbox())] == [LaunchFailed]
+def test_attempt_without_a_trace_never_began(tmp_path: Path, watch: Watch) -> None:
+    assert [type(seen) for seen in told(tmp_path, watch, Inbox())] == [LaunchFailed]
 
 
 def test_only_notes_that_become_facts_count_as_told(tmp_path: Path) -> None:
@@ -93,17 +99,26 @@ def test_only_notes_that_become_facts_count_as_told(tmp_path: Path) -> None:
     (tmp_path / "journal").write_text("".join(json.dumps(note) + "\n" for note in NOTES))
     kinds = []
     for noted in (0, 1, 2):
-        watch = Watch(JobId("j0"), 1, str(tmp_path), told_start=True, told_facts=noted)
-        kinds.append([type(seen) for seen in told(watch, Inbox())[:-1]])
+        watch = Watch(JobId("j0"), 1, told_start=True, told_facts=noted)
+        kinds.append([type(seen) for seen in told(tmp_path, watch, Inbox())[:-1]])
     assert kinds == [[SuspendAcknowledged, CheckpointSaved], [CheckpointSaved], []]
 
 
-def test_watch_has_news_when_a_record_or_a_note_appears(tmp_path: Path, watch: Watch) -> None:
+def test_there_is_news_when_a_record_or_a_note_appears(tmp_path: Path) -> None:
     put(tmp_path, started=started(boot_id()))
     (tmp_path / "journal").write_text(json.dumps(NOTES[0]) + "\n")
-    watch.is_awaited = True
-    watch.look()
-    assert not watch.may_have_news()
+    watched = Watched(str(tmp_path))
+    assert watched.may_have_news()
+    watched.end = os.open("/dev/null", os.O_RDONLY)  # as if its supervisor's end were awaited
+    watched.look()
+    assert not watched.may_have_news()
     with (tmp_path / "journal").open("a") as file:
         file.write(json.dumps(NOTES[1]) + "\n")
-    assert watch.may_have_news()
+    assert watched.may_have_news()
+    os.close(watched.end)
+
+
+def test_without_a_pidfd_every_look_may_bring_news(tmp_path: Path) -> None:
+    watched = Watched(str(tmp_path))
+    watched.look()
+    assert watched.may_have_news()

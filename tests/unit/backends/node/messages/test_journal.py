@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from shunter.backends.agents.reading import Reading
 from shunter.backends.node.messages.journal import KEPT_MOST, READ_MOST, Journal, read_journal
 from shunter.backends.node.messages.wire import Note, Notes
-from shunter.backends.supervised.reading import Reading
 
 
 def kinds(folder: Path, after: int = 0) -> list[tuple[int, str]]:

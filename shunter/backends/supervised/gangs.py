@@ -1,4 +1,4 @@
-"""A gang: one attempt whose parts run on several hosts, each under a supervisor of its own.
+"""A gang: one attempt whose parts run on several nodes, each under a supervisor of its own.
 
 It is told of as one: it has started once all parts have, and is over once all parts are. It runs
 whole or not at all: what ends one part ends the others, by the weakest means that fits.
@@ -11,10 +11,10 @@ from functools import partial
 
 import anyio
 
+from shunter.backends.agents.node_agent import NodeAgent
+from shunter.backends.agents.reading import Reading
 from shunter.backends.inbox import Inbox, Stamped
-from shunter.backends.node.messages.wire import Look, Note, Reply, Standing, Started, Status
-from shunter.backends.ssh.host_connection import HostConnection
-from shunter.backends.supervised.reading import Reading
+from shunter.backends.node.messages.wire import Look, Note, Reply, Standing, Started, State, Status
 from shunter.backends.supervised.watch import NOT_BEGUN, Watch
 from shunter.core.effects import Effect, Fence, PauseEffect, Stop, Terminate
 from shunter.errors import BackendError
@@ -107,7 +107,7 @@ class Part:
 
 @dataclass(slots=True)
 class Gang:
-    """An attempt that may run, host by host in order of rank.
+    """An attempt that may run on some servers, agent by agent in order of rank.
 
     `asked` is the strongest order it is to get, `stance` whether it is to stop in place or to
     continue, as long as it need not leave. `cause` says why it cannot begin: then it is
@@ -116,6 +116,7 @@ class Gang:
 
     watch: Watch
     parts: dict[NodeName, Part]
+    nodes: tuple[NodeName, ...] = ()
     asked: str = ""
     cause: str = ""
     doubt: str = ""
@@ -146,13 +147,13 @@ class Gang:
         wanted = max([self.asked, *self._follows()], key=STRENGTH.index)
         if not wanted:
             return {
-                node: self.stance
-                for node, part in self.parts.items()
+                name: self.stance
+                for name, part in self.parts.items()
                 if not part.is_over and not part.is_starting and part.stance != self.stance
             }
         return {
-            node: wanted
-            for node, part in self.parts.items()
+            name: wanted
+            for name, part in self.parts.items()
             if not part.is_over and not part.is_starting
             if STRENGTH.index(part.ordered) < STRENGTH.index(wanted)
         }
@@ -187,7 +188,7 @@ def told_of(gang: Gang, inbox: Inbox) -> Iterator[Stamped]:
         yield lambda at_us: LaunchFailed(at_us, job_id, attempt, cause)
     elif gang.is_over and any(part.is_gone for part in gang.parts.values()):
         watch.is_over = True
-        gone = next(node for node, part in gang.parts.items() if part.is_gone)
+        gone = next(name for name, part in gang.parts.items() if part.is_gone)
         yield lambda at_us: AttemptLost(at_us, job_id, attempt, f"host {gone} lost")
     else:
         notes, before = news_of(gang) if watch.accepts(known) else ([], 0)
@@ -226,7 +227,9 @@ def merged(gang: Gang) -> Standing:
         return {"state": "running", "started": started, "status": None, "is_all": is_all}
     statuses = [part.status for part in parts if part.status is not None]
     if not statuses or len(statuses) < len(parts) or started is None:
-        return {"state": "lost", "started": started, "status": None, "is_all": is_all}
+        is_absent = bool(records) and all(record["state"] == "absent" for record in records)
+        state: State = "absent" if is_absent else "lost"
+        return {"state": state, "started": started, "status": None, "is_all": is_all}
     return {"state": "ended", "started": started, "status": _ended(statuses), "is_all": is_all}
 
 
@@ -255,58 +258,54 @@ def _decisive(statuses: list[Status]) -> Status:
     return in_order[-1]
 
 
-async def deliver(gang: Gang, connections: Mapping[NodeName, HostConnection]) -> None:
-    """Give what is due to the parts whose hosts answer; what nobody takes waits."""
+async def deliver(gang: Gang, agents: Mapping[NodeName, NodeAgent]) -> None:
+    """Give what is due to the parts whose agents answer; what nobody takes waits."""
     try:
-        for node, order in gang.due().items():
-            connection, part = connections[node], gang.parts[node]
-            if not connection.is_up:
+        for name, order in gang.due().items():
+            agent, part = agents[name], gang.parts[name]
+            if not agent.is_up:
                 continue
             if order == "fence":
-                await _fence(gang, part, connection)
+                await _fence(gang, part, agent)
             else:
-                await _send(gang, part, connection, order)
-            connection.look()
+                await _send(gang, part, agent, order)
+            agent.look(gang.watch.job_id, gang.watch.attempt)
     except BackendError:
-        return  # the next look, or the return of the host, gives it again
+        return  # the next look, or the return of the agent, gives it again
     finally:
         gang.is_delivering = False
 
 
-async def end_unbelieved(
-    gang: Gang, connections: Mapping[NodeName, HostConnection], every_s: float
-) -> None:
-    """End a gang that was set aside, and return once nothing of it runs on any host."""
+async def end_unbelieved(gang: Gang, agents: Mapping[NodeName, NodeAgent], every_s: float) -> None:
+    """End a gang that was set aside, and return once nothing of it runs anywhere."""
     job_id, attempt = gang.watch.job_id, gang.watch.attempt
     waits = list(gang.parts)
     while waits:
-        for node in list(waits):
-            connection = connections[node]
-            is_over = connection.is_lost
-            if connection.is_up:
+        for name in list(waits):
+            agent = agents[name]
+            is_over = agent.is_lost
+            if agent.is_up:
                 with suppress(BackendError):
-                    answer = await connection.ask("set_aside", job=job_id, attempt=attempt)
+                    answer = await agent.ask("set_aside", job=job_id, attempt=attempt)
                     is_over = answer["is_over"]
             if is_over:
-                waits.remove(node)
+                waits.remove(name)
         await anyio.sleep(every_s if waits else 0)
 
 
-async def _fence(gang: Gang, part: Part, connection: HostConnection) -> None:
+async def _fence(gang: Gang, part: Part, agent: NodeAgent) -> None:
     watch = gang.watch
 
     def on_reply(answer: Reply) -> None:
         mine = [record for record in answer["fenced"] if record["attempt"] == watch.attempt]
-        part.learn(connection.localised(mine[0]) if mine else NEVER)
+        part.learn(agent.localised(mine[0]) if mine else NEVER)
 
-    await connection.ask("fence", on_reply=on_reply, job=watch.job_id, attempt=watch.attempt)
+    await agent.ask("fence", on_reply=on_reply, job=watch.job_id, attempt=watch.attempt)
     part.ordered = "fence"
 
 
-async def _send(gang: Gang, part: Part, connection: HostConnection, order: str) -> None:
+async def _send(gang: Gang, part: Part, agent: NodeAgent, order: str) -> None:
     watch = gang.watch
-    answer = await connection.ask(
-        "send", job=watch.job_id, attempt=watch.attempt, order={"do": order}
-    )
+    answer = await agent.ask("send", job=watch.job_id, attempt=watch.attempt, order={"do": order})
     if answer["taken"]:
         part.take(order)

@@ -1,16 +1,15 @@
 import json
-import socket
 from pathlib import Path
 
 import pytest
 
-from shunter.backends.local.ports import Ports
+from shunter.backends.agents.settings import Limits
 from shunter.backends.supervised.environment import (
     given_to,
     path_of,
     store_all,
 )
-from shunter.backends.supervised.order_parts import Limits, contract_of
+from shunter.backends.supervised.orders import contract_of
 from shunter.core.effects import Launch
 from shunter.errors import BackendError
 from shunter.events.values.allocation import Allocation, Share
@@ -61,18 +60,3 @@ def test_task_of_an_array_is_promised_its_index(index: int | None) -> None:
     effect = Launch(J0, 1, Allocation((Share(NodeName("n0"), 1),)), JobSpec(array_index=index))
     promised = contract_of(effect, 0, ["0"], Limits(), ("127.0.0.1", 23_450), "/c")
     assert promised.get("SHUNTER_ARRAY_INDEX") == (None if index is None else str(index))
-
-
-def test_ports_are_given_in_turn_and_never_twice() -> None:
-    ports = Ports(23_450, 23_453)
-    assert [ports.take(()), ports.take(()), ports.take(())] == [23_450, 23_451, 23_452]
-    assert ports.take({23_450, 23_451}) == 23_452
-    assert ports.take({23_451}) == 23_450
-
-
-def test_port_on_which_somebody_listens_is_left_to_him() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        with pytest.raises(BackendError, match="name more ports") as caught:
-            Ports(port, port + 1).take(())
-    assert caught.value.retryable

@@ -1,16 +1,16 @@
-"""What supervisors on hosts sample of their attempts, with the GPUs of each host.
+"""What supervisors sample of their attempts, with the GPUs of each node, on its way to the log.
 
-Samples come with every look at a host. Those of a gang become one: how far and how fast it is says
+Samples come with every look at a node. Those of a gang become one: how far and how fast it is says
 its first rank, and what it uses is the sum over its hosts. Downsampled and in batches they go on.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from shunter.backends.inbox import Inbox
+from shunter.backends.inbox import Inbox, Stamped
 from shunter.backends.node.messages.wire import GpuReading, SampleOf
 from shunter.backends.profiles import Downsampler, GpuUse, profile_of, use_told
-from shunter.backends.ssh.gangs import Gang
-from shunter.backends.supervised.profile_forwarding import forward_profiles
+from shunter.backends.supervised.gangs import Gang
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId, NodeName
 
@@ -20,10 +20,10 @@ __all__ = ["Samples"]
 class Samples:
     """Gathers the samples of gangs."""
 
-    def __init__(self, inbox: Inbox, gangs: Mapping[JobId, Gang]) -> None:
+    def __init__(self, inbox: Inbox, gangs: Mapping[JobId, Gang], batch_s: float = 10.0) -> None:
         self._inbox = inbox
         self._gangs = gangs
-        self._downsampler = Downsampler()
+        self._downsampler = Downsampler(batch_us=int(batch_s * 1e6))
         self._gpus: dict[NodeName, list[GpuUse]] = {}
         self._latest: dict[tuple[JobId, int], dict[NodeName, SampleOf]] = {}
 
@@ -46,7 +46,9 @@ class Samples:
         for gone in [key for key in self._latest if key not in running]:
             del self._latest[gone]
             self._downsampler.forget(gone[0])
-        forward_profiles(self._downsampler, self._inbox, running)
+        for profile in self._downsampler.due(self._inbox.now_us()):
+            if (profile.job_id, profile.attempt) in running:
+                self._inbox.put(_stamped(profile))
 
     def _profile(
         self, gang: Gang, latest: Mapping[NodeName, SampleOf], first: SampleOf
@@ -81,6 +83,10 @@ class Samples:
             for node in gang.parts
             if other is not gang and node in other.parts
         )
+
+
+def _stamped(profile: ProfileSampled) -> Stamped:
+    return lambda at_us: replace(profile, at_us=at_us)
 
 
 def _gpus_of(gang: Gang, node: NodeName) -> set[str | None]:

@@ -7,12 +7,11 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.backends.ssh.connecting import UnreachedError, ran_on
-from shunter.backends.ssh.gangs import NEVER
-from shunter.backends.ssh.rpc import RpcChannel
-from shunter.backends.ssh.settings import SshHost
+from shunter.backends.agents.rpc import RpcChannel
+from shunter.backends.agents.transport import UnreachedError
+from shunter.backends.ssh.connecting import ran_on
+from shunter.backends.supervised.gangs import NEVER
 from shunter.errors import BackendError
-from shunter.events.values.ids import NodeName
 
 pytestmark = pytest.mark.asyncio
 
@@ -26,7 +25,6 @@ class Liar:
     """A process that reads questions, and answers what it likes."""
 
     def __init__(self) -> None:
-        self.stdin = self.stdout = self.stderr = self
         self._said: asyncio.Queue[bytes] = asyncio.Queue()
 
     def say(self, line: Any) -> None:
@@ -36,10 +34,8 @@ class Liar:
     def put(self, data: bytes) -> None:
         self._said.put_nowait(data + b"\n")
 
-    def write(self, data: bytes) -> None:
+    async def write(self, data: bytes) -> None:
         self.asked = json.loads(data)
-
-    async def drain(self) -> None:
         await anyio.lowlevel.checkpoint()
 
     async def read(self, most: int) -> bytes:
@@ -52,8 +48,7 @@ def liar() -> Liar:
 
 
 def rpc_with(liar: Liar) -> RpcChannel:
-    host = SshHost(NodeName("n0"), "address", ("0",))
-    return RpcChannel(host, liar)  # type: ignore[arg-type]  # it acts as a process
+    return RpcChannel("n0", liar)  # type: ignore[arg-type]  # it acts as a process
 
 
 async def talking(liar: Liar) -> RpcChannel:

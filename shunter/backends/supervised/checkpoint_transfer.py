@@ -9,25 +9,26 @@ takes the place of what was there only when all of it is right.
 
 import json
 import secrets
-import shlex
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
+from shunter.backends.agents.node_agent import NodeAgent
+from shunter.backends.agents.settings import Limits, Owner
+from shunter.backends.agents.transport import (
+    AgentProcess,
+    Link,
+    UnreachedError,
+    hinted,
+)
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.messages.wire import Entry, Manifest
-from shunter.backends.ssh.connecting import UnreachedError, hinted
-from shunter.backends.ssh.gang_checkpoints import Joined, joined
-from shunter.backends.ssh.host_connection import HostConnection
-from shunter.backends.ssh.orders import checkpoints_of
-from shunter.backends.ssh.settings import SshSettings
+from shunter.backends.supervised.gang_checkpoints import Joined, joined
+from shunter.backends.supervised.orders import checkpoints_of
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId, NodeName, UserName
-
-if TYPE_CHECKING:
-    from asyncssh import SSHClientConnection, SSHClientProcess
 
 __all__ = ["CheckpointTransfer"]
 
@@ -40,11 +41,10 @@ COMMIT = b"commit\n"
 class CheckpointTransfer:
     """Brings checkpoints to where a job runs next."""
 
-    def __init__(
-        self, settings: SshSettings, connections: Mapping[NodeName, HostConnection]
-    ) -> None:
-        self._settings = settings
-        self._connections = connections
+    def __init__(self, limits: Limits, owner: Owner, agents: Mapping[NodeName, NodeAgent]) -> None:
+        self._limits = limits
+        self._owner = owner
+        self._agents = agents
 
     async def bring(
         self,
@@ -67,14 +67,14 @@ class CheckpointTransfer:
             BackendError: they cannot be brought there now, or a host that may have the newest does
                 not answer.
         """
-        if self._settings.checkpoints:
+        if self._limits.checkpoints:
             return
         for nodes in sources:
             if nodes == targets and len(nodes) == 1:
                 return  # a gang's hosts have the files of their own rank only, each of them
             for node in nodes:
-                if not self._connections[node].is_up:  # an older one would shadow it for ever
-                    raise UnreachedError(self._connections[node].cause)
+                if not self._agents[node].is_up:  # an older one would shadow it for ever
+                    raise UnreachedError(self._agents[node].cause)
             told = [(node, await self._manifest(job_id, user, node)) for node in nodes]
             entries = joined(told)
             if any(path for path in entries):
@@ -103,12 +103,12 @@ class CheckpointTransfer:
         told: Mapping[str, object] | None = None,
     ) -> Any:
         async with (
-            self._connections[node].channel() as ssh,
-            self._begun(ssh, verb, job_id, user, node) as process,
+            self._agents[node].programs() as link,
+            self._begun(link, verb, job_id, user, node) as process,
         ):
             if told is not None:
                 await process.write(json.dumps(told).encode())
-            process.end_input()
+            await process.end_input()
             return await process.answer()
 
     async def _bring(
@@ -168,69 +168,55 @@ class CheckpointTransfer:
     ) -> None:
         async with AsyncExitStack() as open_here:
             # In order of name: transfers in opposite directions must not wait for each other's
-            # channels, of which a host has few.
-            ssh_by_host = {
-                node: await open_here.enter_async_context(self._connections[node].channel())
+            # programs, of which few run on a node.
+            links = {
+                node: await open_here.enter_async_context(self._agents[node].programs())
                 for node in sorted({target, *streams})
             }
             receiving = await open_here.enter_async_context(
-                self._begun(ssh_by_host[target], "receive", job_id, user, target)
+                self._begun(links[target], "receive", job_id, user, target)
             )
             try:
                 content = json.dumps(transfer).encode()
                 await receiving.write(len(content).to_bytes(8, "big") + content)
                 for node, paths in streams.items():
-                    async with self._begun(
-                        ssh_by_host[node], "stream", job_id, user, node
-                    ) as sending:
+                    async with self._begun(links[node], "stream", job_id, user, node) as sending:
                         await sending.write(json.dumps({"paths": paths}).encode())
-                        sending.end_input()
+                        await sending.end_input()
                         await sending.pour(receiving)
             except _NotTakenError:
                 pass  # it says why
             except BackendError:
-                receiving.end_input()
+                await receiving.end_input()
                 with suppress(BackendError):  # until it has removed what arrived
                     await receiving.answer()
                 raise
             await receiving.answer()
             failpoint(f"copied checkpoints of {job_id}")
             await receiving.write(COMMIT)
-            receiving.end_input()
+            await receiving.end_input()
             await receiving.answer()
 
     @asynccontextmanager
     async def _begun(
-        self,
-        ssh: "SSHClientConnection",
-        verb: str,
-        job_id: JobId,
-        user: UserName,
-        node: NodeName,
+        self, link: Link, verb: str, job_id: JobId, user: UserName, node: NodeName
     ) -> AsyncIterator["_Verb"]:
-        """Begin a verb of the pushed file on a host; it is over at the end.
+        """Begin a verb of the agent of a node; it is over at the end.
 
         Raises:
-            UnreachedError: the host does not begin it.
+            UnreachedError: the agent does not begin it.
         """
-        import asyncssh
-
-        connection, nonce = self._connections[node], secrets.token_hex(8)
-        folder = checkpoints_of(self._settings, connection.root, job_id)
-        words = [connection.host.python, "-I", "-S", connection.path, verb, folder, user, nonce]
-        command = "exec " + " ".join(shlex.quote(word) for word in words)
-        limit_s = self._settings.call_s
+        nonce, limit_s = secrets.token_hex(8), self._limits.call_s
+        folder = checkpoints_of(self._limits, self._owner, self._agents[node].root, job_id)
         try:
             with anyio.fail_after(limit_s):
-                process = await ssh.create_process(command, encoding=None)
-        except (asyncssh.Error, OSError, TimeoutError) as error:
-            raise UnreachedError(
-                f"host {connection.name} does not begin to {verb}: {error!r}"
-            ) from error
+                process = await link.begin(verb, folder, user, nonce)
+        except (OSError, TimeoutError) as error:
+            raise UnreachedError(f"host {node} does not begin to {verb}: {error!r}") from error
         try:
-            yield _Verb(connection.name, verb, process, nonce, limit_s)
+            yield _Verb(node, verb, process, nonce, limit_s)
         finally:
-            process.close()
+            await process.aclose()
 
 
 class _Verb:
@@ -243,7 +229,7 @@ class _Verb:
         self,
         name: str,
         verb: str,
-        process: "SSHClientProcess[bytes]",
+        process: AgentProcess,
         nonce: str,
         limit_s: float,
     ) -> None:
@@ -259,21 +245,17 @@ class _Verb:
             _NotTakenError: it has ended, and may say why.
             UnreachedError: its host takes nothing any more.
         """
-        import asyncssh
-
         try:
             with anyio.fail_after(self._limit_s):
-                self._process.stdin.write(content)
-                await self._process.stdin.drain()
+                await self._process.write(content)
         except TimeoutError as error:
             raise self._silent() from error
-        except (asyncssh.Error, OSError) as error:
+        except OSError as error:
             raise _NotTakenError(str(error)) from error
 
-    def end_input(self) -> None:
+    async def end_input(self) -> None:
         """Say that there is no more input."""
-        with suppress(OSError):
-            self._process.stdin.write_eof()
+        await self._process.end_input()
 
     async def answer(self) -> Any:
         """Return its next answer.
@@ -313,9 +295,7 @@ class _Verb:
             piece = await self._read()
             if not piece:
                 break
-        with anyio.move_on_after(self._limit_s):
-            await self._process.wait_closed()
-        if self._process.exit_status != 0:
+        if await self._status() != 0:
             raise await self._failure()
 
     async def _reach_mark(self) -> None:
@@ -328,15 +308,18 @@ class _Verb:
         self._left = self._left.partition(self._mark)[2]
 
     async def _read(self) -> bytes:
-        import asyncssh
-
         try:
             with anyio.fail_after(self._limit_s):
-                return await self._process.stdout.read(READ_BYTES)
+                return await self._process.read(READ_BYTES)
         except TimeoutError as error:
             raise self._silent() from error
-        except (asyncssh.Error, OSError) as error:
+        except OSError as error:
             raise UnreachedError(f"the connection to host {self._name} was lost") from error
+
+    async def _status(self) -> int | None:
+        with anyio.move_on_after(self._limit_s):
+            return await self._process.status()
+        return None
 
     def _silent(self) -> UnreachedError:
         waited = f"within {self._limit_s:g} s"
@@ -344,10 +327,8 @@ class _Verb:
 
     async def _failure(self) -> BackendError:
         """Return why it ended without an answer, in its own words where it left any."""
-        said = b""
-        with anyio.move_on_after(1.0):
-            said = await self._process.stderr.read(READ_BYTES)
-        if self._process.exit_status is None:
+        said = await self._process.complaint()
+        if await self._status() is None:
             return UnreachedError(f"the connection to host {self._name} was lost")
         words = hinted(said.decode("utf-8", "replace"))
         return _failed(f"host {self._name}: {self._verb} failed: {words}")

@@ -1,4 +1,4 @@
-"""Where attempts have run: noted since the start, and asked of the hosts where it is older.
+"""Where attempts have run: noted since the start, and asked of the agents where it is older.
 
 A job's newest checkpoints lie where its last attempt ran, its output where each one did, and what
 runs somewhere though nobody watches it must be found to be ended.
@@ -9,11 +9,10 @@ from typing import TypeVar
 
 import anyio
 
+from shunter.backends.agents.node_agent import NodeAgent
+from shunter.backends.agents.transport import UnreachedError, run_verb
 from shunter.backends.node.messages.shapes import COUNT_MOST, a_list, a_record, a_text, a_whole
 from shunter.backends.node.messages.wire import Ages, Found, Known, Removed, Shape, State
-from shunter.backends.ssh.connecting import UnreachedError
-from shunter.backends.ssh.host_connection import HostConnection
-from shunter.backends.ssh.rpc import run_verb
 from shunter.core.effects import Resume
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId, NodeName
@@ -31,10 +30,13 @@ AGES_S = 600.0  # for looking through all attempts there ever were, and removing
 
 
 class AttemptLocations:
-    """The hosts of each attempt, in order of rank."""
+    """The servers of each attempt in order of rank, and their agents."""
 
-    def __init__(self, connections: Mapping[NodeName, HostConnection]) -> None:
-        self._connections = connections
+    def __init__(
+        self, agents: Mapping[NodeName, NodeAgent], agent_of: Mapping[NodeName, NodeName]
+    ) -> None:
+        self._agents = agents
+        self._agent_of = agent_of
         self._locations: dict[JobId, dict[int, tuple[NodeName, ...]]] = {}
 
     def note(self, job_id: JobId, attempt: int, nodes: tuple[NodeName, ...]) -> None:
@@ -42,34 +44,62 @@ class AttemptLocations:
         self._locations.setdefault(job_id, {})[attempt] = nodes
 
     def of(self, job_id: JobId, attempt: int) -> tuple[NodeName, ...]:
-        """Return the hosts of an attempt; none if nobody knows of it."""
+        """Return the servers of an attempt; none if nobody knows of it."""
         return self._locations.get(job_id, {}).get(attempt, ())
 
-    def up_to(self, job_id: JobId, attempt: int) -> list[NodeName]:
-        """Return all hosts on which attempts up to one have run."""
+    def agents_of(self, nodes: Sequence[NodeName]) -> tuple[NodeName, ...]:
+        """Return the agents of servers; an only one is that of unknown ones too."""
+        if not nodes and len(self._agents) == 1:
+            return tuple(self._agents)
+        return tuple(dict.fromkeys(self._agent_of.get(node, node) for node in nodes))
+
+    def up_to(self, job_id: JobId, attempt: int) -> tuple[NodeName, ...]:
+        """Return all agents under which attempts up to one have run."""
         known = self._locations.get(job_id, {})
         nodes = [node for number in sorted(known) if number <= attempt for node in known[number]]
-        return list(dict.fromkeys(nodes))
+        return self.agents_of(nodes)
 
-    async def of_rank(self, job_id: JobId, attempt: int, rank: int) -> NodeName | None:
-        """Return where a rank of an attempt ran, of a job that ended long ago too.
-
-        None if no host knows of it.
+    async def read_output(
+        self, job_id: JobId, attempt: int, rank: int, stream: str, offset: int, size: int
+    ) -> tuple[bytes, int | None]:
+        """Return a piece of what a rank printed, and how much there is, if anything.
 
         Raises:
-            BackendError: a host that may know does not answer.
+            BackendError: its agent does not answer.
+        """
+        found = await self._of_rank(job_id, attempt, rank)
+        if found is None:
+            return b"", None
+        agent, number = found
+        answer = await agent.ask(
+            "read",
+            job=job_id,
+            attempt=attempt,
+            name=f"{stream}.{number}",
+            offset=offset,
+            bytes=size,
+        )
+        return answer["data"].encode("latin-1"), answer["size"]
+
+    async def _of_rank(
+        self, job_id: JobId, attempt: int, rank: int
+    ) -> tuple[NodeAgent, int] | None:
+        """Return under which agent a rank of an attempt ran, and which it was there.
+
+        Of a job that ended long ago too; None if nobody knows of it.
+
+        Raises:
+            BackendError: an agent that may know does not answer.
         """
         if not self.of(job_id, attempt):
             await self._ask_about(job_id)
-            silent = [
-                connection.cause
-                for connection in self._connections.values()
-                if not connection.is_up
-            ]
+            silent = [agent.cause for agent in self._agents.values() if not agent.is_up]
             if silent and not self.of(job_id, attempt):
                 raise BackendError(silent[0], retryable=True)
-        nodes = self.of(job_id, attempt)
-        return nodes[rank] if rank < len(nodes) else None
+        named = [self._agent_of.get(node, node) for node in self.of(job_id, attempt)]
+        if rank >= len(named):
+            return None
+        return self._agents[named[rank]], named[:rank].count(named[rank])
 
     async def before(self, job_id: JobId, attempt: int) -> list[tuple[NodeName, ...]]:
         """Return the hosts of earlier attempts, newest first, as far as they are known.
@@ -90,16 +120,16 @@ class AttemptLocations:
         Raises:
             BackendError: a host does not answer any more.
         """
-        connections = self._connections
+        if len(self._agents) == 1:  # which has all there are
+            return []
         if effect.checkpoints is not None:
-            return [
-                nodes for nodes in effect.checkpoints if all(one in connections for one in nodes)
-            ]
+            told = [self.agents_of(nodes) for nodes in effect.checkpoints]
+            return [names for names in told if all(name in self._agents for name in names)]
         before = await self.before(effect.job_id, effect.attempt)
         return [
-            nodes
-            for nodes in before
-            if all(one in connections and not connections[one].is_lost for one in nodes)
+            names
+            for names in map(self.agents_of, before)
+            if all(name in self._agents and not self._agents[name].is_lost for name in names)
         ]
 
     async def old_jobs(self, keep_s: float) -> list[JobId]:
@@ -129,44 +159,42 @@ class AttemptLocations:
 
     async def _run_verb(self, verb: str, told: Mapping[str, object], shape: Shape[T]) -> list[T]:
         """Ask all hosts in processes of their own; nobody while one of them is silent."""
-        if not all(connection.is_up for connection in self._connections.values()):
+        if not all(agent.is_up for agent in self._agents.values()):
             return []
         found = []
-        for connection in self._connections.values():
-            async with connection.channel() as ssh:
-                words = [connection.path, verb, connection.root]
+        for agent in self._agents.values():
+            async with agent.programs() as link:
+                words = [verb, agent.root]
                 found.append(
-                    await run_verb(
-                        ssh, connection.host, words, limit_s=AGES_S, shape=shape, told=told
-                    )
+                    await run_verb(link, agent.name, words, limit_s=AGES_S, shape=shape, told=told)
                 )
         return found
 
-    async def strays(self, connection: HostConnection, is_watched: IsWatched) -> list[Known]:
-        """Return what runs on a host and belongs to no attempt that is watched there.
+    async def strays(self, agent: NodeAgent, is_watched: IsWatched) -> list[Known]:
+        """Return what runs under an agent, and is not watched there.
 
         Raises:
-            BackendError: the host does not answer.
+            BackendError: it does not answer.
         """
-        found = (await connection.ask("inventory", wanted=[]))["attempts"]
+        found = (await agent.ask("inventory", wanted=[]))["attempts"]
         return [
             each
             for each in found
             if each["state"] in ALIVE
-            and not is_watched(JobId(each["job"]), each["attempt"], connection.host.name)
+            and not is_watched(JobId(each["job"]), each["attempt"], agent.name)
         ]
 
-    async def end_strays(self, connection: HostConnection, is_watched: IsWatched) -> None:
+    async def end_strays(self, agent: NodeAgent, is_watched: IsWatched) -> None:
         """End what was given up, also in an earlier term, and wait for its end.
 
         No fence is raised: what is found may have a number that its job has yet to get.
 
         Raises:
-            BackendError: the host does not answer any more.
+            BackendError: the agent does not answer any more.
         """
-        while strays := await self.strays(connection, is_watched):
+        while strays := await self.strays(agent, is_watched):
             for each in strays:
-                await connection.ask(
+                await agent.ask(
                     "set_aside", job=each["job"], attempt=each["attempt"], is_stray=True
                 )
             await anyio.sleep(STRAYS_S)
@@ -175,13 +203,13 @@ class AttemptLocations:
         """Return what all hosts that answer know, one record an attempt."""
         found: dict[tuple[str, int], dict[NodeName, Known]] = {}
         keys = None if wanted is None else list(wanted)
-        for node, told in (await self._told(wanted=keys)).items():
+        for name, told in (await self._told(wanted=keys)).items():
             if isinstance(told, UnreachedError):
                 continue  # what the log says of it is all there is
             records = [record for record in told if record["state"] != "absent"]
-            self._note_all(node, records)
+            self._note_all(name, records)
             for record in records:
-                found.setdefault((record["job"], record["attempt"]), {})[node] = record
+                found.setdefault((record["job"], record["attempt"]), {})[name] = record
         return [
             self._joined(JobId(job), attempt, parts)
             for (job, attempt), parts in sorted(found.items())
@@ -189,10 +217,10 @@ class AttemptLocations:
 
     async def _ask_about(self, job_id: JobId) -> None:
         """Ask all hosts that answer about one job."""
-        for node, told in (await self._told(job=job_id)).items():
+        for name, told in (await self._told(job=job_id)).items():
             if isinstance(told, UnreachedError):
                 raise told
-            self._note_all(node, told)
+            self._note_all(name, told)
 
     async def _told(
         self, job: JobId | None = None, wanted: list[tuple[JobId, int]] | None = None
@@ -205,21 +233,22 @@ class AttemptLocations:
         told: dict[NodeName, list[Known] | UnreachedError] = {}
         failed: list[BackendError] = []
 
-        async def ask(node: NodeName, connection: HostConnection) -> None:
+        async def ask(agent: NodeAgent) -> None:
             try:
-                told[node] = (await connection.ask("inventory", job=job, wanted=wanted))["attempts"]
+                answer = await agent.ask("inventory", job=job, wanted=wanted)
+                told[agent.name] = answer["attempts"]
             except UnreachedError as error:
-                told[node] = error
+                told[agent.name] = error
             except BackendError as error:
                 failed.append(error)
 
         async with anyio.create_task_group() as tasks:
-            for node, connection in self._connections.items():
-                if connection.is_up:
-                    tasks.start_soon(ask, node, connection)
+            for agent in self._agents.values():
+                if agent.is_up:
+                    tasks.start_soon(ask, agent)
         if failed:
             raise failed[0]
-        return {node: told[node] for node in self._connections if node in told}
+        return {name: told[name] for name in self._agents if name in told}
 
     def _joined(self, job_id: JobId, attempt: int, parts: Mapping[NodeName, Known]) -> Found:
         """Return what the hosts of an attempt know, with the records of the first."""
@@ -234,19 +263,20 @@ class AttemptLocations:
         }
 
     def _state(self, job_id: JobId, attempt: int, parts: Mapping[NodeName, Known]) -> State:
-        nodes = self.of(job_id, attempt) or tuple(parts)
-        if any(not self._connections[node].is_up for node in nodes if node in self._connections):
+        names = self.agents_of(self.of(job_id, attempt)) or tuple(parts)
+        if any(not self._agents[name].is_up for name in names if name in self._agents):
             return "running"
-        states = [parts[node]["state"] if node in parts else "absent" for node in nodes]
+        states = [parts[name]["state"] if name in parts else "absent" for name in names]
         order = ("running", "starting", "absent", "lost", "ended")
         return min(states, key=order.index)
 
-    def _note_all(self, node: NodeName, records: list[Known]) -> None:
+    def _note_all(self, name: NodeName, records: list[Known]) -> None:
+        own = [server.name for server in self._agents[name].transport.servers]
         for record in records:
             started = record["started"]
-            named = [NodeName(name) for name, _ in started["placement"]] if started else []
-            # One that names hosts which are none of ours ran here at least.
-            nodes = named if named and all(name in self._connections for name in named) else [node]
+            named = [NodeName(node) for node, _ in started["placement"]] if started else []
+            # One that names servers which are none of ours ran here at least.
+            is_ours = bool(named) and all(node in self._agent_of for node in named)
             job_id = JobId(record["job"])
             if started or not self.of(job_id, record["attempt"]):
-                self.note(job_id, record["attempt"], tuple(nodes))
+                self.note(job_id, record["attempt"], tuple(named if is_ours else own))

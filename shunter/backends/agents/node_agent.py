@@ -1,60 +1,55 @@
-"""One host: reached again whenever it is lost, and looked at, with a heartbeat, while it is there.
+"""An agent on a node: reached again whenever it is lost, looked at while it is there.
 
-A host that does not answer is unreachable, and what runs on it is unknown. Its supervisors end
-their jobs when no heartbeat came for `heartbeat_deadline_s`; that and a margin after the last one
-was sent, the host counts as lost, and only then may its jobs run elsewhere. A heartbeat tells when
-it was sent, so that it is of no use to anybody if it comes too late.
+An agent that does not answer is unreachable, and what runs on its servers is unknown. Supervisors
+end their jobs when no heartbeat came for `heartbeat_deadline_s`; that and a margin after the last
+one was sent, the node counts as lost, and only then may its jobs run elsewhere. A heartbeat tells
+when it was sent, so that it is of no use to anybody if it comes too late.
 """
 
-import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from operator import itemgetter
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import anyio
 
+from shunter.backends.agents.reading import Reading
+from shunter.backends.agents.rpc import OnReply, RpcChannel, open_rpc
+from shunter.backends.agents.settings import Limits, Owner
+from shunter.backends.agents.transport import Link, Transport, UnreachedError
 from shunter.backends.node.messages.wire import GpuReading, Known, Order, Reply, SampleOf
 from shunter.backends.node.records import boot_id
-from shunter.backends.ssh.agent_install import installed
-from shunter.backends.ssh.connecting import UnreachedError, connected, told_as_lost
-from shunter.backends.ssh.rpc import OnReply, RpcChannel, open_rpc
-from shunter.backends.ssh.settings import SshHost, SshSettings
-from shunter.backends.supervised.reading import Reading
 from shunter.errors import BackendError
+from shunter.events.values.ids import NodeName
 
-if TYPE_CHECKING:
-    from asyncssh import SSHClientConnection
-
-__all__ = ["HostConnection", "HostObserver", "TakenError"]
+__all__ = ["AgentObserver", "NodeAgent", "TakenError"]
 
 GRACE_S = 1.0  # for a connection that was cut off and can be opened again at once
-CHANNELS = 4  # beside the RPC channel; sshd allows ten a connection
+PROGRAMS = 4  # beside the session; sshd allows ten channels a connection
 RETRY_S, RETRY_S_MAX, PROBE_S = 0.25, 10.0, 3.0
 
 
 class TakenError(BackendError):
-    """Another scheduler has the host."""
+    """Another scheduler has the node."""
 
 
-class HostObserver(Protocol):
+class AgentObserver(Protocol):
     """Receives what becomes of a host and of what runs there."""
 
-    async def came_up(self, connection: "HostConnection") -> None:
+    async def came_up(self, agent: "NodeAgent") -> None:
         """Handle a host that answers and is ours; what it runs follows."""
 
-    def became_unreachable(self, connection: "HostConnection") -> None:
+    def became_unreachable(self, agent: "NodeAgent") -> None:
         """Handle a host that does not answer."""
 
-    def was_lost(self, connection: "HostConnection") -> None:
+    def was_lost(self, agent: "NodeAgent") -> None:
         """Handle a host on which nothing can run any more."""
 
-    def changed(self, connection: "HostConnection", known: list[Known]) -> None:
+    def changed(self, agent: "NodeAgent", known: list[Known]) -> None:
         """Receive what has become of attempts."""
 
     def looked(
-        self, connection: "HostConnection", samples: list[SampleOf], gpus: list[GpuReading] | None
+        self, agent: "NodeAgent", samples: list[SampleOf], gpus: list[GpuReading] | None
     ) -> None:
         """Receive samples, once all watched attempts were looked at."""
 
@@ -62,26 +57,25 @@ class HostObserver(Protocol):
         """Handle a newer scheduler of the cluster."""
 
 
-class HostConnection:
-    """A host, and the RPC channel to it while there is one."""
+class NodeAgent:
+    """The agent of a node, and the session with it while there is one."""
 
     def __init__(
-        self, host: SshHost, settings: SshSettings, limit: anyio.Semaphore, observer: HostObserver
+        self, transport: Transport, limits: Limits, owner: Owner, observer: AgentObserver
     ) -> None:
-        self.host = host
+        self.transport = transport
         self.root = ""
-        self.path = ""
         self.boot = ""
         self.cause = "it was not reached yet"
         self.is_lost = False
         self.tried = anyio.Event()
         self.taken: TakenError | None = None
-        self._settings = settings
-        self._limit = limit
+        self._limits = limits
+        self._owner = owner
         self._observer = observer
-        self._channels = anyio.Semaphore(CHANNELS)
+        self._programs = anyio.Semaphore(PROGRAMS)
         self._rpc: RpcChannel | None = None
-        self._ssh: SSHClientConnection | None = None
+        self._link: Link | None = None
         self._scope = anyio.CancelScope()
         self._look_now = anyio.Event()
         self._watched: dict[tuple[str, int], Reading] = {}
@@ -92,9 +86,14 @@ class HostConnection:
         self._down_s = time.monotonic()
 
     @property
-    def name(self) -> str:
-        """The name of the server."""
-        return self.host.name
+    def name(self) -> NodeName:
+        """The name of the agent, which is that of its server where it has one."""
+        return self.transport.name
+
+    @property
+    def nodes(self) -> list[NodeName]:
+        """The servers that it works for."""
+        return [server.name for server in self.transport.servers]
 
     @property
     def is_up(self) -> bool:
@@ -102,7 +101,7 @@ class HostConnection:
         return self._rpc is not None and not self._rpc.is_over
 
     async def run(self) -> None:
-        """Reach the host, stay with it, and begin again, for ever."""
+        """Reach the agent, stay with it, and begin again, for ever."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch_liveness)
             while True:
@@ -115,9 +114,9 @@ class HostConnection:
                 was_up = self._rpc is not None
                 if self._rpc is not None:
                     # A host that was waited for already gets no grace, nor one that was never up.
-                    patient_s = min(GRACE_S, self._settings.keepalive_s)
+                    patient_s = min(GRACE_S, self._limits.keepalive_s)
                     self._grace_s = 0.0 if self._rpc.went_silent else patient_s
-                    self._rpc, self._ssh = None, None
+                    self._rpc, self._link = None, None
                     self._down_s = time.monotonic()
                 if self._back.is_set():  # a task that waits for one not set goes on waiting
                     self._back = anyio.Event()
@@ -134,7 +133,7 @@ class HostConnection:
         on_reply: OnReply | None = None,
         **fields: object,
     ) -> Reply:
-        """Ask the host; return its answer, which `on_reply` got before later news.
+        """Ask the agent; return its answer, which `on_reply` got before later news.
 
         Raises:
             UnreachedError: there is no answer, so what was asked for is unknown.
@@ -144,7 +143,7 @@ class HostConnection:
         if rpc is None:
             raise UnreachedError(self.cause)
         try:
-            return await rpc.ask(do, limit_s or self._settings.call_s, on_reply, **fields)
+            return await rpc.ask(do, limit_s or self._limits.call_s, on_reply, **fields)
         except UnreachedError as error:
             if rpc is self._rpc:
                 self.cause = str(error)
@@ -156,7 +155,7 @@ class HostConnection:
         rpc = self._rpc
         if rpc is None:
             raise UnreachedError(self.cause)
-        limit_s = self._settings.launch_s
+        limit_s = self._limits.launch_s
         self._alive_s = max(self._alive_s, time.monotonic() + limit_s)
         before_ns = rpc.remote_uptime_ns() + int(limit_s * 1e9)
         return await self.ask("start", limit_s, on_reply, order=order, before_ns=before_ns)
@@ -175,8 +174,9 @@ class HostConnection:
         self._watched.pop((job, attempt), None)
         self._anew.discard((job, attempt))
 
-    def look(self) -> None:
-        """Look at all attempts soon."""
+    def look(self, job: str, attempt: int) -> None:
+        """Look at an attempt soon."""
+        self._anew.add((job, attempt))
         self._look_now.set()
 
     def localised(self, record: Known) -> Known:
@@ -207,41 +207,41 @@ class HostConnection:
         return found
 
     @asynccontextmanager
-    async def channel(self) -> AsyncIterator["SSHClientConnection"]:
-        """Lend the connection for one more channel, of which there are few.
+    async def programs(self) -> AsyncIterator[Link]:
+        """Lend the link for one more program, of which few run at once.
 
         Raises:
-            UnreachedError: there is no connection.
+            UnreachedError: there is no link.
         """
-        async with self._channels:
-            if self._ssh is None:
+        async with self._programs:
+            if self._link is None:
                 raise UnreachedError(self.cause)
-            with told_as_lost(self.name):
-                yield self._ssh
+            yield self._link
 
     async def _stay(self) -> None:
-        """Reach the host and stay until it is lost.
+        """Reach the agent and stay until it is lost.
 
         Raises:
             UnreachedError: why it was lost, or could not be reached.
-            TakenError: it is another scheduler's.
+            TakenError: its node is another scheduler's.
         """
-        settings, host = self._settings, self.host
-        async with connected(host, settings, self._limit) as ssh:
-            self.path = await installed(ssh, host, settings.connect_s)
-            async with open_rpc(ssh, host, self.path, settings.connect_s) as rpc:
-                errors: list[BackendError] = []
-                async with anyio.create_task_group() as tasks:
-                    self._scope = tasks.cancel_scope
-                    tasks.start_soon(self._receive_all, rpc, errors)
-                    try:
-                        await self._claim(rpc)
-                        self._rpc, self._ssh = rpc, ssh
-                        await self._came_up()
-                        await self._watch_attempts(rpc)
-                    except BackendError as error:
-                        errors.append(error)
-                    tasks.cancel_scope.cancel()
+        limits, transport = self._limits, self.transport
+        async with (
+            transport.opened() as link,
+            open_rpc(link, transport, limits.call_s) as rpc,
+        ):
+            errors: list[BackendError] = []
+            async with anyio.create_task_group() as tasks:
+                self._scope = tasks.cancel_scope
+                tasks.start_soon(self._receive_all, rpc, errors)
+                try:
+                    await self._claim(rpc)
+                    self._rpc, self._link = rpc, link
+                    await self._came_up()
+                    await self._watch_attempts(rpc)
+                except BackendError as error:
+                    errors.append(error)
+                tasks.cancel_scope.cancel()
         raise errors[0] if errors else UnreachedError(self.cause)
 
     async def _receive_all(self, rpc: RpcChannel, errors: list[BackendError]) -> None:
@@ -254,19 +254,19 @@ class HostConnection:
             self._observer.changed(self, [self.localised(record) for record in known])
 
     async def _claim(self, rpc: RpcChannel) -> None:
-        settings, before_s = self._settings, self._alive_s
+        owner, before_s = self._owner, self._alive_s
         self._count_from(time.monotonic())
         asked_ns = rpc.remote_uptime_ns()
         try:
             answer = await rpc.ask(
                 "claim",
-                settings.call_s,
+                self._limits.call_s,
                 asked_ns=asked_ns,
-                cluster=settings.cluster_id,
-                term=settings.term,
-                holder=settings.holder,
+                cluster=owner.cluster_id,
+                term=owner.term,
+                holder=owner.holder,
                 node=self.name,
-                cgroup=self.host.cgroup,
+                cgroup=self.transport.cgroup,
             )
         except UnreachedError:
             raise
@@ -293,28 +293,39 @@ class HostConnection:
         self.tried.set()
 
     async def _watch_attempts(self, rpc: RpcChannel) -> None:
-        """Send a heartbeat and read all watched attempts, now and each period."""
+        """Look at all watched attempts each period, and at once at those that are named."""
+        limits, round_s = self._limits, time.monotonic() - self._limits.patrol_s
         while True:
             self._look_now = anyio.Event()
-            self._count_from(time.monotonic())
-            asked_ns = rpc.remote_uptime_ns()
-            watched = [
-                [job, attempt, reading.read, reading.durable]
-                for (job, attempt), reading in sorted(self._watched.items(), key=itemgetter(0))
-            ]
-            anew = sorted(self._anew)
-            answer = await rpc.ask(
-                "look",
-                self._settings.call_s,
-                lambda answer: self._receive(answer["changed"]),
-                asked_ns=asked_ns,
-                watched=watched,
-                anew=anew,
-            )
-            self._anew.difference_update(anew)
+            is_round = time.monotonic() >= round_s + limits.patrol_s
+            round_s = time.monotonic() if is_round else round_s
+            await self._look(rpc, is_round=is_round)
+            while (left_s := round_s + limits.patrol_s - time.monotonic()) > 0:
+                with anyio.move_on_after(min(left_s, limits.beat_s or left_s)):
+                    await self._look_now.wait()
+                    break
+                if limits.beat_s is not None and left_s > limits.beat_s:
+                    self._count_from(time.monotonic())
+                    await rpc.ask("beat", limits.call_s, asked_ns=rpc.remote_uptime_ns())
+
+    async def _look(self, rpc: RpcChannel, *, is_round: bool) -> None:
+        """Send a heartbeat, and read of attempts what is new."""
+        self._count_from(time.monotonic())
+        asked_ns, anew = rpc.remote_uptime_ns(), sorted(self._anew)
+        keys = sorted(self._watched) if is_round else [key for key in anew if key in self._watched]
+        readings = [(key, self._watched[key]) for key in keys]
+        answer = await rpc.ask(
+            "look",
+            self._limits.call_s,
+            lambda answer: self._receive(answer["changed"]),
+            asked_ns=asked_ns,
+            watched=[[*key, reading.read, reading.durable] for key, reading in readings],
+            anew=anew,
+            is_all=is_round,
+        )
+        self._anew.difference_update(anew)
+        if is_round:
             self._observer.looked(self, answer["samples"], answer["gpus"])
-            with anyio.move_on_after(self._settings.patrol_s):
-                await self._look_now.wait()
 
     def _count_from(self, asked_s: float) -> None:
         """Note that a heartbeat was sent: supervisors count from then.
@@ -325,7 +336,7 @@ class HostConnection:
 
     async def _watch_liveness(self) -> None:
         """Report, in time, that the host does not answer, and that it is lost."""
-        settings = self._settings
+        limits = self._limits
         while True:
             await self._gone.wait()
             with anyio.move_on_after(self._grace_s):
@@ -333,7 +344,7 @@ class HostConnection:
             if self._back.is_set():
                 continue
             self._observer.became_unreachable(self)
-            patience_s = settings.heartbeat_deadline_s + settings.margin_s
+            patience_s = limits.heartbeat_deadline_s + limits.margin_s
             # A try to reach it that got no answer may have been a sign of life all the same.
             while (left_s := self._alive_s + patience_s - time.monotonic()) > 0:
                 with anyio.move_on_after(left_s):
@@ -351,13 +362,11 @@ class HostConnection:
         return min(max(RETRY_S, (time.monotonic() - self._down_s) / 60), RETRY_S_MAX)
 
     async def _probe(self) -> None:
-        """Wait until the host answers at all.
+        """Wait until somebody answers at all.
 
         A packet that was dropped is repeated after a second or more, so one probe does not wait
         for the one before: the first that is answered ends them all.
         """
-        if self._settings.access.config:  # it may name a host that no plain connection reaches
-            return
         async with anyio.create_task_group() as tasks:
             while True:
                 tasks.start_soon(self._probe_once, tasks.cancel_scope)
@@ -365,9 +374,5 @@ class HostConnection:
 
     async def _probe_once(self, until: anyio.CancelScope) -> None:
         with anyio.move_on_after(PROBE_S):
-            try:
-                stream = await anyio.connect_tcp(self.host.address, self.host.port)
-            except (OSError, socket.gaierror):
-                return
-            await stream.aclose()
-            until.cancel()
+            if await self.transport.answers():
+                until.cancel()

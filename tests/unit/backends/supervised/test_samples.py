@@ -4,8 +4,8 @@ from typing import Any
 
 from shunter.backends.inbox import Inbox
 from shunter.backends.node.messages.wire import SampleOf
-from shunter.backends.ssh.gangs import Gang, Part
-from shunter.backends.ssh.samples import Samples
+from shunter.backends.supervised.gangs import Gang, Part
+from shunter.backends.supervised.samples import Samples
 from shunter.backends.supervised.watch import Watch
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import NodeName
@@ -13,7 +13,7 @@ from tests.factories import job_id
 
 N0, N1 = NodeName("n0"), NodeName("n1")
 J0 = job_id(0)
-READINGS = [
+READINGS: Any = [
     {
         "index": n,
         "uuid": f"GPU-{n}",
@@ -44,7 +44,7 @@ def sample(step: int | None, memory_mb: int, attempt: int = 1) -> SampleOf:
 def gathered(*told: tuple[NodeName, list[SampleOf], Any]) -> list[ProfileSampled]:
     """Return what goes to the log of a gang of two hosts with GPUs 1 and 2 of each."""
     begun: Any = {"started": {"gpus": ["1", "GPU-2"], "ranks": []}}
-    gang = Gang(Watch(J0, 1, ""), {N0: Part(begun), N1: Part(begun)})
+    gang = Gang(Watch(J0, 1), {N0: Part(begun), N1: Part(begun)})
     samples = Samples(Inbox(), {J0: gang})
     for node, found, gpus in told:
         samples.take(node, found, gpus)
@@ -69,3 +69,20 @@ def test_sample_of_an_earlier_attempt_is_dropped() -> None:
 def test_gpus_that_nobody_could_read_are_left_open() -> None:
     (found,) = gathered((N0, [sample(7, 100)], None))
     assert (found.gpu_utilisation, found.gpu_memory_mb) == (None, None)
+
+
+def test_jobs_that_share_a_gpu_have_their_own_processes_there() -> None:
+    jobs = (job_id(1), job_id(2), job_id(3))
+    gangs = {}
+    for job, gpu in zip(jobs, ("0", "0", "1"), strict=True):
+        begun: Any = {"started": {"gpus": [gpu], "ranks": []}}
+        gangs[job] = Gang(Watch(job, 1), {N0: Part(begun)})
+    samples = Samples(Inbox(), gangs)
+    told: list[Any] = [
+        {**sample(1, 5), "job": job, "pids": pids}
+        for job, pids in zip(jobs, ([1], [2], [99]), strict=True)
+    ]
+    samples.take(N0, told, READINGS)
+    found = {one.job_id: one.gpu_memory_mb for one in samples._downsampler.flush()}
+    # Of the third none is named: it is alone on its GPU, so all that is used there is its own.
+    assert found == {"j1": 60, "j2": 40, "j3": 100}

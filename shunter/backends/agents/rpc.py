@@ -1,4 +1,4 @@
-"""Remote procedure calls to a host over one channel: see `shunter.backends.node.remote.session`.
+"""Remote procedure calls to an agent over one channel: see `shunter.backends.node.remote.session`.
 
 Each question has a deadline. One that is not answered in time, or whose connection ends, is
 unknown, never failed: a lost connection does not raise by itself, it ends the output.
@@ -9,15 +9,21 @@ News may come right behind an answer, and the task that asked wakes after news a
 
 import json
 import secrets
-import shlex
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
+from shunter.backends.agents.answers import GREETING, answered, news_in
+from shunter.backends.agents.transport import (
+    AgentProcess,
+    Link,
+    Transport,
+    UnreachedError,
+    hinted,
+)
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.heartbeat import uptime_ns
 from shunter.backends.node.messages.shapes import (
@@ -27,17 +33,10 @@ from shunter.backends.node.messages.shapes import (
     parsed,
 )
 from shunter.backends.node.messages.wire import Known, Question, Reply, Shape
-from shunter.backends.ssh.connecting import UnreachedError, hinted, ran_on
-from shunter.backends.ssh.settings import SshHost
-from shunter.backends.supervised.answers import GREETING, answered, news_in
 from shunter.errors import BackendError
 
-if TYPE_CHECKING:
-    from asyncssh import SSHClientConnection, SSHClientProcess
+__all__ = ["ClockOffset", "OnReply", "RpcChannel", "open_rpc"]
 
-__all__ = ["ClockOffset", "OnReply", "RpcChannel", "open_rpc", "run_verb"]
-
-T = TypeVar("T")
 OnReply = Callable[[Reply], None]
 READ_BYTES = 1 << 16
 NOISE_BYTES_MAX = 1 << 20
@@ -95,13 +94,14 @@ class _Request:
 class RpcChannel:
     """Questions and answers over one channel, in any order."""
 
-    def __init__(self, host: SshHost, process: "SSHClientProcess[bytes]") -> None:
+    def __init__(self, name: str, process: AgentProcess, *, is_here: bool = False) -> None:
         self.greeting: Reply = {}
         self.clock = ClockOffset()
         self.uptime = ClockOffset()
         self.went_silent = False
-        self._host = host
+        self._name = name
         self._process = process
+        self._is_here = is_here
         self._asked: dict[int, _Request] = {}
         self._number = 0
         self._left = b""
@@ -120,7 +120,7 @@ class RpcChannel:
         """
         mark, asked = f"\n{nonce} ".encode(), _clocks()
         while mark not in self._left or b"\n" not in self._left.partition(mark)[2]:
-            read = await self._process.stdout.read(READ_BYTES)
+            read = await self._process.read(READ_BYTES)
             if not read or len(self._left) > NOISE_BYTES_MAX:
                 raise UnreachedError(await self._silence())
             self._left += read
@@ -128,7 +128,7 @@ class RpcChannel:
         try:
             self.greeting = GREETING(parsed(line))
         except WrongMessageError as error:
-            raise UnreachedError(f"host {self._host.name} greets as nobody: {error}") from None
+            raise UnreachedError(f"host {self._name} greets as nobody: {error}") from None
         self._set_clocks(self.greeting, asked)
 
     async def ask(
@@ -154,13 +154,12 @@ class RpcChannel:
             with anyio.fail_after(limit_s):
                 line = json.dumps({"id": number, "do": do, **fields})
                 failpoint(f"ask {do}")
-                self._process.stdin.write(line.encode() + b"\n")
-                await self._process.stdin.drain()
+                await self._process.write(line.encode() + b"\n")
                 failpoint(f"asked {do}")
                 await request.came.wait()
                 failpoint(f"answered {do}")
         except (TimeoutError, OSError) as error:
-            cause = f"host {self._host.name} did not answer '{do}' within {limit_s:g} s"
+            cause = f"host {self._name} did not answer '{do}' within {limit_s:g} s"
             self.went_silent = True
             self._end(cause)
             raise UnreachedError(cause) from error
@@ -170,29 +169,27 @@ class RpcChannel:
         if answer is None:
             raise UnreachedError(self._ended)
         if "error" in answer:
-            raise BackendError(f"host {self._host.name}: {answer['error']}", retryable=True)
+            raise BackendError(f"host {self._name}: {answer['error']}", retryable=True)
         return answer
 
     async def receive_all(self, on_news: Callable[[list[Known]], None]) -> str:
         """Hand answers out and news over until the channel closes; return why it did."""
-        import asyncssh
-
         try:
             while not self._ended:
                 *lines, self._left = self._left.split(b"\n")
                 for line in lines:
                     self._take(line, on_news)
-                read = await self._process.stdout.read(READ_BYTES)
+                read = await self._process.read(READ_BYTES)
                 if not read:
                     self._end(await self._silence())
                 self._left += read
                 if len(self._left) > LINE_BYTES_MOST:
-                    self._end(f"host {self._host.name} said a line beyond {LINE_BYTES_MOST} bytes")
-        except (asyncssh.Error, OSError) as error:
+                    self._end(f"host {self._name} said a line beyond {LINE_BYTES_MOST} bytes")
+        except OSError as error:
             self.went_silent = "keepalive" in str(error)  # only its words tell it apart
-            self._end(f"the connection to host {self._host.name} was lost: {error}")
+            self._end(f"the connection to host {self._name} was lost: {error}")
         except WrongMessageError as error:
-            self._end(f"host {self._host.name} said what is no answer: {error}")
+            self._end(f"host {self._name} said what is no answer: {error}")
         finally:
             self._end("the channel was closed")
         return self._ended
@@ -229,84 +226,43 @@ class RpcChannel:
 
     def _set_clocks(self, told: Reply, asked: tuple[int, int]) -> None:
         """Note what an answer tells of the host's clocks."""
+        if self._is_here:  # one clock, which nothing is ahead of
+            return
         came = _clocks()
         self.clock.note(asked[0], told["now_ns"], came[0])
         self.uptime.note(asked[1], told["up_ns"], came[1])
 
     async def _silence(self) -> str:
         """Return why a host says nothing more, in its own words where it left any."""
-        said = b""
-        with anyio.move_on_after(1.0):
-            said = await self._process.stderr.read(READ_BYTES)
-        words, host = said.decode("utf-8", "replace").strip(), self._host
+        words = (await self._process.complaint()).decode("utf-8", "replace").strip()
         if not words:
-            return f"the connection to host {host.name} was lost"
-        return f"host {host.name}: {host.python} ended: {hinted(words)}"
+            return f"the connection to host {self._name} was lost"
+        return f"host {self._name}: its agent ended: {hinted(words)}"
 
 
 def _clocks() -> tuple[int, int]:
     return time.monotonic_ns(), uptime_ns()
 
 
-async def run_verb(
-    ssh: "SSHClientConnection",
-    host: SshHost,
-    words: list[str],
-    *,
-    limit_s: float,
-    shape: Shape[T],
-    told: Mapping[str, object] | None = None,
-) -> T:
-    """Run a verb of the agent in a process of its own; return its answer.
-
-    Raises:
-        UnreachedError: there is none; without an exit status nothing is known of what was done.
-        BackendError: it could not be done.
-    """
-    import asyncssh
-
-    nonce = secrets.token_hex(8)
-    command = " ".join(shlex.quote(word) for word in [host.python, "-I", "-S", *words, nonce])
-    content = None if told is None else json.dumps(told).encode()
-    try:
-        with anyio.fail_after(limit_s):
-            status, out, err = await ran_on(ssh, command, content)
-    except (asyncssh.Error, OSError, TimeoutError) as error:
-        raise UnreachedError(f"host {host.name} did not answer {words[1]!r}: {error!r}") from error
-    if status is None:
-        raise UnreachedError(f"the connection to host {host.name} was lost")
-    answer = out.rpartition(f"\n{nonce} ".encode())[2]
-    if status or not answer:
-        words_said = hinted(err.decode("utf-8", "replace"))
-        raise BackendError(f"host {host.name}: {words[1]} failed: {words_said}", retryable=True)
-    try:
-        return shape(parsed(answer))
-    except WrongMessageError as error:
-        raise BackendError(f"host {host.name}: no answer to {words[1]!r}: {error}") from None
-
-
 @asynccontextmanager
-async def open_rpc(
-    ssh: "SSHClientConnection", host: SshHost, path: str, limit_s: float
-) -> AsyncIterator[RpcChannel]:
-    """Open a channel to the agent at a path of a host.
+async def open_rpc(link: Link, transport: Transport, limit_s: float) -> AsyncIterator[RpcChannel]:
+    """Open a session with an agent over a link.
 
     Raises:
-        UnreachedError: the host does not begin it in time.
+        UnreachedError: it does not begin in time.
     """
-    import asyncssh
-
-    nonce, base = secrets.token_hex(8), path.rpartition("/")[0]
-    words = [host.python, "-I", "-S", path, "serve", base, nonce]
-    command = "exec " + " ".join(shlex.quote(word) for word in words)
+    nonce, process = secrets.token_hex(8), None
     try:
-        with anyio.fail_after(limit_s):
-            process = await ssh.create_process(command, encoding=None)
-            rpc = RpcChannel(host, process)
-            await rpc.read_greeting(nonce)
-    except (asyncssh.Error, OSError, TimeoutError) as error:
-        raise UnreachedError(f"host {host.name} does not begin to talk: {error!r}") from error
-    try:
+        try:
+            with anyio.fail_after(limit_s):
+                process = await link.begin("serve", transport.folder, nonce)
+                rpc = RpcChannel(transport.name, process, is_here=transport.is_here)
+                await rpc.read_greeting(nonce)
+        except (OSError, TimeoutError) as error:
+            raise UnreachedError(
+                f"host {transport.name} does not begin to talk: {error!r}"
+            ) from error
         yield rpc
     finally:
-        process.close()
+        if process is not None:
+            await process.aclose()

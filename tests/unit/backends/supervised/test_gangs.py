@@ -6,7 +6,7 @@ import pytest
 
 from shunter.backends.inbox import Inbox
 from shunter.backends.node.messages.wire import Look, Status
-from shunter.backends.ssh.gangs import Gang, Part, merged, told_of
+from shunter.backends.supervised.gangs import Gang, Part, merged, told_of
 from shunter.backends.supervised.watch import Watch
 from shunter.events.facts.execution import AttemptStarted, CheckpointSaved, TrainingStarted
 from shunter.events.values.ids import NodeName
@@ -31,7 +31,7 @@ def record(state: str = "running", **status: object) -> Any:
 
 def gang(*records: Look | None) -> Gang:
     parts = {NodeName(f"n{number}"): Part(known) for number, known in enumerate(records)}
-    return Gang(Watch(job_id(0), 1, ""), parts)
+    return Gang(Watch(job_id(0), 1), parts)
 
 
 def status_of(*records: Look) -> Status:

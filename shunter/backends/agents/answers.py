@@ -82,6 +82,7 @@ _SHAPES: dict[str, Shape[Reply]] = {
         },
         leaves_out=True,
     ),
+    "beat": a_record({}),
     "look": a_record(
         {
             "changed": a_list(KNOWN, MANY),

@@ -1,0 +1,49 @@
+"""What a supervised backend is told, however its agents are reached."""
+
+from dataclasses import dataclass
+
+__all__ = ["Limits", "Owner"]
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The scheduler that agents obey.
+
+    `holder` tells two schedulers with copies of a log apart. `root` is a folder of this machine,
+    for what jobs are given beside their specification. A cluster of one machine has no id: its
+    attempts lie in that folder too.
+    """
+
+    cluster_id: str
+    term: int
+    holder: str
+    root: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What supervisors and agents are held to, in seconds.
+
+    Agents are looked at every `patrol_s`, with a sign of life; `beat_s` is how often there is one
+    in between, where that is not enough. `output_bytes_max` is kept of the output of a rank.
+    `gang_ports` are those of which each attempt gets one for its ranks, the second no more.
+    `checkpoints` is a folder that all servers share; where it is empty, checkpoints lie on the
+    server that made them, and are carried over when a job moves.
+    """
+
+    cooperative_s: float = 60.0
+    signal_s: float = 60.0
+    restart_s: float = 10.0
+    suspend_signal: int = 10
+    grace_s: float = 10.0
+    launch_s: float = 20.0
+    heartbeat_deadline_s: float = 900.0
+    sample_s: float = 10.0
+    output_bytes_max: int = 1 << 30
+    call_s: float = 20.0
+    keepalive_s: float = 5.0
+    patrol_s: float = 5.0
+    beat_s: float | None = None
+    margin_s: float = 30.0
+    gang_ports: tuple[int, int] = (29_500, 29_999)
+    checkpoints: str = ""

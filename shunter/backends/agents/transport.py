@@ -1,0 +1,169 @@
+"""How an agent is reached: programs of it are begun on its node, and talk over three pipes.
+
+A transport knows one agent and the servers it works for. Opening it gives a link, over which the
+session and whatever else is asked in a process of its own are begun. A link that is lost does not
+raise by itself: what was begun over it ends without an exit status.
+"""
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Protocol, TypeVar
+
+import anyio
+
+from shunter.backends.node.messages.shapes import WrongMessageError, parsed
+from shunter.backends.node.messages.wire import Shape
+from shunter.errors import BackendError
+from shunter.events.values.ids import NodeName
+
+__all__ = [
+    "AgentProcess",
+    "Link",
+    "Server",
+    "Transport",
+    "UnreachedError",
+    "hinted",
+    "run_verb",
+]
+
+T = TypeVar("T")
+READ_BYTES = 1 << 18
+
+
+class UnreachedError(BackendError):
+    """An agent does not answer, or not as it should; what was asked of it is unknown."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=True)
+
+
+class Server(Protocol):
+    """A server of an agent.
+
+    Its GPUs are named as CUDA does (index or UUID), its CPUs by number.
+    """
+
+    @property
+    def name(self) -> NodeName: ...
+
+    @property
+    def gpus(self) -> tuple[str, ...]: ...
+
+    @property
+    def cpus(self) -> tuple[int, ...]: ...
+
+
+class AgentProcess(Protocol):
+    """A program of the agent that was begun on its node.
+
+    What is lost raises OSError (`write`), or ends the output (`read`); the status is None then.
+    """
+
+    async def read(self, most: int) -> bytes:
+        """Return what it has printed; nothing once it has ended."""
+
+    async def write(self, content: bytes) -> None:
+        """Hand it more of its input."""
+
+    async def end_input(self) -> None:
+        """Say that there is no more input."""
+
+    async def complaint(self) -> bytes:
+        """Return what it has printed on stderr."""
+
+    async def status(self) -> int | None:
+        """Return what it exited with, once it has; None if that is unknown."""
+
+    async def aclose(self) -> None:
+        """Let go of it, wherever it is."""
+
+
+class Link(Protocol):
+    """An open way to an agent."""
+
+    async def begin(self, verb: str, *words: str) -> AgentProcess:
+        """Begin a verb of the agent; see `shunter.backends.node.verbs`.
+
+        Raises:
+            OSError: it cannot be begun.
+        """
+
+
+class Transport(Protocol):
+    """How one agent is reached, and what is fixed of its node.
+
+    `address` is what the ranks of a gang on other nodes call it. `cgroup` is a control group there
+    that is ours to divide (None: the one the agent finds itself in). `is_here` says that it is on
+    this machine: its clock is ours, and it sleeps when we do.
+    """
+
+    name: NodeName
+    servers: Sequence[Server]
+    address: str
+    environment: Mapping[str, str]
+    cgroup: str | None
+    folder: str
+    is_here: bool
+
+    def opened(self) -> AbstractAsyncContextManager[Link]:
+        """Reach the agent.
+
+        Raises:
+            UnreachedError: it cannot be reached in time.
+        """
+
+    async def answers(self) -> bool:
+        """Return whether there is anybody at all; it may take seconds to tell."""
+
+
+async def run_verb(
+    link: Link,
+    name: str,
+    words: Sequence[str],
+    *,
+    limit_s: float,
+    shape: Shape[T],
+    told: Mapping[str, object] | None = None,
+) -> T:
+    """Run a verb of the agent in a process of its own; return its answer.
+
+    Raises:
+        UnreachedError: there is none; without an exit status nothing is known of what was done.
+        BackendError: it could not be done.
+    """
+    nonce, verb = secrets.token_hex(8), words[0]
+    said = []
+    try:
+        with anyio.fail_after(limit_s):
+            process = await link.begin(*words, nonce)
+            try:
+                if told is not None:
+                    with suppress(BrokenPipeError):  # one that ended unread says itself why
+                        await process.write(json.dumps(told).encode())
+                await process.end_input()
+                while piece := await process.read(READ_BYTES):
+                    said.append(piece)
+                status, complaint = await process.status(), await process.complaint()
+            finally:
+                await process.aclose()
+    except (OSError, TimeoutError) as error:
+        raise UnreachedError(f"host {name} did not answer {verb!r}: {error!r}") from error
+    if status is None:
+        raise UnreachedError(f"the connection to host {name} was lost")
+    answer = b"".join(said).rpartition(f"\n{nonce} ".encode())[2]
+    if status or not answer or nonce.encode() not in b"".join(said):
+        words_said = hinted(complaint.decode("utf-8", "replace"))
+        raise BackendError(f"host {name}: {verb} failed: {words_said}", retryable=True)
+    try:
+        return shape(parsed(answer))
+    except WrongMessageError as error:
+        raise BackendError(f"host {name}: no answer to {verb!r}: {error}") from None
+
+
+def hinted(said: str) -> str:
+    """Return what a host's Python said last, and what helps if it is too old."""
+    words = json.dumps(said.strip()[-300:])
+    is_old = any(mark in said for mark in ("SyntaxError", "Unknown option: -I"))
+    return f"{words}: it is older than 3.8: name another, python = PATH" if is_old else words

@@ -1,0 +1,100 @@
+"""The agent of this machine: a child process, from which supervisors fork that outlive it.
+
+A daemon has threads and much memory, and cannot fork supervisors itself. Its agent has neither: a
+job costs two forks of a small process, and no start of Python. If it is killed, nothing else is:
+the daemon begins another one, which finds everything in the records.
+"""
+
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from tempfile import TemporaryFile
+from typing import IO
+
+import anyio
+from anyio.abc import Process
+
+from shunter.backends.agents.transport import AgentProcess, Link, Server
+from shunter.backends.local.settings import LocalSettings
+from shunter.backends.node.verbs import command
+from shunter.events.values.ids import NodeName
+
+__all__ = ["LocalTransport"]
+
+NAME = NodeName("local")
+LOOPBACK = "127.0.0.1"
+COMPLAINT_BYTES = 1 << 16
+
+
+class LocalTransport:
+    """Begins programs of the agent on this machine."""
+
+    def __init__(self, settings: LocalSettings) -> None:
+        self.name = NAME
+        self.servers: Sequence[Server] = settings.nodes
+        self.address = LOOPBACK
+        self.environment: Mapping[str, str] = settings.environment
+        self.cgroup = settings.cgroup
+        self.folder = settings.root
+        self.is_here = True
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Link]:
+        """Reach this machine, which takes nothing."""
+        yield self
+
+    async def answers(self) -> bool:
+        """Return that it is there."""
+        return True
+
+    async def begin(self, verb: str, *words: str) -> AgentProcess:
+        """Begin a verb of the agent.
+
+        Raises:
+            OSError: it cannot be begun.
+        """
+        with TemporaryFile() as complaints:
+            process = await anyio.open_process(
+                command(verb, *words), stderr=complaints, start_new_session=True
+            )
+            return _ChildProcess(process, os.fdopen(os.dup(complaints.fileno()), "rb"))
+
+
+class _ChildProcess:
+    """A program of the agent that runs as our child."""
+
+    def __init__(self, process: Process, complaints: IO[bytes]) -> None:
+        self._process = process
+        self._complaints = complaints
+
+    async def read(self, most: int) -> bytes:
+        assert self._process.stdout is not None, "its output is a pipe"
+        try:
+            return await self._process.stdout.receive(most)
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
+            return b""
+
+    async def write(self, content: bytes) -> None:
+        assert self._process.stdin is not None, "its input is a pipe"
+        try:
+            await self._process.stdin.send(content)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+            raise BrokenPipeError("it has ended") from error
+
+    async def end_input(self) -> None:
+        if self._process.stdin is not None:
+            await self._process.stdin.aclose()
+
+    async def complaint(self) -> bytes:
+        self._complaints.seek(0)
+        return self._complaints.read(COMPLAINT_BYTES)
+
+    async def status(self) -> int | None:
+        return await self._process.wait()
+
+    async def aclose(self) -> None:
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        with anyio.CancelScope(shield=True):  # it dies at once, and is not left unburied
+            await self._process.aclose()
+        self._complaints.close()

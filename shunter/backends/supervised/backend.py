@@ -1,0 +1,401 @@
+"""A cluster whose servers have agents: one session with each, one supervisor an attempt and node.
+
+Orders of one job are carried out one after the other, those of different jobs side by side. What
+comes of them is what the supervisors' records say, reported as it happens and read once a period.
+An order whose answer is lost is unknown: it is settled when the agent answers again, or when no
+supervisor under it can be alive any more. Nothing is started again before that.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup
+
+from shunter.backends.agents.node_agent import NodeAgent
+from shunter.backends.agents.settings import Limits, Owner
+from shunter.backends.agents.transport import Transport
+from shunter.backends.inbox import Inbox, Stamped
+from shunter.backends.node.failpoints import failpoint
+from shunter.backends.node.messages.wire import Found, GpuReading, Known, SampleOf
+from shunter.backends.supervised import environment as environments
+from shunter.backends.supervised.attempt_locations import STRAYS_S, AttemptLocations
+from shunter.backends.supervised.checkpoint_transfer import CheckpointTransfer
+from shunter.backends.supervised.gangs import (
+    LOST,
+    Gang,
+    Part,
+    deliver,
+    end_unbelieved,
+    told_of,
+)
+from shunter.backends.supervised.launching import Launches
+from shunter.backends.supervised.order_queue import OrderQueue
+from shunter.backends.supervised.reachability import Reachability
+from shunter.backends.supervised.samples import Samples
+from shunter.backends.supervised.watch import Watch
+from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, SetAside, Terminate
+from shunter.core.intake.inputs import Input
+from shunter.errors import BackendError
+from shunter.events.facts.execution import LaunchFailed
+from shunter.events.values.allocation import Allocation
+from shunter.events.values.ids import JobId, NodeName
+
+__all__ = ["SupervisedBackend"]
+
+
+class SupervisedBackend:
+    """Runs attempts under the agents of servers; use it as an async context.
+
+    Args:
+        limits: what supervisors and agents are held to.
+        owner: who schedules.
+        transports: how the agent of each node is reached.
+        start_us: the instant at which this term begins.
+    """
+
+    def __init__(
+        self, limits: Limits, owner: Owner, transports: Sequence[Transport], start_us: int = 0
+    ) -> None:
+        self._owner = owner
+        self._inbox = Inbox(start_us)
+        self._hosts = {each.name: NodeAgent(each, limits, owner, self) for each in transports}
+        self._agent_of = {server.name: each.name for each in transports for server in each.servers}
+        self._locations = AttemptLocations(self._hosts, self._agent_of)
+        self._transfer = CheckpointTransfer(limits, owner, self._hosts)
+        self._gangs: dict[JobId, Gang] = {}
+        self._newest: dict[JobId, int] = {}
+        self._launching: set[tuple[JobId, int]] = set()
+        self._moved_from: dict[JobId, tuple[NodeName, ...]] = {}
+        self._reachability = Reachability(self._inbox)
+        self._is_open = self._has_recovered = False
+        self._launches = Launches(limits, owner, self._hosts, self._agent_of, self._gangs)
+        self._samples = Samples(self._inbox, self._gangs, limits.sample_s)
+        self._tasks: TaskGroup = anyio.create_task_group()
+        self._orders = OrderQueue(self._tasks, self._obey)
+
+    async def __aenter__(self) -> Self:
+        """Reach every agent for the first time; those that do not answer are unreachable.
+
+        Raises:
+            BackendError: a node is another scheduler's.
+        """
+        await self._tasks.__aenter__()
+        for agent in self._hosts.values():
+            self._tasks.start_soon(agent.run)
+        try:
+            await self._take_over()
+            self._is_open = True
+        finally:
+            if not self._is_open:
+                self._tasks.cancel_scope.cancel()
+                await self._tasks.__aexit__(None, None, None)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave the agents; what runs under them runs on."""
+        self._tasks.cancel_scope.cancel()
+        await self._tasks.__aexit__(kind, error, trace)
+
+    @property
+    def instant(self) -> bool:
+        """Real processes take time."""
+        return False
+
+    @property
+    def unreachable(self) -> frozenset[NodeName]:
+        """The servers whose agents do not answer."""
+        return frozenset(self.causes)
+
+    @property
+    def causes(self) -> Mapping[NodeName, str]:
+        """Why servers do not answer, and how to mend it, of those that do not."""
+        silent = [agent for agent in self._hosts.values() if not agent.is_up]
+        return {node: agent.cause for agent in silent for node in agent.nodes}
+
+    def post(self, stamped: Stamped) -> None:
+        """Put a command of somebody into the inbox; it gets its instant there."""
+        self._inbox.put(stamped)
+
+    def now_us(self) -> int:
+        """Return the instant it is."""
+        return self._inbox.now_us()
+
+    async def observe(
+        self, until_us: int | None, gather_us: int = 0
+    ) -> tuple[int, Sequence[Input]]:
+        """Wait for inputs; a live world gathers nothing, it hands over what it sees."""
+        return await self._inbox.observe(until_us)
+
+    async def inventory(self, wanted: Collection[tuple[JobId, int]] | None = None) -> list[Found]:
+        """Return the records of every attempt under agents that answer, gangs as one.
+
+        With some that are wanted, only of those and of all that still run. An attempt of which an
+        agent knows that does not answer counts as running.
+        """
+        return await self._locations.inventory(wanted)
+
+    def recall(self, unreachable: Sequence[NodeName]) -> None:
+        """Say which servers an earlier term found unreachable or lost."""
+        for agent in self._hosts.values():
+            self._reachability.recall(agent, unreachable)
+
+    def adopt(
+        self,
+        job_id: JobId,
+        attempt: int,
+        *,
+        started: bool,
+        noted: int = 0,
+        on: Allocation | None = None,
+        is_set_aside: bool = False,
+    ) -> None:
+        """Watch an attempt of an earlier term, of which some has been told already."""
+        nodes = self._locations.of(job_id, attempt)
+        if not nodes and on is not None:
+            nodes = tuple(share.node for share in on.shares)
+            self._locations.note(job_id, attempt, nodes)
+        self._newest[job_id] = attempt
+        watch = Watch(job_id, attempt, told_start=started, told_facts=noted)
+        watch.is_set_aside = is_set_aside
+        parts = {name: Part() for name in self._locations.agents_of(nodes)}
+        gang = Gang(watch, parts, nodes)
+        self._gangs[job_id] = gang
+        if not is_set_aside:
+            self._watch(gang)
+
+    async def perform(self, effects: Sequence[Effect], now_us: int) -> None:
+        """Accept orders; what comes of them is observed.
+
+        With the first, all attempts of earlier terms have been adopted that are to go on.
+        """
+        self._orders.give(effects)
+        if not self._has_recovered:
+            self._has_recovered = True
+            for agent in self._hosts.values():
+                if agent.is_up:
+                    self._tasks.start_soon(self._end_strays, agent)
+
+    async def store_environments(self, given: Mapping[JobId, Mapping[str, str]]) -> None:
+        """Store what only the processes of jobs may see; what was stored before is gone.
+
+        Raises:
+            BackendError: it cannot be stored.
+        """
+        await to_thread.run_sync(environments.store_all, self._owner.root, given)
+
+    async def old_jobs(self, keep_s: float) -> list[JobId]:
+        """Return the jobs unchanged for so long; none while an agent is silent."""
+        return await self._locations.old_jobs(keep_s)
+
+    async def remove_attempts(self, jobs: Sequence[JobId]) -> None:
+        """Remove output and records of jobs that have ended."""
+        await self._locations.remove_attempts(jobs)
+
+    async def read_output(
+        self, job_id: JobId, attempt: int, rank: int, stream: str, offset: int, size: int
+    ) -> tuple[bytes, int | None]:
+        """Return a piece of what a rank printed, and how much there is; None: nothing is.
+
+        Raises:
+            BackendError: its agent does not answer.
+        """
+        return await self._locations.read_output(job_id, attempt, rank, stream, offset, size)
+
+    async def came_up(self, agent: NodeAgent) -> None:
+        """Handle an agent that answers; what became of its attempts follows.
+
+        What was given up while it was silent may run there all the same: until that is over, its
+        servers are not reachable for anything new.
+        """
+        if self._has_recovered and await self._locations.strays(agent, self._is_watched):
+            self._tasks.start_soon(self._end_strays, agent)
+        else:
+            self._reachability.note_up(agent)
+
+    def became_unreachable(self, agent: NodeAgent) -> None:
+        """Handle an agent that does not answer; its jobs have not failed."""
+        self._reachability.note_silent(agent)
+
+    def was_lost(self, agent: NodeAgent) -> None:
+        """Handle a node on which nothing can run any more."""
+        self._reachability.note_lost(agent)
+        for gang in list(self._gangs.values()):
+            part = gang.parts.get(agent.name)
+            if part is not None and not part.is_over and not gang.watch.is_set_aside:
+                part.is_gone = True
+                self._settle(gang)
+
+    def was_replaced(self, cause: str) -> None:
+        """Handle a newer scheduler: this one must not go on."""
+        if self._is_open:  # else whoever opens this is told
+            self._tasks.start_soon(_give_up, cause)
+
+    def changed(self, agent: NodeAgent, known: list[Known]) -> None:
+        """Receive what has become of attempts under an agent."""
+        for record in known:
+            gang = self._gangs.get(JobId(record["job"]))
+            if gang is None or gang.watch.attempt != record["attempt"]:
+                continue
+            part = gang.parts.get(agent.name)
+            if part is not None and not part.is_gone:
+                part.learn(record)
+                self._settle(gang)
+                if not record["is_all"]:
+                    agent.look(record["job"], record["attempt"])
+        if known:
+            failpoint("attempts seen")
+
+    def looked(
+        self, agent: NodeAgent, samples: list[SampleOf], gpus: list[GpuReading] | None
+    ) -> None:
+        """Receive samples of a node; orders that nobody took are given again."""
+        self._samples.take(agent.name, samples, gpus)
+        for gang in list(self._gangs.values()):
+            if agent.name in gang.parts:
+                self._settle(gang)
+
+    async def _take_over(self) -> None:
+        for agent in self._hosts.values():
+            await agent.tried.wait()
+        for agent in self._hosts.values():
+            if agent.taken is not None:
+                raise agent.taken
+
+    async def _obey(self, effect: Effect) -> None:
+        if isinstance(effect, Launch | Resume):
+            key = effect.job_id, effect.attempt
+            self._launching.add(key)
+            try:
+                await self._launch(effect)
+            finally:
+                self._launching.discard(key)
+        elif isinstance(effect, SetAside):
+            self._set_aside(effect)
+        elif isinstance(effect, Fence):
+            if not effect.is_alone:  # what is ended alone each host is asked for: `_end_strays`
+                await self._fence(effect)
+        else:
+            self._send(effect)
+
+    async def _launch(self, effect: Launch | Resume) -> None:
+        job_id, attempt = effect.job_id, effect.attempt
+        if attempt <= self._newest.get(job_id, 0):
+            return
+        self._newest[job_id] = attempt
+        nodes = tuple(share.node for share in effect.allocation.shares)
+        source: tuple[NodeName, ...] = ()
+        try:
+            orders = await self._launches.orders_of(effect)
+            if isinstance(effect, Resume):
+                sources = await self._locations.sources(effect)
+                source = sources[0] if sources else ()
+                user = effect.spec.user
+                await self._transfer.bring(job_id, attempt, user, sources, tuple(orders))
+        except BackendError as error:
+            self._launches.settle(job_id)
+            cause, again = str(error), error.retryable
+            self._inbox.put(
+                lambda at_us: LaunchFailed(at_us, job_id, attempt, cause, again, source)
+            )
+            return
+        self._locations.note(job_id, attempt, nodes)
+        watch = Watch(job_id, attempt, self._moved_from.pop(job_id, ()))
+        port = next(iter(orders.values())).get("port") or 0
+        gang = Gang(watch, {name: Part(is_starting=True) for name in orders}, nodes, port=port)
+        self._gangs[job_id] = gang
+        self._launches.settle(job_id)
+        await self._launches.start(gang, orders)
+        if not watch.is_over:  # by news that came right behind the answers
+            self._watch(gang)
+            self._settle(gang)
+
+    async def _fence(self, effect: Fence) -> None:
+        """Let nothing up to an attempt run, wherever it may."""
+        job_id, attempt = effect.job_id, effect.attempt
+        gang = self._gangs.get(job_id)
+        if gang is not None and gang.watch.attempt <= attempt:
+            gang.ask(effect)
+            self._settle(gang)
+        for name in self._locations.up_to(job_id, attempt):
+            if self._hosts[name].is_up:  # one that was silent ends what is not watched there
+                with suppress(BackendError):
+                    await self._hosts[name].ask("fence", job=job_id, attempt=attempt)
+
+    def _set_aside(self, effect: SetAside) -> None:
+        gang = self._gangs.get(effect.job_id)
+        if gang is not None and gang.watch.attempt == effect.attempt:
+            gang.watch.is_set_aside = True
+            self._unwatch(gang)
+            self._tasks.start_soon(self._end_unbelieved, gang)
+
+    async def _end_unbelieved(self, gang: Gang) -> None:
+        await end_unbelieved(gang, self._hosts, STRAYS_S)
+        self._inbox.put_all(gang.watch.tell(LOST, [], self._inbox))
+        self._forget(gang)
+
+    def _send(self, effect: Effect) -> None:
+        job_id, gang = effect.job_id, self._gangs.get(effect.job_id)
+        if gang is None:
+            if isinstance(effect, Terminate):
+                self._newest[job_id] = max(effect.attempt, 1, self._newest.get(job_id, 0))
+        elif gang.watch.attempt == effect.attempt:
+            if isinstance(effect, Migrate):
+                self._moved_from[job_id] = gang.nodes
+            gang.ask(effect)
+            self._settle(gang)
+
+    def _watch(self, gang: Gang) -> None:
+        for name, part in gang.parts.items():
+            agent = self._hosts[name]
+            agent.watch(gang.watch.job_id, gang.watch.attempt, part.reading)
+            if agent.is_lost:
+                part.is_gone = True
+
+    def _forget(self, gang: Gang) -> None:
+        if self._gangs.get(gang.watch.job_id) is gang:
+            del self._gangs[gang.watch.job_id]
+
+    def _unwatch(self, gang: Gang) -> None:
+        for name in gang.parts:
+            self._hosts[name].unwatch(gang.watch.job_id, gang.watch.attempt)
+
+    def _settle(self, gang: Gang) -> None:
+        """Tell what is new of a gang, and have given what is due to its parts."""
+        if gang.watch.is_over or gang.watch.is_set_aside:
+            return
+        self._inbox.put_all(told_of(gang, self._inbox))
+        watch = gang.watch
+        if watch.is_over:
+            self._unwatch(gang)
+            self._forget(gang)
+        elif gang.due() and not gang.is_delivering:
+            gang.is_delivering = True
+            self._tasks.start_soon(deliver, gang, self._hosts)
+
+    async def _end_strays(self, agent: NodeAgent) -> None:
+        try:
+            await self._locations.end_strays(agent, self._is_watched)
+        except BackendError:
+            return  # its return begins this anew
+        if agent.is_up:
+            self._reachability.note_up(agent)
+
+    def _is_watched(self, job_id: JobId, attempt: int, name: NodeName) -> bool:
+        """Say whether an attempt under an agent is one that is to run there."""
+        gang = self._gangs.get(job_id)
+        if gang is None or gang.watch.attempt != attempt:
+            return (job_id, attempt) in self._launching
+        return name in gang.parts and not gang.parts[name].is_gone
+
+
+async def _give_up(cause: str) -> None:
+    raise BackendError(cause)

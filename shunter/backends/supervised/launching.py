@@ -1,0 +1,151 @@
+"""How a gang is started: its orders, a port that is its own, and a start on all nodes at once.
+
+An answer that is lost leaves a part unknown, until its agent tells or is lost. A part that cannot
+begin is the cause for which the whole gang is fenced.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import islice
+
+import anyio
+
+from shunter.backends.agents.node_agent import NodeAgent
+from shunter.backends.agents.settings import Limits, Owner
+from shunter.backends.agents.transport import UnreachedError
+from shunter.backends.node.failpoints import failpoint
+from shunter.backends.node.messages.wire import Order, Reply
+from shunter.backends.supervised.environment import given_to
+from shunter.backends.supervised.gangs import NEVER, Gang
+from shunter.backends.supervised.orders import Where, orders_for
+from shunter.core.effects import Launch, Resume
+from shunter.errors import BackendError
+from shunter.events.values.ids import JobId, NodeName
+
+__all__ = ["Launches"]
+
+PORTS_ASKED = 64
+REFUSALS = ("refused", "failed", "late")
+
+
+class Launches:
+    """Starts gangs, beside those that run already.
+
+    Args:
+        limits: of the backend.
+        owner: who schedules.
+        agents: all of them, by their names.
+        agent_of: the name of the agent of each server.
+        gangs: what runs.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        owner: Owner,
+        agents: Mapping[NodeName, NodeAgent],
+        agent_of: Mapping[NodeName, NodeName],
+        gangs: Mapping[JobId, Gang],
+    ) -> None:
+        self._limits = limits
+        self._owner = owner
+        self._agents = agents
+        self._agent_of = agent_of
+        self._gangs = gangs
+        self._turn = 0
+        self._promised: dict[JobId, tuple[NodeName, int]] = {}
+
+    async def orders_of(self, effect: Launch | Resume) -> dict[NodeName, Order]:
+        """Return the orders of an attempt by agent, in order of rank.
+
+        Raises:
+            BackendError: an agent does not answer, or the attempt cannot run there; nothing was
+                begun.
+        """
+        nodes = [share.node for share in effect.allocation.shares]
+        for node in nodes:
+            if node not in self._agent_of:
+                raise BackendError(f"job {effect.job_id} was given {node}, which is no host")
+        by_node = {node: self._agents[self._agent_of[node]] for node in nodes}
+        for agent in by_node.values():
+            if not agent.is_up:
+                raise BackendError(agent.cause, retryable=True)
+        given = given_to(self._owner.root, effect.job_id)
+        port = await self._port(effect.job_id, by_node[nodes[0]])
+        where = {
+            node: Where(agent.transport, agent.root, self._cpu_tenants(agent.name))
+            for node, agent in by_node.items()
+        }
+        return orders_for(effect, self._limits, self._owner, where, given, port)
+
+    def settle(self, job_id: JobId) -> None:
+        """Release the port promised to a launch, which has a gang by now or failed."""
+        self._promised.pop(job_id, None)
+
+    async def start(self, gang: Gang, orders: Mapping[NodeName, Order]) -> None:
+        """Start all parts of a gang."""
+        async with anyio.create_task_group() as starts:
+            for name, order in orders.items():
+                starts.start_soon(self._start, gang, name, order)
+        failpoint("supervisors answered")
+
+    async def _start(self, gang: Gang, name: NodeName, order: Order) -> None:
+        part, agent = gang.parts[name], self._agents[name]
+        if not agent.is_up:  # nothing was sent, so nothing is unknown
+            gang.cause = gang.cause or agent.cause
+            part.learn(NEVER)
+            part.is_refused, part.is_starting = True, False
+            return
+
+        def on_reply(answer: Reply) -> None:
+            part.learn(agent.localised(answer["known"]) if "known" in answer else NEVER)
+
+        try:
+            answer = await agent.start(order, on_reply)
+            if "known" not in answer or answer["known"]["started"] is None:
+                gang.cause = gang.cause or answer.get("cause", "its supervisor did not start")
+                part.is_refused = answer["answer"] in REFUSALS
+        except UnreachedError as error:
+            gang.doubt = str(error)  # unknown: its agent will tell, or be lost
+        except BackendError as error:  # the agent says that it did not even begin to start it
+            gang.cause = gang.cause or str(error)
+            part.learn(NEVER)
+            part.is_refused = True
+        finally:
+            part.is_starting = False
+
+    async def _port(self, job_id: JobId, agent: NodeAgent) -> int:
+        """Return a port of a node that no other attempt there has, and nobody listens on."""
+        first, end = self._limits.gang_ports
+        count = end - first
+        while True:
+            turn, taken = self._turn, self._taken_on(agent.name)
+            self._turn = (turn + 1) % count  # in turn: one given back rests for long
+            ports = (first + (turn + offset) % count for offset in range(count))
+            free = [*islice((port for port in ports if port not in taken), PORTS_ASKED)]
+            answer = await agent.ask("port", ports=free)
+            if answer["port"] is None or answer["port"] not in self._taken_on(agent.name):
+                break  # or another launch was told of the same one meanwhile
+        if answer["port"] is None:
+            raise BackendError(
+                f"host {agent.name}: no port of {first} to {end - 1} is free for the ranks "
+                "of a job: name more ports",
+                retryable=True,
+            )
+        self._promised[job_id] = agent.name, answer["port"]
+        return int(answer["port"])
+
+    def _taken_on(self, name: NodeName) -> set[int]:
+        """Return the ports of attempts on a node, and of launches on their way."""
+        taken = {gang.port for gang in self._gangs.values() if name in gang.parts}
+        return taken | {port for at, port in self._promised.values() if at == name}
+
+    def _cpu_tenants(self, name: NodeName) -> Counter[int]:
+        """Return how many ranks have been given each CPU of a node."""
+        tenants: Counter[int] = Counter()
+        for gang in self._gangs.values():
+            started = gang.parts[name].started if name in gang.parts else None
+            for rank in started["ranks"] if started is not None else ():
+                if rank["pinned"]:
+                    tenants.update(rank["cpus"])
+        return tenants
