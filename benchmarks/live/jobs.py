@@ -5,12 +5,13 @@
 The scheduler runs in this process, on a machine with as many made-up GPUs as jobs, and decides at
 every event. `launch_s` is from the answer to a submission to the first line of user code, and
 `release_s` from a request to suspend to the GPUs being free, less a mini-batch and the save: the
-best of some. `idle_percent` is the share of one core that this process takes while all jobs run,
-train with the SDK and are sampled. Prints JSON.
+best of some. `idle_percent` is the share of one core that this process and its agent take while all
+jobs run, train with the SDK and are sampled. Prints JSON.
 """
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -91,13 +92,24 @@ async def release_s(site: Site, root: Path) -> float:
 
 
 async def idle_percent(site: Site, jobs: int, seconds: float) -> float:
-    """Return the share of one core this process takes while jobs run."""
+    """Return the share of one core this process and its agent take while jobs run."""
     names = {await site.submit(program(TRAINS), WHOEVER) for _ in range(jobs)}
     await comes(site, 0, AttemptStarted, names)
     await anyio.sleep(5.0)  # their first samples, which come closer together, are over
-    spent_s, begun_s = time.process_time(), time.monotonic()
+    spent_s, begun_s = scheduler_s(), time.monotonic()
     await anyio.sleep(seconds)
-    return 100 * (time.process_time() - spent_s) / (time.monotonic() - begun_s)
+    return 100 * (scheduler_s() - spent_s) / (time.monotonic() - begun_s)
+
+
+def scheduler_s() -> float:
+    """Return the CPU seconds that this process and its children of now have taken."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    taken = time.process_time()
+    for path in Path("/proc/self/task").glob("*/children"):
+        for child in path.read_text().split():
+            spent = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[11:13]
+            taken += sum(map(int, spent)) / ticks
+    return taken
 
 
 def await_text(path: Path) -> None:

@@ -75,14 +75,20 @@ def start(root: str, order: Order) -> Answer:
     return answer if reader < 0 else answer_of(reader)
 
 
-def begin(root: str, order: Order) -> tuple[Answer, int]:
+def begin(root: str, order: Order, *, is_new: bool = False) -> tuple[Answer, int]:
     """Begin to start the supervisor of an attempt, once.
+
+    Args:
+        root: the folder of the cluster.
+        order: what to run.
+        is_new: it is known that the attempt has never run, so that no process needs to be looked
+            for whose folder was removed: that takes a look at every process of the machine.
 
     Returns:
         what came of it; and a file to read that once the supervisor tells (`answer_of`), or -1.
     """
     try:
-        return _begin(root, order)
+        return _begin(root, order, is_new=is_new)
     except OSError as error:  # a full disk, say: nothing was begun
         return {"answer": "failed", "cause": f"its supervisor cannot work: {error}"}, -1
 
@@ -96,7 +102,7 @@ def answer_of(reader: int) -> Answer:
     return json.loads(said) if said else {"answer": "unknown"}
 
 
-def _begin(root: str, order: Order) -> tuple[Answer, int]:
+def _begin(root: str, order: Order, *, is_new: bool) -> tuple[Answer, int]:
     folder = folder_of(root, order["job"], order["attempt"])
     for each in (root, f"{root}/jobs", f"{root}/jobs/{order['job']}", folder):
         own_folder(each)
@@ -108,7 +114,7 @@ def _begin(root: str, order: Order) -> tuple[Answer, int]:
         time.sleep(0.002)
     if lock is None:
         return {"answer": "known"}, -1
-    if get(f"{folder}/started") is not None or is_alive(root, order):
+    if get(f"{folder}/started") is not None or (not is_new and is_alive(root, order)):
         os.close(lock)  # or its supervisor, which is gone, would seem to live as long as we do
         return {"answer": "known"}, -1
     failpoint("attempt locked")

@@ -77,6 +77,8 @@ def remaining(group: str | None) -> list[int]:
 
 def descendants() -> list[int]:
     """Return all living processes below this one, adopted orphans included."""
+    if not _has_children():  # the usual end of a job, which needs no look at all of the machine
+        return []
     children: dict[int, list[int]] = {}
     for pid, parent in processes().items():
         children.setdefault(parent, []).append(pid)
@@ -85,6 +87,15 @@ def descendants() -> list[int]:
         found += todo
         todo = [child for pid in todo for child in children.get(pid, [])]
     return found
+
+
+def _has_children() -> bool:
+    """Say whether this process has any; who adopts orphans has descendants only then."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def _reap_after(supervisor: int, group: str | None) -> None:

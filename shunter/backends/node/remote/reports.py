@@ -38,12 +38,25 @@ class Reports:
         self._root = ""
         self._poll = poll
         self._attempts: dict[Key, Watched] = {}
+        self._begun: set[Key] = set()
 
     def begin(self, root: str) -> None:
         """Tell of attempts below a root from now on."""
         self._root = root
         for each in running(root, []):
             self._note_port(each["job"], each["attempt"], each)
+            self._begun.add((each["job"], each["attempt"]))
+
+    def is_new(self, job: str, attempt: int) -> bool:
+        """Say whether an attempt that is to start has never been seen here before.
+
+        What ran when this session began was seen, and all that starts later starts through it.
+        """
+        key = job, attempt
+        if key in self._begun:
+            return False
+        self._begun.add(key)
+        return True
 
     def of(self, job: str, attempt: int) -> Watched:
         """Return what is known of an attempt."""
@@ -57,6 +70,7 @@ class Reports:
         for gone in sorted(self._attempts.keys() - set(kept)):
             self._end_wait(self._attempts.pop(gone).end)
             self.again.discard(gone)
+            self._begun.discard(gone)  # if it is over, the fence of its job tells
 
     def ended(self, file: int) -> Key:
         """Note that a supervisor is gone; return whose."""

@@ -122,8 +122,10 @@ class Session:
 
     def run(self) -> None:
         """Answer questions and tell news until stdin ends or somebody else listens here."""
+        import ctypes  # noqa: F401  every supervisor needs it, and inherits it
+
         gc.collect()
-        gc.freeze()  # a supervisor that counted references anew would copy all that it inherits
+        gc.freeze()  # a supervisor that collected garbage would copy all that it inherits
         left = b""
         while True:
             wait_s = SWEEP_S if self.reports.again else IDLE_S
@@ -225,7 +227,8 @@ class Session:
         self._open_checkpoints(order)
         if self.cluster:
             self._check_way(order)
-        found, reader = begin(self.root, order)
+        is_new = self.reports.is_new(order["job"], order["attempt"])
+        found, reader = begin(self.root, order, is_new=is_new)
         if reader < 0:
             return {**found, "known": self.reports.known(order["job"], order["attempt"])}
         self.starting[reader] = question, order
