@@ -105,7 +105,7 @@ def scheduler_s() -> float:
     """Return the CPU seconds that this process and its children of now have taken."""
     ticks = os.sysconf("SC_CLK_TCK")
     taken = time.process_time()
-    for path in Path("/proc/self/task").glob("*/children"):
+    for path in sorted(Path("/proc/self/task").glob("*/children")):
         for child in path.read_text().split():
             spent = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[11:13]
             taken += sum(map(int, spent)) / ticks

@@ -87,7 +87,11 @@ class SupervisedBackend:
         for agent in self._hosts.values():
             self._tasks.start_soon(agent.run)
         try:
-            await self._take_over()
+            for agent in self._hosts.values():
+                await agent.tried.wait()
+            for agent in self._hosts.values():
+                if agent.taken is not None:
+                    raise agent.taken
             self._is_open = True
         finally:
             if not self._is_open:
@@ -262,13 +266,6 @@ class SupervisedBackend:
         for gang in list(self._gangs.values()):
             if agent.name in gang.parts:
                 self._settle(gang)
-
-    async def _take_over(self) -> None:
-        for agent in self._hosts.values():
-            await agent.tried.wait()
-        for agent in self._hosts.values():
-            if agent.taken is not None:
-                raise agent.taken
 
     async def _obey(self, effect: Effect) -> None:
         if isinstance(effect, Launch | Resume):

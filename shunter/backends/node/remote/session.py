@@ -126,14 +126,15 @@ class Session:
 
         gc.collect()
         gc.freeze()  # a supervisor that collected garbage would copy all that it inherits
-        left = b""
+        left, swept_s = b"", 0.0
         while True:
             wait_s = SWEEP_S if self.reports.again else IDLE_S
             ready = [file for file, _ in self.poll.poll(1000 * wait_s)]
             _reap_supervisors()
             if self.root and (get(f"{self.root}/listener") or {}).get("nonce") != self.nonce:
                 return
-            if not ready:
+            if self.reports.again and time.monotonic() >= swept_s + SWEEP_S:
+                swept_s = time.monotonic()
                 self._tell(sorted(self.reports.again))
             for file in ready:
                 if file in self.starting:
@@ -261,10 +262,7 @@ class Session:
         job, attempt = question["job"], question["attempt"]
         if not question.get("is_stray"):
             raise_fence(self.root, job, attempt)
-        is_over = end_alone(self.root, job, attempt, self.term)
-        if is_over:
-            self.reports.ports.pop((job, attempt), None)
-        return {"is_over": is_over}
+        return {"is_over": end_alone(self.root, job, attempt, self.term)}
 
     def send(self, question: Question) -> Answer:
         """Hand an order to a supervisor."""
