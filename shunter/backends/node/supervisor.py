@@ -1,8 +1,8 @@
 """The supervisor: one attempt of a job on one machine, run by a process that outlives the daemon.
 
 This folder needs the standard library only, of Python 3.8 or later, so that it can be pushed to any
-host (bundle.py makes one file of it). A root folder holds `jobs/JOB/ATTEMPT/` with all that is
-known of an attempt:
+host (agents/zip_application.py makes one file of it). A root folder holds `jobs/JOB/ATTEMPT/` with
+all that is known of an attempt:
 
     lock        flock held by the supervisor: free means that it is gone
     ranks.lock  the ranks and their children inherit it open: nobody has it open, so they are gone

@@ -15,43 +15,44 @@
     python3 -I -S FILE manifest|digest|stream|receive FOLDER USER NONCE
                                                 checkpoints: remote/checkpoint_transfer.py
 
-Only the standard library of Python 3.8 or later, as in supervisor.py. What fails exits with 1 and
-says so on stderr; without an answer on stdout, nothing is known of what was done.
+A verb loads what it needs and no more, since on a host each process compiles that anew. Only the
+standard library of Python 3.8 or later, as in supervisor.py. What fails exits with 1 and says so on
+stderr; without an answer on stdout, nothing is known of what was done.
 """
-
-# Paths are strings, as in supervisor.py.
 
 from __future__ import annotations
 
 import json
 import sys
-import time
+from importlib import import_module
 from typing import TYPE_CHECKING
-
-from shunter.backends.node.attempts import (
-    inventory,
-    probe,
-    raise_fence,
-    raise_term,
-    send,
-    sweep,
-)
-from shunter.backends.node.heartbeat import write_beat
-from shunter.backends.node.messages.journal import read_journal
-from shunter.backends.node.records import boot_id, count_in, folder_of, own_folder
-from shunter.backends.node.remote.checkpoint_transfer import digest, manifest, receive, stream
-from shunter.backends.node.remote.gpus import gpus
-from shunter.backends.node.remote.host_inventory import host_inventory
-from shunter.backends.node.remote.pruning import ages, prune
-from shunter.backends.node.remote.session import serve
-from shunter.backends.node.supervisor import start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shunter.backends.node.messages.wire import Answer, Probe
+    from shunter.backends.node.messages.wire import Answer
 
-    Verb = Callable[..., Answer]
+FOLDER = "shunter.backends.node"
+VERBS = {
+    "start": "attempt_verbs:start_told",
+    "send": "attempt_verbs:send_told",
+    "term": "attempt_verbs:term_told",
+    "fence": "attempt_verbs:fence_told",
+    "probe": "attempt_verbs:probe_told",
+    "inventory": "attempt_verbs:inventory_told",
+    "sweep": "attempt_verbs:sweep_told",
+    "beat": "attempt_verbs:beat_told",
+    "ages": "remote.pruning:ages",
+    "prune": "remote.pruning:prune",
+    "serve": "remote.session:serve",
+    "gpus": "remote.gpus:gpus",
+    "survey": "remote.host_inventory:host_inventory",
+    "manifest": "remote.checkpoint_transfer:manifest",
+    "digest": "remote.checkpoint_transfer:digest",
+    "stream": "remote.checkpoint_transfer:stream",
+    "receive": "remote.checkpoint_transfer:receive",
+}
+"""Of each verb the module, below this folder, and the function in it."""
 
 
 def command(verb: str, root: str, *arguments: str, python: str = sys.executable) -> list[str]:
@@ -76,66 +77,6 @@ def answer(verb: str, root: str, *arguments: str) -> Answer:
     Raises:
         KeyError: there is no such verb.
     """
-    return _VERBS[verb](root, *arguments)
-
-
-def _start(root: str) -> Answer:
-    own_folder(f"{root}/jobs")
-    return start(root, json.load(sys.stdin))
-
-
-def _send(root: str, job: str, attempt: str) -> Answer:
-    return {"taken": send(folder_of(root, job, int(attempt)), json.load(sys.stdin))}
-
-
-def _term(root: str, term: str) -> Answer:
-    return {"term": raise_term(root, int(term))}
-
-
-def _fence(root: str, job: str, attempt: str) -> Answer:
-    return {"attempt": raise_fence(root, job, int(attempt))}
-
-
-def _probe(root: str, job: str, attempt: str) -> Answer:
-    return _told(probe(folder_of(root, job, int(attempt))))
-
-
-def _inventory(root: str) -> Answer:
-    now_ns = time.monotonic_ns()  # before the look: what is absent was absent after this
-    term = count_in(f"{root}/term", "term")
-    found = [_told(known) for known in inventory(root)]
-    return {"attempts": found, "term": term, "boot": boot_id(), "now_ns": now_ns}
-
-
-def _sweep(root: str, job: str, attempt: str) -> Answer:
-    return {"left": sweep(folder_of(root, job, int(attempt)))}
-
-
-def _beat(root: str) -> Answer:
-    write_beat(f"{root}/heartbeat")
-    return {"beaten": True}
-
-
-def _told(known: Probe) -> Answer:
-    return {**known, "notes": read_journal(known["folder"])["notes"]}
-
-
-_VERBS: dict[str, Verb] = {
-    "start": _start,
-    "send": _send,
-    "term": _term,
-    "fence": _fence,
-    "probe": _probe,
-    "inventory": _inventory,
-    "sweep": _sweep,
-    "beat": _beat,
-    "ages": ages,
-    "prune": prune,
-    "serve": serve,
-    "gpus": gpus,
-    "survey": host_inventory,
-    "manifest": manifest,
-    "digest": digest,
-    "stream": stream,
-    "receive": receive,
-}
+    module, _, name = VERBS[verb].partition(":")
+    work: Callable[..., Answer] = getattr(import_module(f"{FOLDER}.{module}"), name)
+    return work(root, *arguments)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from shunter.backends.agents.transport import UnreachedError, hinted
-from shunter.backends.node.bundle import bundle, digest, installer
+from shunter.backends.agents.zip_application import digest, installer, zip_application
 from shunter.backends.ssh.connecting import ran_on
 from shunter.backends.ssh.settings import SshHost
 
@@ -68,4 +68,4 @@ async def installed(ssh: "SSHClientConnection", host: SshHost, limit_s: float) -
 @cache
 def _programs() -> tuple[bytes, bytes]:
     """Return installer and file, as this process keeps to them."""
-    return installer(), bundle()
+    return installer(), zip_application()

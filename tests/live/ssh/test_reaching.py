@@ -25,7 +25,7 @@ from shunter.events.values.ids import NodeName
 from tests.faults.supervised import wait_for
 from tests.live.ssh.bench import Bench, kinds, order, rest, seen_until
 from tests.live.ssh.farm import make_key
-from tests.unit.backends.node.test_bundle import old_python
+from tests.unit.backends.agents.test_zip_application import old_python
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 
@@ -248,7 +248,7 @@ async def test_sixty_hosts_are_reached_at_once(bench: Bench) -> None:
 
 async def test_file_that_came_half_is_pushed_again(bench: Bench) -> None:
     async with bench.opened(hosts=(bench.host("n0"),)):
-        (path,) = sorted(bench.farm["n0"].root.glob("shunter-*.py"))
+        (path,) = sorted(bench.farm["n0"].root.glob("shunter-*.pyz"))
         content = path.read_bytes()
     path.write_bytes(content[:1000])
     async with bench.opened(2, hosts=(bench.host("n0"),)) as backend:

@@ -20,7 +20,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from shunter.backends.node.bundle import bundle, digest
+from shunter.backends.agents.zip_application import digest, zip_application
 from shunter.backends.ssh.host_inventory import host_inventories
 from shunter.core.effects import Launch, Resume, Suspend
 from shunter.core.intake.inputs import AttemptExited
@@ -170,10 +170,10 @@ def shared(bench: Bench, stranger: int) -> Path:
 
 def trap(folder: Path, proof: Path) -> None:
     """Lay what is to be run as somebody else where the scheduler's own file would lie."""
-    content = bundle()
+    content = zip_application()
     evil = EVIL.format(proof=str(proof)).encode()
     folder.mkdir(exist_ok=True)
-    path = folder / f"shunter-{digest(content)}.py"
+    path = folder / f"shunter-{digest(content)}.pyz"
     path.write_bytes(evil + b"#" * (len(content) - len(evil)))
 
 
@@ -234,8 +234,8 @@ async def test_file_of_the_same_name_and_size_is_not_taken_for_ours(bench: Bench
     async with bench.opened(hosts=(bench.host("n0"),)) as backend:
         assert backend.causes == {}
     assert not proof.exists()
-    (path,) = sorted(root.glob("shunter-*.py"))
-    assert path.read_bytes() == bundle()
+    (path,) = sorted(root.glob("shunter-*.pyz"))
+    assert path.read_bytes() == zip_application()
     path.rename(bench.folder / "moved")
     path.symlink_to(bench.folder / "moved")
     async with bench.opened(2, hosts=(bench.host("n0"),)) as backend:

@@ -15,7 +15,7 @@ import pytest
 from shunter import __version__
 from shunter.train import channel
 from tests.tidy.source import repository_sources
-from tests.unit.backends.node.test_bundle import PYTHONS
+from tests.unit.backends.agents.test_zip_application import PYTHONS
 from tests.unit.train.toy import Supervisor
 
 pytestmark = pytest.mark.live

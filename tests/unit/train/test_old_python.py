@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.backends.node.test_bundle import PYTHONS
+from tests.unit.backends.agents.test_zip_application import PYTHONS
 from tests.unit.train.test_run import SCRIPT
 from tests.unit.train.toy import Supervisor
 

@@ -1,3 +1,3 @@
 """What jobs tell supervisors, and supervisors schedulers: checked, bounded, read from an offset."""
 
-__all__: list[str] = []
+__all__ = ()

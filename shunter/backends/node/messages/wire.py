@@ -1,7 +1,7 @@
 """The types of what is written to files, FIFOs and connections between scheduler and agent.
 
-They are for the type checker alone: what the agent runs imports them only while it is checked, so
-they are no part of the bundle. What comes from outside is held to `shapes` before it has a type.
+They are for the type checker alone: what the agent runs imports them only while it is checked, and
+its zip application lacks them. What comes from outside is held to `shapes` before it has a type.
 Instants `*_ns` are nanoseconds of the host's monotonic clock, `cpus` in ranks are CPU numbers.
 """
 

@@ -1,3 +1,3 @@
 """What ranks print: how much of it is kept, what it tells, and when it was printed."""
 
-__all__: list[str] = []
+__all__ = ()

@@ -1,3 +1,3 @@
 """What runs on remote hosts only: the RPC session, checkpoint transfer, the inventory."""
 
-__all__: list[str] = []
+__all__ = ()

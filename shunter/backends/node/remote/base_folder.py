@@ -7,12 +7,13 @@ byte is written, by a program that comes over stdin and is itself no file there:
 
     python3 -I -S -c 'exec SIZE BYTES OF STDIN' SIZE install BASE DIGEST NONCE < PROGRAM CONTENT
 
-`install` answers {"path"}, {"unsafe": why} or {"error": why}. Only the standard library of Python
+`install` answers {"path"}, {"unsafe": why} or {"error": why}. This module is that program
+(see agents/zip_application.py), so it imports nothing of ours. Only the standard library of Python
 3.8 or later.
 """
 
 # Paths are strings, as in supervisor.py.
-# ruff: noqa: PTH100, PTH105, PTH108, PTH111, PTH115, PTH118, PTH120
+# ruff: noqa: PTH100, PTH103, PTH105, PTH108, PTH111, PTH115, PTH118, PTH120
 
 from __future__ import annotations
 
@@ -24,8 +25,6 @@ import stat
 import sys
 import time
 
-from shunter.backends.node.records import make_folder
-
 LINKS_MAX = 40
 
 
@@ -34,12 +33,11 @@ def install(base: str, digest: str, nonce: str) -> None:
     content = sys.stdin.buffer.read()
     base = os.path.abspath(os.path.expanduser(base))
     try:
-        cause = unsafe(base)
+        cause = unsafe(base) or _made(base)
         if cause:
             found = {"unsafe": cause}
         else:
-            make_folder(base)
-            path = f"{base}/shunter-{digest}.py"
+            path = f"{base}/shunter-{digest}.pyz"
             if not _is_ours(path, content):
                 _write_whole(path, content)
             found = {"path": path}
@@ -71,6 +69,16 @@ def unsafe(path: str) -> str:
         to = os.readlink(inner)
         here, todo = "/" if to.startswith("/") else here, [*_names_in(to), *todo]
     return cause
+
+
+def _made(base: str) -> str:
+    """Make a folder and what lacks above it; return how others could write to it.
+
+    Users of jobs pass through these folders, and neither list them nor write to them.
+    """
+    os.umask(0o066)
+    os.makedirs(base, exist_ok=True)
+    return unsafe(base)  # a default ACL counts, and the umask then does not
 
 
 def _names_in(path: str) -> list[str]:

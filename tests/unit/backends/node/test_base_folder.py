@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.bundle import installer
+from shunter.backends.agents.zip_application import installer
 from shunter.backends.node.remote.base_folder import unsafe
-from tests.unit.backends.node.test_bundle import old_python
+from tests.unit.backends.agents.test_zip_application import old_python
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a folder away")
 STRANGER = 65_533
@@ -95,7 +95,7 @@ def installed(base: Path, content: bytes) -> str:
 
 def test_file_is_put_there_whole_and_again_if_it_is_another(place: Path) -> None:
     base = place / "not/made/yet"
-    path = base / "shunter-D.py"
+    path = base / "shunter-D.pyz"
     assert f'"path": "{path}"' in installed(base, b"content")
     for strange in (b"CONTENT", b"", b"longer content"):
         path.write_bytes(strange)
@@ -105,7 +105,7 @@ def test_file_is_put_there_whole_and_again_if_it_is_another(place: Path) -> None
     inode = path.stat().st_ino
     installed(base, b"content")
     assert path.stat().st_ino != inode
-    assert [each.name for each in sorted(base.iterdir())] == ["shunter-D.py"]
+    assert [each.name for each in sorted(base.iterdir())] == ["shunter-D.pyz"]
     modes = [each.stat().st_mode & 0o7777 for each in (path, base, base.parent, base.parent.parent)]
     assert modes == [0o600, 0o711, 0o711, 0o711]
 

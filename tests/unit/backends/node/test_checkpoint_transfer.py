@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.bundle import bundle
+from shunter.backends.agents.zip_application import zip_application
 from shunter.backends.node.records import hold
 from shunter.backends.node.remote.file_trees import PIECE
-from tests.unit.backends.node.test_bundle import old_python
+from tests.unit.backends.agents.test_zip_application import old_python
 
 OLDEST = old_python() or sys.executable
 SECRET = b"the secret of root"
@@ -31,7 +31,7 @@ def folder() -> Iterator[Path]:
     """A folder that everybody can pass through."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o711)
-        (Path(name) / "program.py").write_bytes(bundle())
+        (Path(name) / "program.pyz").write_bytes(zip_application())
         yield Path(name)
 
 
@@ -48,7 +48,7 @@ def verb(
     checkpoints: Path, name: str, *, user: str = "", crash: str = ""
 ) -> "subprocess.Popen[bytes]":
     """Begin a verb of the pushed file, which waits for its input."""
-    program = checkpoints.parent.parent / "program.py"
+    program = checkpoints.parent.parent / "program.pyz"
     return subprocess.Popen(
         [OLDEST, "-I", "-S", str(program), name, str(checkpoints), user, "N"],
         stdin=subprocess.PIPE,

@@ -1,19 +1,20 @@
-"""The supervisor as one file: the same bytes each time, and it works on a bare, old Python."""
+"""The agent as one file: the same bytes each time, and it works on a bare, old Python."""
 
-import ast
+import io
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections import Counter
+import zipfile
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shunter.backends.node.bundle import MODULES, TYPES, bundle, digest
+from shunter.backends.agents.zip_application import NODE, NOT_PACKED, digest, zip_application
+from shunter.backends.node.verbs import FOLDER, VERBS
 from tests.faults.supervised import wait_for
 
 PATIENCE_S = 20.0
@@ -42,62 +43,83 @@ PYTHONS = [
 ]
 
 
-def names_of(statement: ast.stmt) -> list[str]:
-    """Return the names that a statement of a module defines."""
-    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
-        return [statement.name]
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    return [
-        node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)
-    ]
+def packed() -> zipfile.ZipFile:
+    return zipfile.ZipFile(io.BytesIO(zip_application()))
 
 
-def test_bundle_is_the_same_every_time_and_under_every_hash_seed() -> None:
+def test_file_is_the_same_every_time_and_under_every_hash_seed() -> None:
     program = (
-        "from shunter.backends.node.bundle import bundle, digest; print(digest(bundle()), end='')"
+        "from shunter.backends.agents.zip_application import digest, zip_application; "
+        "print(digest(zip_application()), end='')"
     )
     digests = {
         subprocess.run(
             [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": seed},
+            env={**os.environ, "PYTHONHASHSEED": seed, "TZ": zone},
             capture_output=True,
             text=True,
             check=True,
+            umask=mask,
         ).stdout
-        for seed in ("1", "2")
+        for seed, zone, mask in (("1", "UTC", 0o22), ("2", "Asia/Tokyo", 0o77))
     }
-    assert digests == {digest(bundle())}
+    assert digests == {digest(zip_application())}
 
 
-def test_no_module_of_the_folder_is_forgotten() -> None:
-    folder = Path(str(sys.modules[bundle.__module__].__file__)).parent
-    paths = [path.relative_to(folder).with_suffix("") for path in sorted(folder.rglob("*.py"))]
-    names = {path.as_posix() for path in paths if path.name not in ("__init__", "bundle")}
-    assert names == {*MODULES, *TYPES}
+def test_every_module_of_the_folder_is_packed_as_it_is() -> None:
+    archive, inside = packed(), {}
+    for path in sorted(NODE.rglob("*.py")):
+        inside[path.relative_to(NODE).as_posix()] = path.read_bytes()
+    for name in NOT_PACKED:
+        del inside[name]
+    folder = FOLDER.replace(".", "/")
+    assert {name: archive.read(f"{folder}/{name}") for name in inside} == inside
+    around = ["__main__.py", "shunter/__init__.py", "shunter/backends/__init__.py"]
+    assert archive.namelist() == sorted([f"{folder}/{name}" for name in inside] + around)
 
 
-def test_no_two_modules_of_the_bundle_define_one_name() -> None:
-    counts = Counter(name for each in ast.parse(bundle()).body for name in names_of(each))
-    assert [name for name, count in counts.items() if count > 1] == []
+def test_nothing_is_compressed_since_another_zlib_would_give_other_bytes() -> None:
+    assert {each.compress_type for each in packed().infolist()} == {zipfile.ZIP_STORED}
 
 
-def test_bundle_imports_the_standard_library_only() -> None:
-    tree = ast.parse(bundle(), feature_version=(3, 8))
-    imported = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            imported += [alias.name for alias in node.names]
-    assert [
-        name for name in imported if name.partition(".")[0] not in sys.stdlib_module_names
-    ] == []
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("verb", VERBS)
+def test_verb_is_found_in_the_file(tmp_path: Path, python: str, verb: str) -> None:
+    """Goal: a verb finds all it imports. Method: load its function, on its own, from the file."""
+    file = tmp_path / "agent.pyz"
+    file.write_bytes(zip_application())
+    module, _, name = VERBS[verb].partition(":")
+    program = (
+        f"import sys; sys.path.insert(0, {str(file)!r}); import {FOLDER}.{module} as found; "
+        f"print(callable(found.{name}), found.__file__)"
+    )
+    said = subprocess.check_output([python, "-I", "-S", "-c", program], text=True, cwd=tmp_path)
+    assert said.startswith(f"True {file}/")
+
+
+@pytest.mark.parametrize("version", ["3.7"])
+def test_older_python_says_that_it_is_too_old(tmp_path: Path, version: str) -> None:
+    python = old_python(version)
+    if python is None:
+        pytest.skip(f"needs Python {version}")
+    file = tmp_path / "agent.pyz"
+    file.write_bytes(zip_application())
+    ran = subprocess.run(
+        [python, "-I", "-S", str(file), "term", str(tmp_path), "1"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert ran.stderr.endswith("SyntaxError: the agent of Shunter needs Python 3.8 or later\n")
 
 
 @pytest.mark.live
 @pytest.mark.parametrize("python", PYTHONS)
-def test_bundle_runs_an_attempt_from_one_file(tmp_path: Path, python: str) -> None:
+def test_file_alone_runs_an_attempt(tmp_path: Path, python: str) -> None:
     """Goal: the file alone is enough. Method: away from the package, with -I -S, every verb."""
-    file, root = tmp_path / "supervisor.py", str(tmp_path / "root")
-    file.write_bytes(bundle())
+    file, root = tmp_path / "agent.pyz", str(tmp_path / "root")
+    file.write_bytes(zip_application())
 
     def ask(verb: str, *arguments: str, order: object = None) -> dict[str, Any]:
         ran = subprocess.run(

@@ -1,0 +1,64 @@
+"""The agent as one file, for hosts on which Shunter is not installed: a zip application.
+
+    python3 -I -S FILE VERB ...     any Python from 3.8 on; the verbs are those of verbs.py
+
+It holds the modules of `shunter.backends.node` under the names by which they import each other, and
+empty packages around them. Nothing in it is compressed, dates are fixed and names in order: the
+same sources give the same bytes, with any zlib, so that a host that has a file of this digest needs
+no other. See docs/decisions/0034-the-agent-is-a-zip-application.md.
+"""
+
+import io
+import zipfile
+from hashlib import sha256
+from pathlib import Path
+
+from shunter.backends import node
+
+__all__ = ["digest", "installer", "zip_application"]
+
+NODE = Path(node.__file__).parent
+NOT_PACKED = ("messages/wire.py", "remote/base_folder.py")
+"""What the type checker alone reads, and what comes over stdin instead."""
+PACKAGES = ("shunter", "shunter/backends")
+IN_ZIP = "shunter/backends/node"
+FIRST_DATE = (1980, 1, 1, 0, 0, 0)  # zip files know none before it
+UNIX, MODE = 3, 0o100644
+MAIN = """\
+import sys
+
+if sys.version_info < (3, 8):
+    raise SyntaxError("the agent of Shunter needs Python 3.8 or later")
+
+from shunter.backends.node.verbs import main
+
+main()
+"""
+
+
+def zip_application() -> bytes:
+    """Return the file; it needs the standard library of Python 3.8 or later."""
+    packed = {f"{name}/__init__.py": b"" for name in PACKAGES}
+    packed["__main__.py"] = MAIN.encode()
+    for path in sorted(NODE.rglob("*.py")):
+        name = path.relative_to(NODE).as_posix()
+        if name not in NOT_PACKED:
+            packed[f"{IN_ZIP}/{name}"] = path.read_bytes()
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:
+        for name in sorted(packed):
+            about = zipfile.ZipInfo(name, FIRST_DATE)
+            about.create_system, about.external_attr = UNIX, MODE << 16
+            archive.writestr(about, packed[name])
+    return written.getvalue()
+
+
+def installer() -> bytes:
+    """Return the program that puts the file on a host: see remote/base_folder.py."""
+    source = (NODE / "remote/base_folder.py").read_bytes()
+    return source + b"\n\ninstall(*sys.argv[3:])\n"
+
+
+def digest(content: bytes) -> str:
+    """Return what the file is named by: 16 hexadecimal digits of its SHA-256."""
+    return sha256(content).hexdigest()[:16]
