@@ -1,0 +1,79 @@
+"""What a scheduler has an agent start: the order of an attempt, as its supervisor is given it.
+
+It is ours, so nothing bounds it here; `shunter.backends.node.supervisor` says what comes of it.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+__all__ = ["Command", "HeartbeatLimits", "Order", "Rank", "Suspend", "User"]
+
+
+class User(Struct, frozen=True, kw_only=True):
+    """Whom the ranks of a job run as."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+
+
+class Rank(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How one rank is run; `pinned` says whether it asked for its CPUs."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    cpus: tuple[int, ...]
+    pinned: bool
+    directory: str
+    gpus: tuple[str, ...] | None = None
+
+
+class Suspend(Struct, frozen=True, kw_only=True):
+    """How a job is asked to leave, and for how many seconds each stage may take."""
+
+    mode: str
+    signal: int
+    cooperative_s: float
+    signal_s: float
+    restart_s: float
+
+
+class HeartbeatLimits(Struct, frozen=True, kw_only=True):
+    """Where a scheduler shows that it is alive, and after how many seconds it is not."""
+
+    path: str
+    deadline_s: float
+    is_remote: bool
+
+
+class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the supervisor of an attempt is started with.
+
+    An agent finds out itself who `user_name` is, and which control group is to hold the attempt;
+    `user` and `cgroup` are for a supervisor that is started without one.
+    """
+
+    job: str
+    attempt: int
+    term: int
+    placement: tuple[tuple[str, int], ...]
+    ranks: tuple[Rank, ...]
+    suspend: Suspend
+    grace_s: float
+    port: int
+    sample_s: float
+    output_bytes_max: int
+    heartbeat: HeartbeatLimits
+    gpus: tuple[str, ...]
+    memory_mb: int
+    user_name: str | None = None
+    checkpoints: str | None = None
+    cgroup: str | None = None
+    user: User | None = None
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """What a supervisor that runs is told to do."""
+
+    do: Literal["suspend", "terminate", "fence", "stop", "continue"]

@@ -1,0 +1,163 @@
+"""A message of every kind, with every field that it can have."""
+
+from typing import Any
+
+from shunter.backends.agents import attempt_records, messages, orders
+from shunter.backends.agents import typed_answers as answers
+
+NOW, UP = 5_000_000_001, 6_000_000_002
+ORDER = orders.Order(
+    job="j1",
+    attempt=2,
+    term=3,
+    placement=(("n0", 3), ("n1", 1)),
+    ranks=(
+        orders.Rank(
+            argv=("/bin/echo", "ä"),
+            env={"NAME": "value"},
+            cpus=(0, 1),
+            pinned=True,
+            directory="/d",
+            gpus=("0", "1"),
+        ),
+    ),
+    suspend=orders.Suspend(
+        mode="cooperative", signal=10, cooperative_s=60.0, signal_s=30.5, restart_s=10.0
+    ),
+    grace_s=10.0,
+    port=29500,
+    sample_s=10.0,
+    output_bytes_max=1 << 30,
+    heartbeat=orders.HeartbeatLimits(path="/b/heartbeat", deadline_s=900.0, is_remote=True),
+    gpus=("0", "1"),
+    memory_mb=512,
+    user_name="ana",
+    checkpoints="/b/jobs/j1/checkpoints",
+    cgroup="/sys/fs/cgroup/shunter-j1.2",
+    user=orders.User(uid=1000, gid=1001, groups=(1001, 27)),
+)
+QUESTIONS: tuple[messages.Question[answers.Answer], ...] = (
+    messages.Claim(asked_ns=1, cluster="c0", term=3, holder="h", node="n0", cgroup="/g"),
+    messages.Look(asked_ns=1, watched=(("j1", 2, 3, 1),), anew=(("j1", 2),)),
+    messages.Start(order=ORDER, before_ns=9),
+    messages.Fence(job="j1", attempt=2),
+    messages.SetAside(job="j1", attempt=2, is_stray=True),
+    messages.Send(job="j1", attempt=2, order=orders.Command(do="suspend")),
+    messages.Inventory(job="j1"),
+    messages.Inventory(wanted=(("j1", 2),)),
+    messages.Inventory(wanted=()),
+    messages.Read(job="j1", attempt=2, name="stdout.0", offset=0, bytes=100),
+    messages.Port(ports=(29500, 29501)),
+)
+STARTED = attempt_records.Started(
+    boot="b0",
+    started_ns=7,
+    pid=99,
+    placement=(("n0", 2**70), ("n1", 1)),
+    ranks=(attempt_records.RankStarted(cpus=(0, 1), pinned=True),),
+    port=29500,
+    gpus=("0", "1"),
+    cgroup="/sys/fs/cgroup/shunter-j1.2",
+    job="j1",
+    attempt=2,
+    term=3,
+    uid=1000,
+    since=5,
+)
+STATUS = attempt_records.Status(
+    code=75,
+    suspended=True,
+    why="suspend",
+    saved=True,
+    ended_ns=11,
+    codes=(75, None),
+    stragglers=0,
+    memory_kills=1,
+    output_dropped_bytes=2,
+    saved_ns=10,
+)
+NOTES = (
+    attempt_records.Note(n=1, what="training", at_ns=1),
+    attempt_records.Note(n=2, what="stopped", at_ns=2),
+    attempt_records.Note(n=3, what="continued", at_ns=3),
+    attempt_records.Note(n=4, what="requested", at_ns=4, mode="cooperative"),
+    attempt_records.Note(n=5, what="acknowledged", at_ns=5),
+    attempt_records.Note(n=6, what="saved", at_ns=6, checkpoint="/c", step=7, bytes=8),
+    attempt_records.Note(n=7, what="failed", at_ns=7, error="disk full", step=7),
+    attempt_records.Note(n=8, what="escalated", at_ns=8, mode="signal"),
+    attempt_records.Note(n=9, what="refused", at_ns=9, count=1, cause="is no JSON"),
+    attempt_records.Note(n=10, what="other", at_ns=9),
+)
+KNOWN = attempt_records.Known(
+    job="j1",
+    attempt=2,
+    folder="/b/jobs/j1/2",
+    state="ended",
+    started=STARTED,
+    status=STATUS,
+    after=0,
+    facts=0,
+    notes=NOTES,
+    is_all=True,
+)
+ABSENT = attempt_records.Known(
+    job="j2",
+    attempt=1,
+    folder="/b/jobs/j2/1",
+    state="absent",
+    started=None,
+    status=None,
+    after=0,
+    facts=None,
+    notes=(),
+    is_all=False,
+)
+SAMPLE = attempt_records.Sample(
+    job="j1",
+    attempt=2,
+    at_ns=8,
+    pids=(100, 101),
+    step=7,
+    batch_s=0.5,
+    printed=True,
+    cpus=1.5,
+    memory_mb=300,
+)
+READING = attempt_records.GpuReading(
+    index=0,
+    faults={"memory": 3},
+    uuid="GPU-a",
+    utilisation=0.35,
+    memory_mb=100,
+    memory_total_mb=16_160,
+    memory_by_pid={100: 90},
+)
+ANSWERS: tuple[tuple[type[messages.Question[Any]], answers.Answer], ...] = (
+    (messages.Claim, answers.Claimed(now_ns=NOW, up_ns=UP, root="/b/clusters/c0", term=3)),
+    (
+        messages.Claim,
+        answers.ClaimRefused(now_ns=NOW, up_ns=UP, refused="taken", cause="it is another's"),
+    ),
+    (
+        messages.Look,
+        answers.Looked(now_ns=NOW, up_ns=UP, changed=(KNOWN,), samples=(SAMPLE,), gpus=(READING,)),
+    ),
+    (messages.Look, answers.Looked(now_ns=NOW, up_ns=UP, changed=(), samples=(), gpus=None)),
+    (messages.Start, answers.StartAnswer(now_ns=NOW, up_ns=UP, answer="started", known=ABSENT)),
+    (
+        messages.Start,
+        answers.StartAnswer(now_ns=NOW, up_ns=UP, answer="late", cause="the order came too late"),
+    ),
+    (messages.Fence, answers.Fenced(now_ns=NOW, up_ns=UP, fenced=(KNOWN,))),
+    (messages.SetAside, answers.SetAsideAnswer(now_ns=NOW, up_ns=UP, is_over=True)),
+    (messages.Send, answers.SendAnswer(now_ns=NOW, up_ns=UP, taken=False)),
+    (messages.Inventory, answers.InventoryAnswer(now_ns=NOW, up_ns=UP, attempts=(ABSENT,))),
+    (messages.Read, answers.ReadAnswer(now_ns=NOW, up_ns=UP, data="a\xff\n", size=3)),
+    (messages.Read, answers.ReadAnswer(now_ns=NOW, up_ns=UP, data="", size=None)),
+    (messages.Port, answers.PortAnswer(now_ns=NOW, up_ns=UP, port=29500)),
+    (messages.Port, answers.PortAnswer(now_ns=NOW, up_ns=UP, port=None)),
+    (messages.Fence, answers.Failed(now_ns=NOW, up_ns=UP, error="OSError: disk full")),
+)
+GREETING = answers.Greeting(
+    now_ns=NOW, up_ns=UP, base="/b", boot="b0", wall_s=1.5, python=(3, 8, 18), uid=0, protocol=1
+)

@@ -1,0 +1,227 @@
+"""The agent itself, in a process of its own: it takes our questions, and we its answers."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from shunter.backends.agents import messages, orders
+from shunter.backends.agents.typed_answers import Answer, Claimed, ClaimRefused, Failed, Greeting
+from shunter.backends.agents.attempt_records import Known, Sample
+from shunter.backends.agents.zip_application import zip_application
+from shunter.backends.node.heartbeat import uptime_ns
+from tests.faults.supervised import wait_for
+from tests.unit.backends.agents.test_zip_application import PYTHONS
+
+pytestmark = pytest.mark.live
+
+A = TypeVar("A", bound=Answer)
+LATE_S = 20.0
+JOB = "echo said; echo saved; exec sleep 60"
+
+
+class Agent:
+    """A session that is asked one question after the other; news in between are kept."""
+
+    def __init__(self, python: str, file: Path, base: Path) -> None:
+        self._process = subprocess.Popen(
+            [python, "-I", "-S", str(file), "serve", str(base), "NONCE"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._number = 0
+        self.news: list[Known] = []
+        assert self._line() == b"\n"
+        self.greeting: Greeting = messages.decode_greeting(self._line().partition(b" ")[2])
+
+    def ask(self, question: messages.Question[A]) -> A:
+        found = self.ask_all(question)
+        assert not isinstance(found, Failed), found.error
+        return found
+
+    def ask_all(self, question: messages.Question[A]) -> A | Failed:
+        """Ask; return the answer, be it that it could not be done."""
+        self._number += 1
+        assert self._process.stdin is not None
+        self._process.stdin.write(messages.encode_question(self._number, question))
+        self._process.stdin.flush()
+        while True:
+            line = self._line()
+            number = messages.decode_number(line)
+            if number is not None:
+                assert number == self._number
+                return messages.decode_answer(type(question), line)
+            self.news += messages.decode_news(line)
+
+    def close(self) -> None:
+        self._process.communicate(timeout=LATE_S)
+
+    def _line(self) -> bytes:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+
+@pytest.fixture(params=PYTHONS)
+def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agent]:
+    """An agent of a node of its own, run from the file that hosts are given."""
+    file = tmp_path / "agent.pyz"
+    file.write_bytes(zip_application())
+    found = Agent(str(request.param), file, tmp_path / "base")
+    yield found
+    found.close()
+
+
+def claim(node: str = "n0") -> messages.Claim:
+    asked_ns = uptime_ns()
+    return messages.Claim(asked_ns=asked_ns, cluster="c0", term=3, holder="h", node=node, cgroup="")
+
+
+def order(root: str, job: str, attempt: int, command: str) -> orders.Order:
+    return orders.Order(
+        job=job,
+        attempt=attempt,
+        term=3,
+        placement=(("n0", 1 << 70),),
+        ranks=(
+            orders.Rank(
+                argv=("/bin/sh", "-c", command),
+                env={"PATH": os.defpath},
+                cpus=tuple(sorted(os.sched_getaffinity(0))),
+                pinned=False,
+                directory="/",
+            ),
+        ),
+        suspend=orders.Suspend(
+            mode="restart", signal=10, cooperative_s=5.0, signal_s=5.0, restart_s=5.0
+        ),
+        grace_s=1.0,
+        port=29_500,
+        sample_s=0.1,
+        output_bytes_max=1 << 20,
+        heartbeat=orders.HeartbeatLimits(path=f"{root}/heartbeat", deadline_s=60.0, is_remote=True),
+        gpus=("0",),
+        memory_mb=0,
+        user_name="",
+        checkpoints=f"{root}/jobs/{job}/checkpoints",
+    )
+
+
+def started(agent: Agent, job: str, attempt: int = 1, command: str = JOB) -> Known:
+    """Have a job started on a node that was claimed; return what is known of it."""
+    claimed = agent.ask(claim())
+    assert isinstance(claimed, Claimed)
+    question = messages.Start(
+        order=order(claimed.root, job, attempt, command), before_ns=uptime_ns() + 10**11
+    )
+    answer = agent.ask(question)
+    assert answer.answer == "started", answer.cause
+    assert answer.known is not None
+    return answer.known
+
+
+def look(agent: Agent, job: str, *, anew: bool = False) -> list[Known]:
+    attempts = ((job, 1),) if anew else ()
+    asked = messages.Look(asked_ns=uptime_ns(), watched=((job, 1, 0, 0),), anew=attempts)
+    return list(agent.ask(asked).changed)
+
+
+def ended(agent: Agent, job: str) -> Known:
+    """Look until a job has ended; return what is known of it then."""
+    found: list[Known] = []
+
+    def is_over() -> bool:
+        found[:] = [known for known in look(agent, job, anew=True) if known.state == "ended"]
+        return bool(found)
+
+    wait_for(is_over, "its end")
+    return found[0]
+
+
+def test_greeting_and_claim(agent: Agent) -> None:
+    assert agent.greeting.protocol == messages.PROTOCOL
+    assert agent.greeting.uid == os.geteuid()
+    claimed = agent.ask(claim())
+    assert isinstance(claimed, Claimed)
+    assert (claimed.root, claimed.term) == (f"{agent.greeting.base}/clusters/c0", 3)
+    other = agent.ask(claim(node="n1"))
+    assert isinstance(other, ClaimRefused)
+    assert other.refused == "shared"
+
+
+def test_job_is_started_looked_at_read_and_suspended(agent: Agent) -> None:
+    known = started(agent, "j1")
+    assert known.started is not None
+    assert known.started.placement == (("n0", 1 << 70),)
+    assert known.started.port == 29_500
+    assert agent.ask(messages.Port(ports=(29_500,))).port is None
+    assert agent.ask(messages.Port(ports=())).port is None
+    (seen,) = look(agent, "j1", anew=True)
+    assert (seen.state, seen.status, seen.is_all) == ("running", None, True)
+    assert [each.job for each in agent.ask(messages.Inventory(wanted=())).attempts] == ["j1"]
+    told = messages.Send(job="j1", attempt=1, order=orders.Command(do="suspend"))
+    assert agent.ask(told).taken
+    over = ended(agent, "j1")
+    assert over.status is not None
+    assert (over.status.suspended, over.status.why) == (True, "suspend")
+    assert [(note.what, note.mode) for note in over.notes] == [("requested", "restart")]
+    wait_for(lambda: not agent.ask(told).taken, "the end of its supervisor")
+    read = agent.ask(messages.Read(job="j1", attempt=1, name="stdout.0", offset=5, bytes=100))
+    assert (read.data, read.size) == ("saved\n", 11)
+    none = agent.ask(messages.Read(job="j1", attempt=2, name="stdout.0", offset=0, bytes=1))
+    assert (none.data, none.size) == ("", None)
+    assert {(each.job, each.attempt) for each in agent.news} == {("j1", 1)}
+
+
+def test_samples_of_a_job_are_told(agent: Agent) -> None:
+    started(agent, "j1")
+    found: list[Sample] = []
+
+    def is_sampled() -> bool:
+        asked = messages.Look(asked_ns=uptime_ns(), watched=(("j1", 1, 0, 0),), anew=())
+        found.extend(agent.ask(asked).samples)
+        return bool(found)
+
+    wait_for(is_sampled, "a sample")
+    assert (found[0].job, found[0].attempt, bool(found[0].pids)) == ("j1", 1, True)
+    agent.ask(messages.Fence(job="j1", attempt=1))
+
+
+def test_job_is_fenced_and_set_aside(agent: Agent) -> None:
+    started(agent, "j1")
+    (known,) = agent.ask(messages.Fence(job="j1", attempt=2)).fenced
+    assert (known.job, known.attempt) == ("j1", 1)
+    over = ended(agent, "j1")
+    assert over.status is not None
+    assert over.status.why == "fence"
+    started(agent, "j2")
+    question = messages.SetAside(job="j2", attempt=1)
+    wait_for(lambda: agent.ask(question).is_over, "its end")
+    assert agent.ask(messages.SetAside(job="j9", attempt=1, is_stray=True)).is_over
+    (known,) = agent.ask(messages.Inventory(job="j1")).attempts
+    assert known.state == "ended"
+    both = agent.ask(messages.Inventory(wanted=(("j1", 1), ("j7", 4)))).attempts
+    assert [(each.job, each.state) for each in both] == [("j1", "ended"), ("j7", "absent")]
+    assert {each.job for each in agent.ask(messages.Inventory()).attempts} == {"j1", "j2"}
+
+
+def test_order_that_comes_late_or_from_an_old_term_is_not_started(agent: Agent) -> None:
+    claimed = agent.ask(claim())
+    assert isinstance(claimed, Claimed)
+    asked = order(claimed.root, "j1", 1, "exit 0")
+    answer = agent.ask(messages.Start(order=asked, before_ns=0))
+    assert (answer.answer, answer.known) == ("late", None)
+    agent.ask(messages.Fence(job="j1", attempt=1))
+    answer = agent.ask(messages.Start(order=asked, before_ns=uptime_ns() + 10**11))
+    assert answer.answer == "refused"
+    assert "is fenced" in answer.cause
+    assert answer.known is not None
+
+
+def test_what_fails_is_told(agent: Agent) -> None:
+    agent.ask(claim())
+    found = agent.ask_all(messages.Read(job="j1", attempt=1, name="../x", offset=0, bytes=1))
+    assert isinstance(found, Failed)
+    assert found.error == "ValueError: no output is named '../x'"
