@@ -70,6 +70,7 @@ def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Agent]:
     file = tmp_path / "agent.pyz"
     file.write_bytes(zip_application())
     found = Agent(str(request.param), file, tmp_path / "base")
+    file.unlink()  # it may be gone while a session lives, which has read all of it that it needs
     yield found
     found.close()
 
