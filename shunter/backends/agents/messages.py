@@ -2,8 +2,8 @@
 
 A question is a line of JSON {"id", "do", ...}; its answer has the same id and two clocks; news are
 lines without an id. The agent's end is `shunter.backends.node.remote.session`. Questions are ours;
-answers are somebody else's data, and what is not as `typed_answers` declares it raises WrongMessageError.
-A field that is not declared is ignored.
+answers are somebody else's data, and what is not as `typed_answers` declares it raises
+WrongMessageError. A field that is not declared is ignored.
 
 `PROTOCOL` is the version of all this. The greeting of an agent names its own ("protocol"; 1 where
 it names none), and a claim ours. A new field that whoever does not know it may ignore leaves the
@@ -19,9 +19,12 @@ from typing import Annotated, Generic, TypeVar, cast
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from shunter.backends.agents.attempt_records import Known, Path, Whole
+from shunter.backends.agents.orders import Command, Order
 from shunter.backends.agents.typed_answers import (
     ERROR_CHARACTERS,
     Answer,
+    Beaten,
     Claimed,
     ClaimRefused,
     Failed,
@@ -37,8 +40,6 @@ from shunter.backends.agents.typed_answers import (
     SetAsideAnswer,
     StartAnswer,
 )
-from shunter.backends.agents.attempt_records import Known, Path, Whole
-from shunter.backends.agents.orders import Command, Order
 from shunter.backends.node.messages.shapes import (
     COUNT_MOST,
     PROTOCOL,
@@ -49,6 +50,7 @@ from shunter.backends.node.messages.shapes import (
 
 __all__ = [
     "PROTOCOL",
+    "Beat",
     "Claim",
     "Fence",
     "Inventory",
@@ -92,19 +94,27 @@ class Claim(Question[Claimed | ClaimRefused], frozen=True, kw_only=True, tag="cl
     term: int
     holder: str
     node: str
-    cgroup: str
+    cgroup: str | None
     protocol: int = PROTOCOL
+
+
+class Beat(Question[Beaten], frozen=True, kw_only=True, tag="beat"):
+    """Note a sign of life of the scheduler at an uptime of the host."""
+
+    asked_ns: int
 
 
 class Look(Question[Looked], frozen=True, kw_only=True, tag="look"):
     """Beat, and tell what has changed; all that is known of the attempts `anew`.
 
-    `watched` are attempts with the numbers of the last note that was read and that is durable.
+    `watched` are attempts with the numbers of the last note that was read and that is durable;
+    with `is_all` no others are watched any more.
     """
 
     asked_ns: int
     watched: tuple[tuple[str, int, int, int], ...]
     anew: tuple[tuple[str, int], ...]
+    is_all: bool
 
 
 class Start(Question[StartAnswer], frozen=True, kw_only=True, tag="start"):
@@ -295,6 +305,7 @@ _NEWS = msgspec.json.Decoder(_News).decode
 _CLAIM = msgspec.json.Decoder(_ClaimAnswer)
 _ANSWERS: Mapping[type[Question[Answer]], Callable[[bytes], Answer]] = {
     Claim: _claim_answer,
+    Beat: msgspec.json.Decoder(Beaten).decode,
     Look: msgspec.json.Decoder(Looked).decode,
     Start: msgspec.json.Decoder(StartAnswer).decode,
     Fence: msgspec.json.Decoder(Fenced).decode,

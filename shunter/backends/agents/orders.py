@@ -7,18 +7,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["Command", "HeartbeatLimits", "Order", "Rank", "Suspend", "User"]
+__all__ = ["Command", "HeartbeatLimits", "Order", "Rank", "Suspend"]
 
 
-class User(Struct, frozen=True, kw_only=True):
-    """Whom the ranks of a job run as."""
-
-    uid: int
-    gid: int
-    groups: tuple[int, ...]
-
-
-class Rank(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Rank(Struct, frozen=True, kw_only=True):
     """How one rank is run; `pinned` says whether it asked for its CPUs."""
 
     argv: tuple[str, ...]
@@ -26,7 +18,7 @@ class Rank(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cpus: tuple[int, ...]
     pinned: bool
     directory: str
-    gpus: tuple[str, ...] | None = None
+    gpus: tuple[str, ...]
 
 
 class Suspend(Struct, frozen=True, kw_only=True):
@@ -47,11 +39,10 @@ class HeartbeatLimits(Struct, frozen=True, kw_only=True):
     is_remote: bool
 
 
-class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Order(Struct, frozen=True, kw_only=True):
     """What the supervisor of an attempt is started with.
 
-    An agent finds out itself who `user_name` is, and which control group is to hold the attempt;
-    `user` and `cgroup` are for a supervisor that is started without one.
+    An agent finds out itself who `user_name` is, and which control group is to hold the attempt.
     """
 
     job: str
@@ -67,10 +58,8 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     heartbeat: HeartbeatLimits
     gpus: tuple[str, ...]
     memory_mb: int
-    user_name: str | None = None
-    checkpoints: str | None = None
-    cgroup: str | None = None
-    user: User | None = None
+    user_name: str
+    checkpoints: str
 
 
 class Command(Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ from shunter.backends.node.remote.session import READ_BYTES_MAX
 __all__ = [
     "ERROR_CHARACTERS",
     "Answer",
+    "Beaten",
     "ClaimRefused",
     "Claimed",
     "Failed",
@@ -83,6 +84,10 @@ class ClaimRefused(Answer, frozen=True, kw_only=True):
 
     refused: Refusal
     cause: str
+
+
+class Beaten(Answer, frozen=True, kw_only=True):
+    """The sign of life was noted."""
 
 
 class Looked(Answer, frozen=True, kw_only=True):

@@ -33,12 +33,11 @@ ORDER = orders.Order(
     memory_mb=512,
     user_name="ana",
     checkpoints="/b/jobs/j1/checkpoints",
-    cgroup="/sys/fs/cgroup/shunter-j1.2",
-    user=orders.User(uid=1000, gid=1001, groups=(1001, 27)),
 )
 QUESTIONS: tuple[messages.Question[answers.Answer], ...] = (
     messages.Claim(asked_ns=1, cluster="c0", term=3, holder="h", node="n0", cgroup="/g"),
-    messages.Look(asked_ns=1, watched=(("j1", 2, 3, 1),), anew=(("j1", 2),)),
+    messages.Beat(asked_ns=1),
+    messages.Look(asked_ns=1, watched=(("j1", 2, 3, 1),), anew=(("j1", 2),), is_all=True),
     messages.Start(order=ORDER, before_ns=9),
     messages.Fence(job="j1", attempt=2),
     messages.SetAside(job="j1", attempt=2, is_stray=True),
@@ -142,6 +141,7 @@ ANSWERS: tuple[tuple[type[messages.Question[Any]], answers.Answer], ...] = (
         messages.Look,
         answers.Looked(now_ns=NOW, up_ns=UP, changed=(KNOWN,), samples=(SAMPLE,), gpus=(READING,)),
     ),
+    (messages.Beat, answers.Beaten(now_ns=NOW, up_ns=UP)),
     (messages.Look, answers.Looked(now_ns=NOW, up_ns=UP, changed=(), samples=(), gpus=None)),
     (messages.Start, answers.StartAnswer(now_ns=NOW, up_ns=UP, answer="started", known=ABSENT)),
     (

@@ -9,8 +9,8 @@ from typing import TypeVar
 import pytest
 
 from shunter.backends.agents import messages, orders
-from shunter.backends.agents.typed_answers import Answer, Claimed, ClaimRefused, Failed, Greeting
 from shunter.backends.agents.attempt_records import Known, Sample
+from shunter.backends.agents.typed_answers import Answer, Claimed, ClaimRefused, Failed, Greeting
 from shunter.backends.agents.zip_application import zip_application
 from shunter.backends.node.heartbeat import uptime_ns
 from tests.faults.supervised import wait_for
@@ -93,6 +93,7 @@ def order(root: str, job: str, attempt: int, command: str) -> orders.Order:
                 cpus=tuple(sorted(os.sched_getaffinity(0))),
                 pinned=False,
                 directory="/",
+                gpus=("0",),
             ),
         ),
         suspend=orders.Suspend(
@@ -125,7 +126,9 @@ def started(agent: Agent, job: str, attempt: int = 1, command: str = JOB) -> Kno
 
 def look(agent: Agent, job: str, *, anew: bool = False) -> list[Known]:
     attempts = ((job, 1),) if anew else ()
-    asked = messages.Look(asked_ns=uptime_ns(), watched=((job, 1, 0, 0),), anew=attempts)
+    asked = messages.Look(
+        asked_ns=uptime_ns(), watched=((job, 1, 0, 0),), anew=attempts, is_all=True
+    )
     return list(agent.ask(asked).changed)
 
 
@@ -147,6 +150,8 @@ def test_greeting_and_claim(agent: Agent) -> None:
     claimed = agent.ask(claim())
     assert isinstance(claimed, Claimed)
     assert (claimed.root, claimed.term) == (f"{agent.greeting.base}/clusters/c0", 3)
+    beaten = agent.ask(messages.Beat(asked_ns=uptime_ns()))
+    assert beaten.up_ns >= agent.greeting.up_ns
     other = agent.ask(claim(node="n1"))
     assert isinstance(other, ClaimRefused)
     assert other.refused == "shared"
@@ -181,7 +186,9 @@ def test_samples_of_a_job_are_told(agent: Agent) -> None:
     found: list[Sample] = []
 
     def is_sampled() -> bool:
-        asked = messages.Look(asked_ns=uptime_ns(), watched=(("j1", 1, 0, 0),), anew=())
+        asked = messages.Look(
+            asked_ns=uptime_ns(), watched=(("j1", 1, 0, 0),), anew=(), is_all=True
+        )
         found.extend(agent.ask(asked).samples)
         return bool(found)
 
