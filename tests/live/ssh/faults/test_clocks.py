@@ -62,15 +62,15 @@ def an_hour_late(bench: Bench, name: str) -> SshHost:
     """Return a host whose wall clock is an hour behind, in all that we run there."""
     late = bench.folder / "late.py"
     late.write_text(
-        "import sys, time\n"
+        "import runpy, sys, time\n"
         "real = time.time\n"
         "time.time = lambda: real() - 3600\n"
         "path, sys.argv = sys.argv[1], sys.argv[1:]\n"
-        "exec(compile(open(path).read(), path, 'exec'), {'__name__': '__main__'})\n"
+        "runpy.run_path(path, run_name='__main__')\n"
     )
     python = bench.folder / "python"
     python.write_text(
-        f'#!/bin/sh\nfor word do case $word in *.py) set -- "$@" {late};; esac; '
+        f'#!/bin/sh\nfor word do case $word in *.pyz) set -- "$@" {late};; esac; '
         f'set -- "$@" "$word"; shift; done\nexec {sys.executable} "$@"\n'
     )
     python.chmod(0o755)
