@@ -1,130 +1,152 @@
-"""What hosts may answer: each question has a shape, and what has not that shape is no answer.
+"""The answers of agents, typed and bounded like the records in them (`attempt_records`).
 
-A host may be anybody's by now, or run an agent that was tampered with. What it says is checked here
-before anything of it is used. See `shunter.backends.node.messages.shapes`.
+`messages` says which question gets which, and decodes them.
 """
 
-from shunter.backends.node.messages.attempt_records import (
-    KNOWN,
-    NANOSECONDS,
-    PATH,
-    PORT,
-    a_told_sample,
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
+
+from shunter.backends.agents.attempt_records import (
+    BootId,
+    Clock,
+    GpuReading,
+    Known,
+    Path,
+    PortNumber,
+    Sample,
+    UserNumber,
+    Whole,
 )
-from shunter.backends.node.messages.shapes import (
-    COUNT_MOST,
-    WrongMessageError,
-    a_choice,
-    a_flag,
-    a_list,
-    a_number,
-    a_record,
-    a_table,
-    a_text,
-    a_whole,
-    an_object,
-    cleaned,
-    or_none,
-)
-from shunter.backends.node.messages.wire import Known, Reply, Shape
+from shunter.backends.node.messages.shapes import cleaned
 from shunter.backends.node.remote.session import READ_BYTES_MAX
 
-__all__ = ["ERROR_CHARACTERS", "GREETING", "answered", "news_in"]
+__all__ = [
+    "ERROR_CHARACTERS",
+    "Answer",
+    "Beaten",
+    "ClaimRefused",
+    "Claimed",
+    "Failed",
+    "Fenced",
+    "Greeting",
+    "InventoryAnswer",
+    "Looked",
+    "ManyKnown",
+    "PortAnswer",
+    "ReadAnswer",
+    "Refusal",
+    "SendAnswer",
+    "SetAsideAnswer",
+    "StartAnswer",
+]
 
 ERROR_CHARACTERS = 1000
 MANY = 100_000
-
-_CLOCKS = {"now_ns": NANOSECONDS, "up_ns": NANOSECONDS}
-_ENVELOPE: Shape[Reply] = a_record(_CLOCKS)
-_NEWS: Shape[Reply] = a_record({"changed": a_list(KNOWN, MANY)})
+ManyKnown = Annotated[tuple[Known, ...], Meta(max_length=MANY)]
+Refusal = Literal["replaced", "taken", "shared"]
 
 
-def _by_pid(value: object) -> dict[str, int]:
-    """Hold a value to be a table by the ids of processes."""
-    found = a_table(a_whole(), MANY)(value)
-    if not all(name.isascii() and name.isdigit() for name in found):
-        raise WrongMessageError("has names that are no ids of processes")
-    return found
+class Answer(Struct, frozen=True, kw_only=True):
+    """What every answer has: the clocks of the host when it was given."""
+
+    now_ns: Clock
+    up_ns: Clock
 
 
-_READING = a_record(
-    {"index": a_whole(0, 1 << 16), "faults": a_table(a_whole(0, 10**6), 64)},
-    {
-        "uuid": a_text(128),
-        "utilisation": a_number(0, 100),
-        "memory_mb": a_whole(),
-        "memory_total_mb": a_whole(),
-        "memory_by_pid": _by_pid,
-    },
-)
-_CAUSE = a_text(COUNT_MOST)
+class Failed(Answer, frozen=True, kw_only=True):
+    """It could not be done; this is why, in words that can be kept."""
 
-GREETING: Shape[Reply] = a_record(
-    {
-        **_CLOCKS,
-        "base": PATH,
-        "boot": a_text(64),
-        "wall_s": a_number(0, 1e12),
-        "python": a_list(a_whole(), 3),
-        "uid": a_whole(0, 2**32 - 1),
-    }
-)
-"""The first line of a session."""
-
-_SHAPES: dict[str, Shape[Reply]] = {
-    "claim": a_record(
-        {},
-        {
-            "root": PATH,
-            "term": a_whole(),
-            "refused": a_choice("replaced", "taken", "shared"),
-            "cause": _CAUSE,
-        },
-        leaves_out=True,
-    ),
-    "beat": a_record({}),
-    "look": a_record(
-        {
-            "changed": a_list(KNOWN, MANY),
-            "samples": a_list(a_told_sample, MANY),
-            "gpus": or_none(a_list(_READING, 4096)),
-        }
-    ),
-    "start": a_record(
-        {"answer": a_choice("started", "known", "refused", "failed", "late", "unknown")},
-        {"cause": _CAUSE, "known": KNOWN},
-        leaves_out=True,
-    ),
-    "fence": a_record({"fenced": a_list(KNOWN, MANY)}),
-    "set_aside": a_record({"is_over": a_flag}),
-    "send": a_record({"taken": a_flag}),
-    "inventory": a_record({"attempts": a_list(KNOWN, MANY)}),
-    "read": a_record({"data": a_text(READ_BYTES_MAX), "size": or_none(a_whole())}),
-    "port": a_record({"port": or_none(PORT)}),
-}
+    error: str
 
 
-def answered(do: str, line: object) -> Reply:
-    """Return the answer to a question.
+class Greeting(Answer, frozen=True, kw_only=True):
+    """The first line of a session: where the agent works, and on what."""
 
-    Raises:
-        WrongMessageError: it is none.
-    """
-    clocks, told = _ENVELOPE(line), an_object(line)
-    if "error" in told:
-        return {**clocks, "error": cleaned(told["error"], ERROR_CHARACTERS)}
-    found = _SHAPES[do](line)
-    if do == "read" and not found["data"].isascii() and max(found["data"]) > "\xff":
-        raise WrongMessageError("is no text of bytes", "data")
-    if "cause" in found:
-        found["cause"] = cleaned(found["cause"], ERROR_CHARACTERS)
-    return {**clocks, **found}
+    base: Path
+    boot: BootId
+    wall_s: Annotated[float, Meta(ge=0, le=1e12)]
+    python: Annotated[tuple[Whole, ...], Meta(max_length=3)]
+    uid: UserNumber
+    protocol: int = 1
 
 
-def news_in(line: object) -> list[Known]:
-    """Return the attempts of which a line without a question tells.
+class Claimed(Answer, frozen=True, kw_only=True):
+    """The node is ours: where attempts lie on it, and the term in force."""
 
-    Raises:
-        WrongMessageError: it tells of none.
-    """
-    return _NEWS(line)["changed"]
+    root: Path
+    term: Whole
+
+
+class ClaimRefused(Answer, frozen=True, kw_only=True):
+    """The node is another scheduler's, or another host's too."""
+
+    refused: Refusal
+    cause: str
+
+
+class Beaten(Answer, frozen=True, kw_only=True):
+    """The sign of life was noted."""
+
+
+class Looked(Answer, frozen=True, kw_only=True):
+    """What has changed of attempts, their new samples, and new readings of GPUs."""
+
+    changed: ManyKnown
+    samples: Annotated[tuple[Sample, ...], Meta(max_length=MANY)]
+    gpus: Annotated[tuple[GpuReading, ...], Meta(max_length=4096)] | None
+
+
+class StartAnswer(Answer, frozen=True, kw_only=True):
+    """What came of an order to start, why, and what is known of the attempt now."""
+
+    answer: Literal["started", "known", "refused", "failed", "late", "unknown"]
+    cause: str = ""
+    known: Known | None = None
+
+    def __post_init__(self) -> None:
+        """Keep the cause to what can be told."""
+        force_setattr(self, "cause", cleaned(self.cause, ERROR_CHARACTERS))
+
+
+class Fenced(Answer, frozen=True, kw_only=True):
+    """What is known of the attempts that were fenced."""
+
+    fenced: ManyKnown
+
+
+class SetAsideAnswer(Answer, frozen=True, kw_only=True):
+    """Whether the attempt is over."""
+
+    is_over: bool
+
+
+class SendAnswer(Answer, frozen=True, kw_only=True):
+    """Whether a supervisor has taken the command."""
+
+    taken: bool
+
+
+class InventoryAnswer(Answer, frozen=True, kw_only=True):
+    """The attempts that were asked for; their notes are not among it."""
+
+    attempts: ManyKnown
+
+
+class ReadAnswer(Answer, frozen=True, kw_only=True):
+    """A piece of an output, a character a byte, and its size; None: it is not there."""
+
+    data: Annotated[str, Meta(max_length=READ_BYTES_MAX)]
+    size: Whole | None
+
+    def __post_init__(self) -> None:
+        """Refuse characters that are no bytes."""
+        if not self.data.isascii() and max(self.data) > "\xff":
+            raise ValueError("data is no text of bytes")
+
+
+class PortAnswer(Answer, frozen=True, kw_only=True):
+    """The first port of some that is free; None if none is."""
+
+    port: PortNumber | None

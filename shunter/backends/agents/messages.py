@@ -2,7 +2,7 @@
 
 A question is a line of JSON {"id", "do", ...}; its answer has the same id and two clocks; news are
 lines without an id. The agent's end is `shunter.backends.node.remote.session`. Questions are ours;
-answers are somebody else's data, and what is not as `typed_answers` declares it raises
+answers are somebody else's data, and what is not as `answers` declares it raises
 WrongMessageError. A field that is not declared is ignored.
 
 `PROTOCOL` is the version of all this. The greeting of an agent names its own ("protocol"; 1 where
@@ -19,9 +19,7 @@ from typing import Annotated, Generic, TypeVar, cast
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from shunter.backends.agents.attempt_records import Known, Path, Whole
-from shunter.backends.agents.orders import Command, Order
-from shunter.backends.agents.typed_answers import (
+from shunter.backends.agents.answers import (
     ERROR_CHARACTERS,
     Answer,
     Beaten,
@@ -40,6 +38,8 @@ from shunter.backends.agents.typed_answers import (
     SetAsideAnswer,
     StartAnswer,
 )
+from shunter.backends.agents.attempt_records import Known, Path, Whole
+from shunter.backends.agents.orders import Command, Order
 from shunter.backends.node.messages.shapes import (
     COUNT_MOST,
     PROTOCOL,

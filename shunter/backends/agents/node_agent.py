@@ -7,22 +7,28 @@ when it was sent, so that it is of no use to anybody if it comes too late.
 """
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import anyio
+from msgspec.structs import replace
 
+from shunter.backends.agents.answers import Answer, ClaimRefused, StartAnswer
+from shunter.backends.agents.attempt_records import GpuReading, Known, Sample
+from shunter.backends.agents.messages import Beat, Claim, Look, Question, Start
+from shunter.backends.agents.orders import Order
 from shunter.backends.agents.reading import Reading
-from shunter.backends.agents.rpc import OnReply, RpcChannel, open_rpc
+from shunter.backends.agents.rpc import RpcChannel, open_rpc
 from shunter.backends.agents.settings import Limits, Owner
 from shunter.backends.agents.transport import Link, Transport, UnreachedError
-from shunter.backends.node.messages.wire import GpuReading, Known, Order, Reply, SampleOf
 from shunter.backends.node.records import boot_id
 from shunter.errors import BackendError
 from shunter.events.values.ids import NodeName
 
 __all__ = ["AgentObserver", "NodeAgent", "TakenError"]
+
+A = TypeVar("A", bound=Answer)
 
 GRACE_S = 1.0  # for a connection that was cut off and can be opened again at once
 PROGRAMS = 4  # beside the session; sshd allows ten channels a connection
@@ -45,11 +51,11 @@ class AgentObserver(Protocol):
     def was_lost(self, agent: "NodeAgent") -> None:
         """Handle a host on which nothing can run any more."""
 
-    def changed(self, agent: "NodeAgent", known: list[Known]) -> None:
+    def changed(self, agent: "NodeAgent", known: Sequence[Known]) -> None:
         """Receive what has become of attempts."""
 
     def looked(
-        self, agent: "NodeAgent", samples: list[SampleOf], gpus: list[GpuReading] | None
+        self, agent: "NodeAgent", samples: Sequence[Sample], gpus: Sequence[GpuReading] | None
     ) -> None:
         """Receive samples, once all watched attempts were looked at."""
 
@@ -128,11 +134,10 @@ class NodeAgent:
 
     async def ask(
         self,
-        do: str,
+        question: Question[A],
         limit_s: float | None = None,
-        on_reply: OnReply | None = None,
-        **fields: object,
-    ) -> Reply:
+        on_reply: Callable[[A], None] | None = None,
+    ) -> A:
         """Ask the agent; return its answer, which `on_reply` got before later news.
 
         Raises:
@@ -143,14 +148,14 @@ class NodeAgent:
         if rpc is None:
             raise UnreachedError(self.cause)
         try:
-            return await rpc.ask(do, limit_s or self._limits.call_s, on_reply, **fields)
+            return await rpc.ask(question, limit_s or self._limits.call_s, on_reply)
         except UnreachedError as error:
             if rpc is self._rpc:
                 self.cause = str(error)
                 self._scope.cancel()
             raise
 
-    async def start(self, order: Order, on_reply: OnReply) -> Reply:
+    async def start(self, order: Order, on_reply: Callable[[StartAnswer], None]) -> StartAnswer:
         """Have an attempt started; one that comes late is not started at all."""
         rpc = self._rpc
         if rpc is None:
@@ -158,7 +163,7 @@ class NodeAgent:
         limit_s = self._limits.launch_s
         self._alive_s = max(self._alive_s, time.monotonic() + limit_s)
         before_ns = rpc.remote_uptime_ns() + int(limit_s * 1e9)
-        return await self.ask("start", limit_s, on_reply, order=order, before_ns=before_ns)
+        return await self.ask(Start(order=order, before_ns=before_ns), limit_s, on_reply)
 
     def watch(self, job: str, attempt: int, reading: Reading) -> None:
         """Look at an attempt from now on; it is told of whether or not anything changes.
@@ -184,27 +189,16 @@ class NodeAgent:
 
         One of an earlier boot of the host names none that we could know: its boot is no one's.
         """
-        rpc, started, status = self._rpc, record["started"], record["status"]
+        rpc, started, status = self._rpc, record.started, record.status
         if rpc is None or started is None:
             return record
-        is_known = started["boot"] == self.boot
-        found: Known = {**record}
-        found["started"] = {
-            **started,
-            "boot": boot_id() if is_known else "",
-            "started_ns": rpc.local_ns(started["started_ns"]),
-        }
+        here = boot_id() if started.boot == self.boot else ""
+        begun = replace(started, boot=here, started_ns=rpc.local_ns(started.started_ns))
         if status is not None:
-            saved_ns = status["saved_ns"]
-            found["status"] = {
-                **status,
-                "ended_ns": rpc.local_ns(status["ended_ns"]),
-                "saved_ns": None if saved_ns is None else rpc.local_ns(saved_ns),
-            }
-        found["notes"] = [
-            {**note, "at_ns": rpc.local_ns(note["at_ns"])} for note in record["notes"]
-        ]
-        return found
+            saved_ns = None if status.saved_ns is None else rpc.local_ns(status.saved_ns)
+            status = replace(status, ended_ns=rpc.local_ns(status.ended_ns), saved_ns=saved_ns)
+        notes = tuple(replace(note, at_ns=rpc.local_ns(note.at_ns)) for note in record.notes)
+        return replace(record, started=begun, status=status, notes=notes)
 
     @asynccontextmanager
     async def programs(self) -> AsyncIterator[Link]:
@@ -249,7 +243,7 @@ class NodeAgent:
         errors.append(UnreachedError(cause))
         self._scope.cancel()
 
-    def _receive(self, known: list[Known]) -> None:
+    def _receive(self, known: Sequence[Known]) -> None:
         if self._rpc is not None:  # else the first look tells it anew, once we know its clocks
             self._observer.changed(self, [self.localised(record) for record in known])
 
@@ -258,9 +252,7 @@ class NodeAgent:
         self._count_from(time.monotonic())
         asked_ns = rpc.remote_uptime_ns()
         try:
-            answer = await rpc.ask(
-                "claim",
-                self._limits.call_s,
+            claim = Claim(
                 asked_ns=asked_ns,
                 cluster=owner.cluster_id,
                 term=owner.term,
@@ -268,19 +260,21 @@ class NodeAgent:
                 node=self.name,
                 cgroup=self.transport.cgroup,
             )
+            answer = await rpc.ask(claim, self._limits.call_s)
         except UnreachedError:
             raise
         except BackendError:
             self._alive_s = before_s
             raise
-        if "refused" in answer:
+        if isinstance(answer, ClaimRefused):
             self._alive_s = before_s
-            whose = "another host's" if answer["refused"] == "shared" else "another scheduler's"
-            cause = f"host {self.name} is {whose}: {answer['cause']}"
-            if answer["refused"] == "replaced":
+            whose = "another host's" if answer.refused == "shared" else "another scheduler's"
+            cause = f"host {self.name} is {whose}: {answer.cause}"
+            if answer.refused == "replaced":
                 self._observer.was_replaced(cause)
             raise TakenError(cause)
-        self.root, self.boot = answer["root"], rpc.greeting["boot"]
+        assert rpc.greeting is not None, "a session begins with it"
+        self.root, self.boot = answer.root, rpc.greeting.boot
         self.taken = None
 
     async def _came_up(self) -> None:
@@ -306,7 +300,7 @@ class NodeAgent:
                     break
                 if limits.beat_s is not None and left_s > limits.beat_s:
                     self._count_from(time.monotonic())
-                    await rpc.ask("beat", limits.call_s, asked_ns=rpc.remote_uptime_ns())
+                    await rpc.ask(Beat(asked_ns=rpc.remote_uptime_ns()), limits.call_s)
 
     async def _look(self, rpc: RpcChannel, *, is_round: bool) -> None:
         """Send a heartbeat, and read of attempts what is new."""
@@ -314,18 +308,18 @@ class NodeAgent:
         asked_ns, anew = rpc.remote_uptime_ns(), sorted(self._anew)
         keys = sorted(self._watched) if is_round else [key for key in anew if key in self._watched]
         readings = [(key, self._watched[key]) for key in keys]
-        answer = await rpc.ask(
-            "look",
-            self._limits.call_s,
-            lambda answer: self._receive(answer["changed"]),
+        look = Look(
             asked_ns=asked_ns,
-            watched=[[*key, reading.read, reading.durable] for key, reading in readings],
-            anew=anew,
+            watched=tuple((*key, reading.read, reading.durable) for key, reading in readings),
+            anew=tuple(anew),
             is_all=is_round,
+        )
+        answer = await rpc.ask(
+            look, self._limits.call_s, lambda answer: self._receive(answer.changed)
         )
         self._anew.difference_update(anew)
         if is_round:
-            self._observer.looked(self, answer["samples"], answer["gpus"])
+            self._observer.looked(self, answer.samples, answer.gpus)
 
     def _count_from(self, asked_s: float) -> None:
         """Note that a heartbeat was sent: supervisors count from then.

@@ -7,7 +7,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["Command", "HeartbeatLimits", "Order", "Rank", "Suspend"]
+__all__ = ["Command", "Do", "HeartbeatLimits", "Order", "Rank", "Suspend"]
+
+
+Do = Literal["suspend", "terminate", "fence", "stop", "continue"]
 
 
 class Rank(Struct, frozen=True, kw_only=True):
@@ -65,4 +68,4 @@ class Order(Struct, frozen=True, kw_only=True):
 class Command(Struct, frozen=True, kw_only=True):
     """What a supervisor that runs is told to do."""
 
-    do: Literal["suspend", "terminate", "fence", "stop", "continue"]
+    do: Do

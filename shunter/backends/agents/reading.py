@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from shunter.backends.node.messages.wire import Note, Notes
+from shunter.backends.agents.attempt_records import Known, Note
 
 __all__ = ["Reading"]
 
@@ -19,18 +19,18 @@ class Reading:
     durable: int = 0
     facts: int | None = None
 
-    def take(self, known: Notes) -> list[Note]:
+    def take(self, known: Known) -> list[Note]:
         """Return the notes of a record that were not read before, and note that they are.
 
         One that was read from further on than we are (for somebody before us, say) tells none.
         """
-        if known["after"] > self.read:
+        if known.after > self.read:
             return []
         if self.facts is None:
-            self.facts = known["facts"]
-        fresh = [note for note in known["notes"] if note["n"] > self.read]
+            self.facts = known.facts
+        fresh = [note for note in known.notes if note.n > self.read]
         if fresh:
-            self.read = fresh[-1]["n"]
+            self.read = fresh[-1].n
         return fresh
 
     def note_durable(self, upto: int) -> None:

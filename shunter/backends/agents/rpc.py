@@ -7,16 +7,25 @@ News may come right behind an answer, and the task that asked wakes after news a
 `on_reply` handles an answer where its line is read: in the order in which the host sent it.
 """
 
-import json
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
 
 import anyio
 
-from shunter.backends.agents.answers import GREETING, answered, news_in
+from shunter.backends.agents.answers import Answer, Failed, Greeting
+from shunter.backends.agents.attempt_records import Known
+from shunter.backends.agents.messages import (
+    Question,
+    decode_answer,
+    decode_greeting,
+    decode_news,
+    decode_number,
+    encode_question,
+)
 from shunter.backends.agents.transport import (
     AgentProcess,
     Link,
@@ -26,22 +35,16 @@ from shunter.backends.agents.transport import (
 )
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.heartbeat import uptime_ns
-from shunter.backends.node.messages.shapes import (
-    WrongMessageError,
-    a_record,
-    a_whole,
-    parsed,
-)
-from shunter.backends.node.messages.wire import Known, Question, Reply, Shape
+from shunter.backends.node.messages.shapes import WrongMessageError
 from shunter.errors import BackendError
 
-__all__ = ["ClockOffset", "OnReply", "RpcChannel", "open_rpc"]
+__all__ = ["ClockOffset", "OnNews", "RpcChannel", "open_rpc"]
 
-OnReply = Callable[[Reply], None]
+A = TypeVar("A", bound=Answer)
+OnNews = Callable[[tuple[Known, ...]], None]
 READ_BYTES = 1 << 16
 NOISE_BYTES_MAX = 1 << 20
 LINE_BYTES_MOST = 1 << 24
-_NUMBERED: Shape[Question] = a_record({}, {"id": a_whole()})
 
 
 class ClockOffset:
@@ -84,18 +87,18 @@ class ClockOffset:
 class _Request:
     """A request in flight: our clocks when it was sent, and what handles its answer."""
 
-    do: str
+    question: Question[Any]
     asked: tuple[int, int]
-    on_reply: OnReply | None
+    on_reply: Callable[[Any], None] | None
     came: anyio.Event = field(default_factory=anyio.Event)
-    answer: Reply | None = None
+    answer: Answer | None = None
 
 
 class RpcChannel:
     """Questions and answers over one channel, in any order."""
 
     def __init__(self, name: str, process: AgentProcess, *, is_here: bool = False) -> None:
-        self.greeting: Reply = {}
+        self.greeting: Greeting | None = None
         self.clock = ClockOffset()
         self.uptime = ClockOffset()
         self.went_silent = False
@@ -126,21 +129,23 @@ class RpcChannel:
             self._left += read
         line, _, self._left = self._left.partition(mark)[2].partition(b"\n")
         try:
-            self.greeting = GREETING(parsed(line))
+            self.greeting = decode_greeting(line)
         except WrongMessageError as error:
             raise UnreachedError(f"host {self._name} greets as nobody: {error}") from None
         self._set_clocks(self.greeting, asked)
 
     async def ask(
-        self, do: str, limit_s: float, on_reply: OnReply | None = None, **fields: object
-    ) -> Reply:
+        self,
+        question: Question[A],
+        limit_s: float,
+        on_reply: Callable[[A], None] | None = None,
+    ) -> A:
         """Ask; return the answer.
 
         Args:
-            do: the name of the question.
+            question: what.
             limit_s: how long to wait for the answer.
-            on_reply: called with an answer that tells no error, before any later line is read.
-            fields: what the question says.
+            on_reply: called with the answer, before any later line is read.
         Raises:
             UnreachedError: there is none in time, so what was asked for is unknown.
             BackendError: it could not be done.
@@ -148,13 +153,14 @@ class RpcChannel:
         if self._ended:
             raise UnreachedError(self._ended)
         self._number += 1
-        number, request = self._number, _Request(do, _clocks(), on_reply)
+        do = str(question.__struct_config__.tag)
+        number, request = self._number, _Request(question, _clocks(), on_reply)
         self._asked[number] = request
         try:
             with anyio.fail_after(limit_s):
-                line = json.dumps({"id": number, "do": do, **fields})
+                line = encode_question(number, question)
                 failpoint(f"ask {do}")
-                await self._process.write(line.encode() + b"\n")
+                await self._process.write(line)
                 failpoint(f"asked {do}")
                 await request.came.wait()
                 failpoint(f"answered {do}")
@@ -168,11 +174,11 @@ class RpcChannel:
         answer = request.answer
         if answer is None:
             raise UnreachedError(self._ended)
-        if "error" in answer:
-            raise BackendError(f"host {self._name}: {answer['error']}", retryable=True)
-        return answer
+        if isinstance(answer, Failed):
+            raise BackendError(f"host {self._name}: {answer.error}", retryable=True)
+        return cast(A, answer)
 
-    async def receive_all(self, on_news: Callable[[list[Known]], None]) -> str:
+    async def receive_all(self, on_news: OnNews) -> str:
         """Hand answers out and news over until the channel closes; return why it did."""
         try:
             while not self._ended:
@@ -208,29 +214,28 @@ class RpcChannel:
         for request in self._asked.values():
             request.came.set()
 
-    def _take(self, line: bytes, on_news: Callable[[list[Known]], None]) -> None:
-        said = parsed(line)
-        number = _NUMBERED(said)["id"]
+    def _take(self, line: bytes, on_news: OnNews) -> None:
+        number = decode_number(line)
         if number is None:
-            on_news(news_in(said))
+            on_news(decode_news(line))
             return
         request = self._asked.get(number)
         if request is None:
             return  # nobody waits for it any more
-        answer = answered(request.do, said)
+        answer = decode_answer(type(request.question), line)
         self._set_clocks(answer, request.asked)
         request.answer = answer
-        if request.on_reply is not None and "error" not in answer:
+        if request.on_reply is not None and not isinstance(answer, Failed):
             request.on_reply(answer)
         request.came.set()
 
-    def _set_clocks(self, told: Reply, asked: tuple[int, int]) -> None:
+    def _set_clocks(self, told: Answer, asked: tuple[int, int]) -> None:
         """Note what an answer tells of the host's clocks."""
         if self._is_here:  # one clock, which nothing is ahead of
             return
         came = _clocks()
-        self.clock.note(asked[0], told["now_ns"], came[0])
-        self.uptime.note(asked[1], told["up_ns"], came[1])
+        self.clock.note(asked[0], told.now_ns, came[0])
+        self.uptime.note(asked[1], told.up_ns, came[1])
 
     async def _silence(self) -> str:
         """Return why a host says nothing more, in its own words where it left any."""

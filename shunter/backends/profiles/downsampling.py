@@ -6,7 +6,7 @@ What is kept waits for the batch, so that the log gets one append for many jobs.
 
 from collections.abc import Sequence
 
-from shunter.backends.node.messages.wire import Sample
+from shunter.backends.agents.attempt_records import Sample
 from shunter.backends.profiles.gpus import GpuUse
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId
@@ -37,12 +37,12 @@ def profile_of(
         at_us=at_us,
         job_id=job_id,
         attempt=attempt,
-        step=sample["step"],
-        batch_s=sample["batch_s"],
+        step=sample.step,
+        batch_s=sample.batch_s,
         gpu_utilisation=_utilisation(gpus),
-        gpu_memory_mb=_gpu_memory_mb(gpus, sample["pids"], is_exclusive=is_exclusive),
-        cpus=sample["cpus"],
-        memory_mb=sample["memory_mb"],
+        gpu_memory_mb=_gpu_memory_mb(gpus, sample.pids, is_exclusive=is_exclusive),
+        cpus=sample.cpus,
+        memory_mb=sample.memory_mb,
     )
 
 

@@ -12,7 +12,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from shunter.backends.node.messages.wire import GpuReading
+import msgspec
+
+from shunter.backends.agents.attempt_records import GpuReading
 from shunter.errors import extra_hint
 
 __all__ = [
@@ -196,17 +198,21 @@ def fault_of_code(code: int) -> GpuFault:
     return _FAULTS.get(code, GpuFault.unknown)
 
 
-def use_told(reading: GpuReading) -> GpuUse:
-    """Return the reading of a GPU, as `backends.node.remote.gpus` tells it."""
-    shares = reading.get("memory_by_pid")
+def use_told(told: GpuReading | Mapping[str, object]) -> GpuUse:
+    """Return the reading of a GPU, as an agent tells it, decoded or not yet.
+
+    Raises:
+        msgspec.ValidationError: it is none.
+    """
+    reading = msgspec.convert(told, GpuReading, str_keys=True, from_attributes=True)
     return GpuUse(
-        index=reading["index"],
-        uuid=reading.get("uuid"),
-        utilisation=reading.get("utilisation"),
-        memory_mb=reading.get("memory_mb"),
-        memory_total_mb=reading.get("memory_total_mb"),
-        memory_by_pid=None if shares is None else {int(pid): mb for pid, mb in shares.items()},
-        faults={what: fault_of_code(code) for what, code in reading["faults"].items()},
+        index=reading.index,
+        uuid=reading.uuid,
+        utilisation=reading.utilisation,
+        memory_mb=reading.memory_mb,
+        memory_total_mb=reading.memory_total_mb,
+        memory_by_pid=reading.memory_by_pid,
+        faults={what: fault_of_code(code) for what, code in reading.faults.items()},
     )
 
 

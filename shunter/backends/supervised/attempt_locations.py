@@ -8,11 +8,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 import anyio
+import msgspec
 
+from shunter.backends.agents.attempt_records import Known, State
+from shunter.backends.agents.messages import Inventory, Read, SetAside
 from shunter.backends.agents.node_agent import NodeAgent
 from shunter.backends.agents.transport import UnreachedError, run_verb
 from shunter.backends.node.messages.shapes import COUNT_MOST, a_list, a_record, a_text, a_whole
-from shunter.backends.node.messages.wire import Ages, Found, Known, Removed, Shape, State
+from shunter.backends.node.messages.wire import Ages, Found, Removed, Shape
 from shunter.core.effects import Resume
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId, NodeName
@@ -71,15 +74,10 @@ class AttemptLocations:
         if found is None:
             return b"", None
         agent, number = found
-        answer = await agent.ask(
-            "read",
-            job=job_id,
-            attempt=attempt,
-            name=f"{stream}.{number}",
-            offset=offset,
-            bytes=size,
-        )
-        return answer["data"].encode("latin-1"), answer["size"]
+        name = f"{stream}.{number}"
+        question = Read(job=job_id, attempt=attempt, name=name, offset=offset, bytes=size)
+        answer = await agent.ask(question)
+        return answer.data.encode("latin-1"), answer.size
 
     async def _of_rank(
         self, job_id: JobId, attempt: int, rank: int
@@ -176,12 +174,11 @@ class AttemptLocations:
         Raises:
             BackendError: it does not answer.
         """
-        found = (await agent.ask("inventory", wanted=[]))["attempts"]
+        found = (await agent.ask(Inventory(wanted=()))).attempts
         return [
             each
             for each in found
-            if each["state"] in ALIVE
-            and not is_watched(JobId(each["job"]), each["attempt"], agent.name)
+            if each.state in ALIVE and not is_watched(JobId(each.job), each.attempt, agent.name)
         ]
 
     async def end_strays(self, agent: NodeAgent, is_watched: IsWatched) -> None:
@@ -194,9 +191,7 @@ class AttemptLocations:
         """
         while strays := await self.strays(agent, is_watched):
             for each in strays:
-                await agent.ask(
-                    "set_aside", job=each["job"], attempt=each["attempt"], is_stray=True
-                )
+                await agent.ask(SetAside(job=each.job, attempt=each.attempt, is_stray=True))
             await anyio.sleep(STRAYS_S)
 
     async def inventory(self, wanted: Collection[tuple[JobId, int]] | None) -> list[Found]:
@@ -206,10 +201,10 @@ class AttemptLocations:
         for name, told in (await self._told(wanted=keys)).items():
             if isinstance(told, UnreachedError):
                 continue  # what the log says of it is all there is
-            records = [record for record in told if record["state"] != "absent"]
+            records = [record for record in told if record.state != "absent"]
             self._note_all(name, records)
             for record in records:
-                found.setdefault((record["job"], record["attempt"]), {})[name] = record
+                found.setdefault((record.job, record.attempt), {})[name] = record
         return [
             self._joined(JobId(job), attempt, parts)
             for (job, attempt), parts in sorted(found.items())
@@ -235,8 +230,9 @@ class AttemptLocations:
 
         async def ask(agent: NodeAgent) -> None:
             try:
-                answer = await agent.ask("inventory", job=job, wanted=wanted)
-                told[agent.name] = answer["attempts"]
+                asked = None if wanted is None else tuple(wanted)
+                answer = await agent.ask(Inventory(job=job, wanted=asked))
+                told[agent.name] = list(answer.attempts)
             except UnreachedError as error:
                 told[agent.name] = error
             except BackendError as error:
@@ -257,26 +253,26 @@ class AttemptLocations:
             "job": job_id,
             "attempt": attempt,
             "state": self._state(job_id, attempt, parts),
-            "folder": first["folder"],
-            "started": first["started"],
-            "status": first["status"],
+            "folder": first.folder,
+            "started": msgspec.to_builtins(first.started),
+            "status": msgspec.to_builtins(first.status),
         }
 
     def _state(self, job_id: JobId, attempt: int, parts: Mapping[NodeName, Known]) -> State:
         names = self.agents_of(self.of(job_id, attempt)) or tuple(parts)
         if any(not self._agents[name].is_up for name in names if name in self._agents):
             return "running"
-        states = [parts[name]["state"] if name in parts else "absent" for name in names]
+        states = [parts[name].state if name in parts else "absent" for name in names]
         order = ("running", "starting", "absent", "lost", "ended")
         return min(states, key=order.index)
 
     def _note_all(self, name: NodeName, records: list[Known]) -> None:
         own = [server.name for server in self._agents[name].transport.servers]
         for record in records:
-            started = record["started"]
-            named = [NodeName(node) for node, _ in started["placement"]] if started else []
+            started = record.started
+            named = [NodeName(node) for node, _ in started.placement] if started else []
             # One that names servers which are none of ours ran here at least.
             is_ours = bool(named) and all(node in self._agent_of for node in named)
-            job_id = JobId(record["job"])
-            if started or not self.of(job_id, record["attempt"]):
-                self.note(job_id, record["attempt"], tuple(named if is_ours else own))
+            job_id = JobId(record.job)
+            if started or not self.of(job_id, record.attempt):
+                self.note(job_id, record.attempt, tuple(named if is_ours else own))

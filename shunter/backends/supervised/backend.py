@@ -15,12 +15,14 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
+from shunter.backends.agents import messages
+from shunter.backends.agents.attempt_records import GpuReading, Known, Sample
 from shunter.backends.agents.node_agent import NodeAgent
 from shunter.backends.agents.settings import Limits, Owner
 from shunter.backends.agents.transport import Transport
 from shunter.backends.inbox import Inbox, Stamped
 from shunter.backends.node.failpoints import failpoint
-from shunter.backends.node.messages.wire import Found, GpuReading, Known, SampleOf
+from shunter.backends.node.messages.wire import Found
 from shunter.backends.supervised import environment as environments
 from shunter.backends.supervised.attempt_locations import STRAYS_S, AttemptLocations
 from shunter.backends.supervised.checkpoint_transfer import CheckpointTransfer
@@ -243,23 +245,23 @@ class SupervisedBackend:
         if self._is_open:  # else whoever opens this is told
             self._tasks.start_soon(_give_up, cause)
 
-    def changed(self, agent: NodeAgent, known: list[Known]) -> None:
+    def changed(self, agent: NodeAgent, known: Sequence[Known]) -> None:
         """Receive what has become of attempts under an agent."""
         for record in known:
-            gang = self._gangs.get(JobId(record["job"]))
-            if gang is None or gang.watch.attempt != record["attempt"]:
+            gang = self._gangs.get(JobId(record.job))
+            if gang is None or gang.watch.attempt != record.attempt:
                 continue
             part = gang.parts.get(agent.name)
             if part is not None and not part.is_gone:
                 part.learn(record)
                 self._settle(gang)
-                if not record["is_all"]:
-                    agent.look(record["job"], record["attempt"])
+                if not record.is_all:
+                    agent.look(record.job, record.attempt)
         if known:
             failpoint("attempts seen")
 
     def looked(
-        self, agent: NodeAgent, samples: list[SampleOf], gpus: list[GpuReading] | None
+        self, agent: NodeAgent, samples: Sequence[Sample], gpus: Sequence[GpuReading] | None
     ) -> None:
         """Receive samples of a node; orders that nobody took are given again."""
         self._samples.take(agent.name, samples, gpus)
@@ -306,7 +308,7 @@ class SupervisedBackend:
             return
         self._locations.note(job_id, attempt, nodes)
         watch = Watch(job_id, attempt, self._moved_from.pop(job_id, ()))
-        port = next(iter(orders.values())).get("port") or 0
+        port = next(iter(orders.values())).port
         gang = Gang(watch, {name: Part(is_starting=True) for name in orders}, nodes, port=port)
         self._gangs[job_id] = gang
         self._launches.settle(job_id)
@@ -325,7 +327,7 @@ class SupervisedBackend:
         for name in self._locations.up_to(job_id, attempt):
             if self._hosts[name].is_up:  # one that was silent ends what is not watched there
                 with suppress(BackendError):
-                    await self._hosts[name].ask("fence", job=job_id, attempt=attempt)
+                    await self._hosts[name].ask(messages.Fence(job=job_id, attempt=attempt))
 
     def _set_aside(self, effect: SetAside) -> None:
         gang = self._gangs.get(effect.job_id)

@@ -8,14 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import cast
 
 import anyio
+from msgspec.structs import replace
 
+from shunter.backends.agents.answers import Fenced
+from shunter.backends.agents.attempt_records import Known, Note, Started, State, Status
+from shunter.backends.agents.messages import Fence as FenceQuestion
+from shunter.backends.agents.messages import Send, SetAside
 from shunter.backends.agents.node_agent import NodeAgent
+from shunter.backends.agents.orders import Command, Do
 from shunter.backends.agents.reading import Reading
 from shunter.backends.inbox import Inbox, Stamped
-from shunter.backends.node.messages.wire import Look, Note, Reply, Standing, Started, State, Status
-from shunter.backends.supervised.watch import NOT_BEGUN, Watch
+from shunter.backends.supervised.watch import NOT_BEGUN, Standing, Watch
 from shunter.core.effects import Effect, Fence, PauseEffect, Stop, Terminate
 from shunter.errors import BackendError
 from shunter.events.facts.execution import AttemptLost, LaunchFailed
@@ -36,17 +42,20 @@ __all__ = [
 
 STRENGTH = ("", "suspend", "terminate", "fence")
 _ORDERS: dict[type[Effect], str] = {Terminate: "terminate", Fence: "fence"}
-NEVER: Look = {
-    "state": "absent",
-    "started": None,
-    "status": None,
-    "after": 0,
-    "facts": 0,
-    "notes": [],
-    "is_all": True,
-}
-"""What is known of an attempt that never was on a host."""
-LOST: Standing = {"state": "lost", "started": None, "status": None, "is_all": True}
+NEVER = Known(
+    job="none",
+    attempt=1,
+    folder="",
+    state="absent",
+    started=None,
+    status=None,
+    after=0,
+    facts=0,
+    notes=(),
+    is_all=True,
+)
+"""What is known of an attempt that never was on a node."""
+LOST = Standing("lost")
 
 
 @dataclass(slots=True)
@@ -59,7 +68,7 @@ class Part:
     last of `stop` and `continue`. `unread` are notes of its journal that were not told yet.
     """
 
-    record: Look | None = None
+    record: Known | None = None
     reading: Reading = field(default_factory=Reading)
     unread: list[Note] = field(default_factory=list)
     is_starting: bool = False
@@ -68,7 +77,7 @@ class Part:
     ordered: str = ""
     stance: str = ""
 
-    def learn(self, record: Look) -> None:
+    def learn(self, record: Known) -> None:
         """Note what its host tells of it."""
         self.unread += self.reading.take(record)
         self.record = record
@@ -85,7 +94,7 @@ class Part:
         """Where it stands: unknown, absent, starting, running, ended, lost or gone."""
         if self.is_gone:
             return "gone"
-        return "unknown" if self.record is None else str(self.record["state"])
+        return "unknown" if self.record is None else str(self.record.state)
 
     @property
     def is_over(self) -> bool:
@@ -97,12 +106,12 @@ class Part:
     @property
     def started(self) -> Started | None:
         """What its ranks were given, once they have started."""
-        return None if self.record is None else self.record["started"]
+        return None if self.record is None else self.record.started
 
     @property
     def status(self) -> Status | None:
         """How it ended, where its supervisor said so."""
-        return None if self.record is None else self.record["status"]
+        return None if self.record is None else self.record.status
 
 
 @dataclass(slots=True)
@@ -171,11 +180,11 @@ class Gang:
 
 
 def _follows_from(status: Status) -> str:
-    if status["why"] in ("fence", "heartbeat"):
+    if status.why in ("fence", "heartbeat"):
         return "fence"
-    if status["suspended"]:
+    if status.suspended:
         return "suspend"
-    return "terminate" if status["code"] else ""
+    return "terminate" if status.code else ""
 
 
 def told_of(gang: Gang, inbox: Inbox) -> Iterator[Stamped]:
@@ -208,7 +217,7 @@ def news_of(gang: Gang) -> tuple[list[Note], int]:
     notes = [note for part in parts for note in part.unread]
     for part in parts:
         part.unread = []
-    notes.sort(key=lambda note: int(note["at_ns"]))
+    notes.sort(key=lambda note: int(note.at_ns))
     return notes, sum(part.reading.facts or 0 for part in parts)
 
 
@@ -216,45 +225,44 @@ def merged(gang: Gang) -> Standing:
     """Return what is known of a gang, as if one supervisor told it."""
     parts = list(gang.parts.values())
     records = [part.record for part in parts if part.record is not None]
-    is_all = all(record["is_all"] for record in records)
-    begun = [record["started"] for record in records if record["started"] is not None]
+    is_all = all(record.is_all for record in records)
+    begun = [record.started for record in records if record.started is not None]
     started: Started | None = None
     if begun and len(begun) == len(parts):
-        ranks = [rank for one in begun for rank in one["ranks"]]
-        since_ns = max(int(one["started_ns"]) for one in begun)
-        started = {**begun[0], "ranks": ranks, "started_ns": since_ns}
+        ranks = tuple(rank for one in begun for rank in one.ranks)
+        started = replace(begun[0], ranks=ranks, started_ns=max(one.started_ns for one in begun))
     if not gang.is_over:
-        return {"state": "running", "started": started, "status": None, "is_all": is_all}
+        return Standing("running", started, None, is_all)
     statuses = [part.status for part in parts if part.status is not None]
     if not statuses or len(statuses) < len(parts) or started is None:
-        is_absent = bool(records) and all(record["state"] == "absent" for record in records)
+        is_absent = bool(records) and all(record.state == "absent" for record in records)
         state: State = "absent" if is_absent else "lost"
-        return {"state": state, "started": started, "status": None, "is_all": is_all}
-    return {"state": "ended", "started": started, "status": _ended(statuses), "is_all": is_all}
+        return Standing(state, started, None, is_all)
+    return Standing("ended", started, _ended(statuses), is_all)
 
 
 def _ended(statuses: list[Status]) -> Status:
     """Return how a gang ended: by its first failure, else as all of its parts did."""
-    saved_ns = max((status["saved_ns"] or 0 for status in statuses), default=0)
-    return {**_decisive(statuses), "saved_ns": saved_ns or None}
+    saved_ns = max((status.saved_ns or 0 for status in statuses), default=0)
+    return replace(_decisive(statuses), saved_ns=saved_ns or None)
 
 
 def _decisive(statuses: list[Status]) -> Status:
-    in_order = sorted(statuses, key=lambda status: int(status["ended_ns"]))
-    last_ns = in_order[-1]["ended_ns"]
-    by_itself = [status for status in in_order if status["why"] in ("", "rank")]
-    failed = [one for one in by_itself if one["code"] and not one["suspended"]]
+    in_order = sorted(statuses, key=lambda status: int(status.ended_ns))
+    last_ns = in_order[-1].ended_ns
+    by_itself = [status for status in in_order if status.why in ("", "rank")]
+    failed = [one for one in by_itself if one.code and not one.suspended]
     if failed:
-        return {**failed[0], "ended_ns": last_ns}
-    ended = [one for one in in_order if one["why"] in ("fence", "heartbeat")]
+        return replace(failed[0], ended_ns=last_ns)
+    ended = [one for one in in_order if one.why in ("fence", "heartbeat")]
     if ended:
-        return {**ended[0], "ended_ns": last_ns}
-    left = [status for status in in_order if status["suspended"]]
-    others = [status for status in in_order if not status["suspended"] and status["code"]]
+        return replace(ended[0], ended_ns=last_ns)
+    left = [status for status in in_order if status.suspended]
+    others = [status for status in in_order if not status.suspended and status.code]
     if others:
-        return {**others[0], "ended_ns": last_ns}
+        return replace(others[0], ended_ns=last_ns)
     if left:
-        return {**left[0], "saved": all(one["saved"] for one in left), "ended_ns": last_ns}
+        return replace(left[0], saved=all(one.saved for one in left), ended_ns=last_ns)
     return in_order[-1]
 
 
@@ -268,7 +276,7 @@ async def deliver(gang: Gang, agents: Mapping[NodeName, NodeAgent]) -> None:
             if order == "fence":
                 await _fence(gang, part, agent)
             else:
-                await _send(gang, part, agent, order)
+                await _send(gang, part, agent, cast(Do, order))
             agent.look(gang.watch.job_id, gang.watch.attempt)
     except BackendError:
         return  # the next look, or the return of the agent, gives it again
@@ -286,8 +294,8 @@ async def end_unbelieved(gang: Gang, agents: Mapping[NodeName, NodeAgent], every
             is_over = agent.is_lost
             if agent.is_up:
                 with suppress(BackendError):
-                    answer = await agent.ask("set_aside", job=job_id, attempt=attempt)
-                    is_over = answer["is_over"]
+                    answer = await agent.ask(SetAside(job=job_id, attempt=attempt))
+                    is_over = answer.is_over
             if is_over:
                 waits.remove(name)
         await anyio.sleep(every_s if waits else 0)
@@ -296,16 +304,17 @@ async def end_unbelieved(gang: Gang, agents: Mapping[NodeName, NodeAgent], every
 async def _fence(gang: Gang, part: Part, agent: NodeAgent) -> None:
     watch = gang.watch
 
-    def on_reply(answer: Reply) -> None:
-        mine = [record for record in answer["fenced"] if record["attempt"] == watch.attempt]
+    def on_reply(answer: Fenced) -> None:
+        mine = [record for record in answer.fenced if record.attempt == watch.attempt]
         part.learn(agent.localised(mine[0]) if mine else NEVER)
 
-    await agent.ask("fence", on_reply=on_reply, job=watch.job_id, attempt=watch.attempt)
+    question = FenceQuestion(job=watch.job_id, attempt=watch.attempt)
+    await agent.ask(question, on_reply=on_reply)
     part.ordered = "fence"
 
 
-async def _send(gang: Gang, part: Part, agent: NodeAgent, order: str) -> None:
+async def _send(gang: Gang, part: Part, agent: NodeAgent, order: Do) -> None:
     watch = gang.watch
-    answer = await agent.ask("send", job=watch.job_id, attempt=watch.attempt, order={"do": order})
-    if answer["taken"]:
+    command = Send(job=watch.job_id, attempt=watch.attempt, order=Command(do=order))
+    if (await agent.ask(command)).taken:
         part.take(order)

@@ -10,11 +10,13 @@ from itertools import islice
 
 import anyio
 
+from shunter.backends.agents.answers import StartAnswer
+from shunter.backends.agents.messages import Port
 from shunter.backends.agents.node_agent import NodeAgent
+from shunter.backends.agents.orders import Order
 from shunter.backends.agents.settings import Limits, Owner
 from shunter.backends.agents.transport import UnreachedError
 from shunter.backends.node.failpoints import failpoint
-from shunter.backends.node.messages.wire import Order, Reply
 from shunter.backends.supervised.environment import given_to
 from shunter.backends.supervised.gangs import NEVER, Gang
 from shunter.backends.supervised.orders import Where, orders_for
@@ -97,14 +99,14 @@ class Launches:
             part.is_refused, part.is_starting = True, False
             return
 
-        def on_reply(answer: Reply) -> None:
-            part.learn(agent.localised(answer["known"]) if "known" in answer else NEVER)
+        def on_reply(answer: StartAnswer) -> None:
+            part.learn(NEVER if answer.known is None else agent.localised(answer.known))
 
         try:
             answer = await agent.start(order, on_reply)
-            if "known" not in answer or answer["known"]["started"] is None:
-                gang.cause = gang.cause or answer.get("cause", "its supervisor did not start")
-                part.is_refused = answer["answer"] in REFUSALS
+            if answer.known is None or answer.known.started is None:
+                gang.cause = gang.cause or answer.cause or "its supervisor did not start"
+                part.is_refused = answer.answer in REFUSALS
         except UnreachedError as error:
             gang.doubt = str(error)  # unknown: its agent will tell, or be lost
         except BackendError as error:  # the agent says that it did not even begin to start it
@@ -123,17 +125,17 @@ class Launches:
             self._turn = (turn + 1) % count  # in turn: one given back rests for long
             ports = (first + (turn + offset) % count for offset in range(count))
             free = [*islice((port for port in ports if port not in taken), PORTS_ASKED)]
-            answer = await agent.ask("port", ports=free)
-            if answer["port"] is None or answer["port"] not in self._taken_on(agent.name):
+            answer = await agent.ask(Port(ports=tuple(free)))
+            if answer.port is None or answer.port not in self._taken_on(agent.name):
                 break  # or another launch was told of the same one meanwhile
-        if answer["port"] is None:
+        if answer.port is None:
             raise BackendError(
                 f"host {agent.name}: no port of {first} to {end - 1} is free for the ranks "
                 "of a job: name more ports",
                 retryable=True,
             )
-        self._promised[job_id] = agent.name, answer["port"]
-        return int(answer["port"])
+        self._promised[job_id] = agent.name, answer.port
+        return int(answer.port)
 
     def _taken_on(self, name: NodeName) -> set[int]:
         """Return the ports of attempts on a node, and of launches on their way."""
@@ -145,7 +147,7 @@ class Launches:
         tenants: Counter[int] = Counter()
         for gang in self._gangs.values():
             started = gang.parts[name].started if name in gang.parts else None
-            for rank in started["ranks"] if started is not None else ():
-                if rank["pinned"]:
-                    tenants.update(rank["cpus"])
+            for rank in started.ranks if started is not None else ():
+                if rank.pinned:
+                    tenants.update(rank.cpus)
         return tenants

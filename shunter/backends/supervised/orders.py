@@ -7,15 +7,15 @@ a node alone knows, the home and the groups of a user, say, is filled in there
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from signal import Signals
 
+from shunter.backends.agents.orders import HeartbeatLimits, Order, Rank, Suspend
 from shunter.backends.agents.settings import Limits, Owner
 from shunter.backends.agents.transport import Server, Transport
 from shunter.backends.node.messages.attempt_records import a_job
 from shunter.backends.node.messages.shapes import checked
-from shunter.backends.node.messages.wire import Order, Rank
 from shunter.backends.supervised.environment import filled, rank_environment
 from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError
@@ -64,25 +64,25 @@ def orders_for(
     shares = effect.allocation.shares
     check_startable(effect)
     first = agents[shares[0].node].transport
-    orders: dict[NodeName, Order] = {}
+    ranks: dict[NodeName, list[Rank]] = {}
     for number, share in enumerate(shares):
         where = agents[share.node]
-        server, name = where.server(share.node), where.transport.name
+        server = where.server(share.node)
         if share.gpu_mask >> len(server.gpus):
             raise BackendError(
                 f"job {effect.job_id} was given GPUs that {share.node} does not have"
             )
-        gpus = [gpu for at, gpu in enumerate(server.gpus) if share.gpu_mask >> at & 1]
+        gpus = tuple(gpu for at, gpu in enumerate(server.gpus) if share.gpu_mask >> at & 1)
         checkpoints = checkpoints_of(limits, owner, where.root, effect.job_id)
         contract = contract_of(effect, number, gpus, limits, (first.address, port), checkpoints)
         environment = {**where.transport.environment, **given, **contract}
-        order = orders.setdefault(name, _order(effect, limits, owner, where, port))
-        rank = _rank(effect, share, server.cpus, environment, where.tenants)
-        order["ranks"].append({**rank, "gpus": gpus})
-        order["gpus"] += gpus
-        order["memory_mb"] += share.memory_mb
-        order["checkpoints"] = checkpoints
-    return orders
+        rank = _rank(effect, share, server.cpus, environment, where.tenants, gpus)
+        ranks.setdefault(where.transport.name, []).append(rank)
+    by_agent = {where.transport.name: where for where in agents.values()}
+    return {
+        name: _order(effect, limits, owner, by_agent[name], tuple(own), port)
+        for name, own in ranks.items()
+    }
 
 
 def checkpoints_of(limits: Limits, owner: Owner, root: str, job: str) -> str:
@@ -105,34 +105,43 @@ def check_startable(effect: Launch | Resume) -> None:
         raise BackendError(f"job {job_id} has no command to run")
 
 
-def _order(effect: Launch | Resume, limits: Limits, owner: Owner, where: Where, port: int) -> Order:
-    """Return the order of an attempt to an agent, without its ranks."""
-    return {
-        "job": effect.job_id,
-        "attempt": effect.attempt,
-        "term": owner.term,
-        "placement": [(share.node, share.gpu_mask) for share in effect.allocation.shares],
-        "ranks": [],
-        "gpus": [],
-        "memory_mb": 0,
-        "user_name": effect.spec.user,
-        "suspend": {
-            "mode": effect.spec.suspend_mode.value,
-            "signal": limits.suspend_signal,
-            "cooperative_s": limits.cooperative_s,
-            "signal_s": limits.signal_s,
-            "restart_s": limits.restart_s,
-        },
-        "grace_s": limits.grace_s,
-        "port": port,
-        "sample_s": limits.sample_s,
-        "output_bytes_max": limits.output_bytes_max,
-        "heartbeat": {
-            "path": f"{where.root}/heartbeat",
-            "deadline_s": limits.heartbeat_deadline_s,
-            "is_remote": not where.transport.is_here,
-        },
-    }
+def _order(
+    effect: Launch | Resume,
+    limits: Limits,
+    owner: Owner,
+    where: Where,
+    ranks: tuple[Rank, ...],
+    port: int,
+) -> Order:
+    """Return the order of an attempt to an agent, with the ranks on its servers."""
+    own = {server.name for server in where.transport.servers}
+    return Order(
+        job=effect.job_id,
+        attempt=effect.attempt,
+        term=owner.term,
+        placement=tuple((share.node, share.gpu_mask) for share in effect.allocation.shares),
+        ranks=ranks,
+        gpus=tuple(gpu for rank in ranks for gpu in rank.gpus),
+        memory_mb=sum(share.memory_mb for share in effect.allocation.shares if share.node in own),
+        user_name=effect.spec.user,
+        checkpoints=checkpoints_of(limits, owner, where.root, effect.job_id),
+        suspend=Suspend(
+            mode=effect.spec.suspend_mode.value,
+            signal=limits.suspend_signal,
+            cooperative_s=limits.cooperative_s,
+            signal_s=limits.signal_s,
+            restart_s=limits.restart_s,
+        ),
+        grace_s=limits.grace_s,
+        port=port,
+        sample_s=limits.sample_s,
+        output_bytes_max=limits.output_bytes_max,
+        heartbeat=HeartbeatLimits(
+            path=f"{where.root}/heartbeat",
+            deadline_s=limits.heartbeat_deadline_s,
+            is_remote=not where.transport.is_here,
+        ),
+    )
 
 
 def _rank(
@@ -141,6 +150,7 @@ def _rank(
     cpus: Iterable[int],
     environment: Mapping[str, str],
     tenants: Counter[int],
+    gpus: tuple[str, ...],
 ) -> Rank:
     """Return how a rank is run: on those CPUs that have the fewest tenants.
 
@@ -150,22 +160,24 @@ def _rank(
         cpus: the numbers of the CPUs of that node.
         environment: the variables of its process.
         tenants: how many ranks each CPU has.
+        gpus: its GPUs, as CUDA names them.
     """
     count = -(-share.cpus_milli // 1000)
     quietest = sorted(cpus, key=lambda cpu: (tenants[cpu], cpu))[:count]
-    return {
-        "argv": filled(effect.spec.command, environment),
-        "env": dict(environment),
-        "cpus": sorted(quietest) if count else list(cpus),
-        "pinned": bool(count),
-        "directory": effect.spec.directory or "/",
-    }
+    return Rank(
+        argv=tuple(filled(effect.spec.command, environment)),
+        env=dict(environment),
+        cpus=tuple(sorted(quietest) if count else cpus),
+        pinned=bool(count),
+        directory=effect.spec.directory or "/",
+        gpus=gpus,
+    )
 
 
 def contract_of(
     effect: Launch | Resume,
     number: int,
-    gpus: list[str],
+    gpus: Sequence[str],
     limits: Limits,
     master: tuple[str, int],
     checkpoints: str,

@@ -7,8 +7,10 @@ its first rank, and what it uses is the sum over its hosts. Downsampled and in b
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
+from shunter.backends.agents.attempt_records import GpuReading, Sample
 from shunter.backends.inbox import Inbox, Stamped
-from shunter.backends.node.messages.wire import GpuReading, SampleOf
 from shunter.backends.profiles import Downsampler, GpuUse, profile_of, use_told
 from shunter.backends.supervised.gangs import Gang
 from shunter.events.facts.profiles import ProfileSampled
@@ -25,17 +27,17 @@ class Samples:
         self._gangs = gangs
         self._downsampler = Downsampler(batch_us=int(batch_s * 1e6))
         self._gpus: dict[NodeName, list[GpuUse]] = {}
-        self._latest: dict[tuple[JobId, int], dict[NodeName, SampleOf]] = {}
+        self._latest: dict[tuple[JobId, int], dict[NodeName, Sample]] = {}
 
     def take(
-        self, node: NodeName, samples: Sequence[SampleOf], gpus: Sequence[GpuReading] | None
+        self, node: NodeName, samples: Sequence[Sample], gpus: Sequence[GpuReading] | None
     ) -> None:
         """Take in what a host has told, and hand on what is due."""
         if gpus is not None:
             self._gpus[node] = [use_told(reading) for reading in gpus]
         for sample in samples:
-            gang = self._gangs.get(JobId(sample["job"]))
-            if gang is None or gang.watch.attempt != sample["attempt"] or node not in gang.parts:
+            gang = self._gangs.get(JobId(sample.job))
+            if gang is None or gang.watch.attempt != sample.attempt or node not in gang.parts:
                 continue
             latest = self._latest.setdefault((gang.watch.job_id, gang.watch.attempt), {})
             latest[node] = sample
@@ -51,17 +53,17 @@ class Samples:
                 self._inbox.put(_stamped(profile))
 
     def _profile(
-        self, gang: Gang, latest: Mapping[NodeName, SampleOf], first: SampleOf
+        self, gang: Gang, latest: Mapping[NodeName, Sample], first: Sample
     ) -> ProfileSampled:
         known = [sample for node, sample in latest.items() if node in gang.parts]
-        cpus = [sample["cpus"] for sample in known if sample["cpus"] is not None]
-        memory_mb = [sample["memory_mb"] for sample in known if sample["memory_mb"] is not None]
-        whole: SampleOf = {
-            **first,
-            "cpus": sum(cpus) if cpus else None,
-            "memory_mb": sum(memory_mb) if memory_mb else None,
-            "pids": [pid for sample in known for pid in sample["pids"]],
-        }
+        cpus = [sample.cpus for sample in known if sample.cpus is not None]
+        memory_mb = [sample.memory_mb for sample in known if sample.memory_mb is not None]
+        whole = structs.replace(
+            first,
+            cpus=sum(cpus) if cpus else None,
+            memory_mb=sum(memory_mb) if memory_mb else None,
+            pids=tuple(pid for sample in known for pid in sample.pids),
+        )
         own = [use for node in gang.parts for use in self._own(gang, node)]
         return profile_of(
             self._inbox.now_us(),
@@ -92,4 +94,4 @@ def _stamped(profile: ProfileSampled) -> Stamped:
 def _gpus_of(gang: Gang, node: NodeName) -> set[str | None]:
     """Return the GPUs of a gang on a host, as CUDA names them."""
     started = gang.parts[node].started
-    return set(started["gpus"]) if started is not None else set()
+    return set(started.gpus) if started is not None else set()

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from shunter.backends.agents.attempt_records import Note, Started, State, Status
 from shunter.backends.inbox import Inbox, Stamped
 from shunter.backends.node.messages.journal import FACTS
-from shunter.backends.node.messages.wire import Note, Standing, Started, Status
 from shunter.backends.node.records import boot_id
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.execution import (
@@ -28,6 +28,19 @@ from shunter.events.values.job_spec import SuspendMode
 SET_ASIDE = "set aside"
 NOT_BEGUN = "its supervisor was gone before it began"
 GONE = "its records are gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where an attempt stands, a gang as a whole.
+
+    `is_all` says that all its notes were read.
+    """
+
+    state: State
+    started: Started | None = None
+    status: Status | None = None
+    is_all: bool = True
 
 
 @dataclass(slots=True)
@@ -54,7 +67,7 @@ class Watch:
         A record may be read before `started` is written, and the journal just after; and one part
         of a gang may train while another has yet to start.
         """
-        return self.told_start or self.started is not None or known["started"] is not None
+        return self.told_start or self.started is not None or known.started is not None
 
     def tell(
         self, known: Standing, notes: list[Note], inbox: Inbox, before: int = 0
@@ -69,62 +82,62 @@ class Watch:
         """
         job_id, attempt, came_from = self.job_id, self.attempt, self.migrated_from
         if self.is_set_aside:
-            if known["state"] == "lost" and not self.is_over:
+            if known.state == "lost" and not self.is_over:
                 self.is_over = True
                 yield lambda at_us: AttemptLost(at_us, job_id, attempt, SET_ASIDE)
             return
-        self.started = known["started"] or self.started  # which somebody may have removed
+        self.started = known.started or self.started  # which somebody may have removed
         if self.started is not None and not self.told_start:
             self.told_start = True
             yield lambda at_us: AttemptStarted(
                 at_us, job_id, attempt, "", came_from, may_tell_training=True
             )
         yield from self._note(notes, before)
-        if self.is_over or not known["is_all"]:
+        if self.is_over or not known.is_all:
             return  # its end comes last
-        if known["status"] is not None and self.started is not None:
+        if known.status is not None and self.started is not None:
             self.is_over = True
-            yield from self._end(known["started"] or self.started, known["status"], inbox)
-        elif known["state"] == "absent" and not self.told_start:
+            yield from self._end(known.started or self.started, known.status, inbox)
+        elif known.state == "absent" and not self.told_start:
             self.is_over = True
             yield lambda at_us: LaunchFailed(at_us, job_id, attempt, NOT_BEGUN)
-        elif known["state"] in ("absent", "lost", "ended"):
+        elif known.state in ("absent", "lost", "ended"):
             self.is_over = True
-            cause = "supervisor lost" if known["state"] == "lost" else GONE
+            cause = "supervisor lost" if known.state == "lost" else GONE
             yield lambda at_us: AttemptLost(at_us, job_id, attempt, cause)
 
     def _note(self, notes: list[Note], before: int) -> Iterator[Stamped]:
         """Return the facts of notes, without those that the log has."""
         for note in notes:
-            if note["what"] == "saved":
-                self.saved_ns = note["at_ns"]
-            if note["what"] not in _NOTES:
+            if note.what == "saved":
+                self.saved_ns = note.at_ns
+            if note.what not in _NOTES:
                 continue
             if self.told_facts > before:
                 self.told_facts -= 1
             else:
-                yield _NOTES[note["what"]](self, note)
+                yield _NOTES[note.what](self, note)
 
     def _end(self, started: Started, status: Status, inbox: Inbox) -> Iterator[Stamped]:
         job_id, attempt = self.job_id, self.attempt
-        if status["suspended"]:
+        if status.suspended:
             # Supervisors of earlier versions do not say when it saved last.
-            saved_ns = status["saved_ns"] or self.saved_ns or started["started_ns"]
-            lost_ns = 0 if status["saved"] else status["ended_ns"] - saved_ns
+            saved_ns = status.saved_ns or self.saved_ns or started.started_ns
+            lost_ns = 0 if status.saved else status.ended_ns - saved_ns
             lost_us = max(0, lost_ns // 1000)
             yield lambda at_us: JobSuspended(at_us, job_id, attempt, None, lost_us)
             yield lambda at_us: GpusReleased(at_us, job_id, attempt)
-        elif status["why"] in ("heartbeat", "fence"):
-            yield lambda at_us: AttemptLost(at_us, job_id, attempt, status["why"])
+        elif status.why in ("heartbeat", "fence"):
+            yield lambda at_us: AttemptLost(at_us, job_id, attempt, status.why)
         else:
             # Its clock began anew if the machine was booted since: then the seeing counts.
-            is_ours = started["boot"] == boot_id()
-            ended_us = max(0, inbox.instant_us(status["ended_ns"])) if is_ours else None
+            is_ours = started.boot == boot_id()
+            ended_us = max(0, inbox.instant_us(status.ended_ns)) if is_ours else None
             yield lambda at_us: AttemptExited(
                 at_us,
                 job_id,
                 attempt,
-                status["code"],
+                status.code,
                 released=True,
                 ended_us=at_us if ended_us is None else min(ended_us, at_us),
             )
@@ -135,19 +148,19 @@ def _acknowledged(watch: Watch, note: Note) -> Stamped:
 
 
 def _escalated(watch: Watch, note: Note) -> Stamped:
-    mode = SuspendMode(note["mode"])
+    mode = SuspendMode(note.mode or "restart")
     return lambda at_us: SuspendEscalated(at_us, watch.job_id, watch.attempt, mode)
 
 
 def _saved(watch: Watch, note: Note) -> Stamped:
     return lambda at_us: CheckpointSaved(
-        at_us, watch.job_id, watch.attempt, note["checkpoint"] or "", note["step"], note["bytes"]
+        at_us, watch.job_id, watch.attempt, note.checkpoint or "", note.step, note.bytes
     )
 
 
 def _refused(watch: Watch, note: Note) -> Stamped:
     return lambda at_us: MessagesDropped(
-        at_us, watch.job_id, watch.attempt, note["count"], note["cause"]
+        at_us, watch.job_id, watch.attempt, note.count or 1, note.cause or ""
     )
 
 

@@ -13,7 +13,7 @@ from here, so that a job costs no start of Python. Only the standard library of 
 """
 
 # Paths are strings, as in supervisor.py.
-# ruff: noqa: PTH100, PTH111, PTH116, PTH120, PTH123
+# ruff: noqa: PTH100, PTH111, PTH116, PTH120
 
 from __future__ import annotations
 
@@ -42,15 +42,14 @@ from shunter.backends.node.attempts import (
 from shunter.backends.node.division import divisible, is_of_session
 from shunter.backends.node.heartbeat import uptime_ns, write_beat
 from shunter.backends.node.messages.attempt_records import a_job, number_of
-from shunter.backends.node.messages.shapes import checked
+from shunter.backends.node.messages.shapes import PROTOCOL, checked
+from shunter.backends.node.output.files import piece_of
 from shunter.backends.node.processes.attempt_watch import UNREAD
 from shunter.backends.node.ranks import is_free
 from shunter.backends.node.records import (
-    NotRegularError,
     boot_id,
     folder_of,
     get,
-    open_regular,
     own_folder,
     put,
 )
@@ -110,6 +109,7 @@ class Session:
         os.write(1, f"\n{self.nonce} ".encode())
         self._say(
             {
+                "protocol": PROTOCOL,
                 "base": self.base,
                 "boot": boot_id(),
                 "now_ns": time.monotonic_ns(),
@@ -287,14 +287,8 @@ class Session:
         """Return a piece of what a rank printed, and how much there is."""
         if not OUTPUT.fullmatch(question["name"]):
             raise ValueError(f"no output is named {question['name']!r}")
-        folder = folder_of(self.root, question["job"], question["attempt"])
-        try:
-            with open(open_regular(f"{folder}/{question['name']}"), "rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                file.seek(question["offset"])
-                data = file.read(min(question["bytes"], READ_BYTES_MAX))
-        except (FileNotFoundError, NotRegularError):
-            return {"data": "", "size": None}
+        path = f"{folder_of(self.root, question['job'], question['attempt'])}/{question['name']}"
+        data, size = piece_of(path, question["offset"], min(question["bytes"], READ_BYTES_MAX))
         return {"data": data.decode("latin-1"), "size": size}
 
     def port(self, question: Question) -> Answer:

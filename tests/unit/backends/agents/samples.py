@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from shunter.backends.agents import attempt_records, messages, orders
-from shunter.backends.agents import typed_answers as answers
+from shunter.backends.agents import answers, attempt_records, messages, orders
 
 NOW, UP = 5_000_000_001, 6_000_000_002
 ORDER = orders.Order(

@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from shunter.backends.agents import messages
-from shunter.backends.agents import typed_answers as answers
+from shunter.backends.agents import answers, messages
 from shunter.backends.agents.attempt_records import Known
 from shunter.backends.agents.messages import (
     PROTOCOL,

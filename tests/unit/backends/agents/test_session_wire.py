@@ -9,8 +9,8 @@ from typing import TypeVar
 import pytest
 
 from shunter.backends.agents import messages, orders
+from shunter.backends.agents.answers import Answer, Claimed, ClaimRefused, Failed, Greeting
 from shunter.backends.agents.attempt_records import Known, Sample
-from shunter.backends.agents.typed_answers import Answer, Claimed, ClaimRefused, Failed, Greeting
 from shunter.backends.agents.zip_application import zip_application
 from shunter.backends.node.heartbeat import uptime_ns
 from tests.faults.supervised import wait_for

@@ -1,18 +1,20 @@
-from shunter.backends.node.messages.wire import Sample
+from shunter.backends.agents.attempt_records import Sample
 from shunter.backends.profiles import Downsampler, GpuUse, profile_of
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId
 
 JOB = JobId("j1")
-SAMPLE: Sample = {
-    "at_ns": 1,
-    "step": 40,
-    "batch_s": 0.3,
-    "printed": False,
-    "pids": [10, 11],
-    "cpus": 1.5,
-    "memory_mb": 500,
-}
+SAMPLE = Sample(
+    job=JOB,
+    attempt=2,
+    at_ns=1,
+    step=40,
+    batch_s=0.3,
+    printed=False,
+    pids=(10, 11),
+    cpus=1.5,
+    memory_mb=500,
+)
 
 
 def profile(*gpus: GpuUse, is_exclusive: bool = True) -> ProfileSampled:

@@ -1,11 +1,11 @@
 """A gang told of as one attempt: when it has started, what ends it, and how it ended."""
 
-from typing import Any
-
+import msgspec
 import pytest
+from msgspec import structs
 
+from shunter.backends.agents.attempt_records import Known, Note, Status
 from shunter.backends.inbox import Inbox
-from shunter.backends.node.messages.wire import Look, Status
 from shunter.backends.supervised.gangs import Gang, Part, merged, told_of
 from shunter.backends.supervised.watch import Watch
 from shunter.events.facts.execution import AttemptStarted, CheckpointSaved, TrainingStarted
@@ -13,46 +13,49 @@ from shunter.events.values.ids import NodeName
 from tests.factories import job_id
 
 
-def record(state: str = "running", **status: object) -> Any:
-    """Return what a host tells of its part, as far as it is read here."""
-    begun = {"ranks": [{"cpus": []}], "started_ns": 5, "boot": "", "placement": []}
+def record(state: str = "running", **status: object) -> Known:
+    """Return what an agent tells of its part."""
+    begun = {"ranks": [{"cpus": []}], "started_ns": 5, "boot": "", "placement": [], "pid": 1}
     whole = {"code": 0, "suspended": False, "why": "", "saved": False, "ended_ns": 10}
-    whole |= {"saved_ns": None, **status}
-    return {
+    told = {
+        "job": "j0",
+        "attempt": 1,
+        "folder": "",
         "state": state,
-        "started": None if state in ("absent", "starting") else begun,
-        "status": whole if state == "ended" else None,
+        "started": None if state in ("absent", "starting") else {**begun, "port": 1, "gpus": []},
+        "status": {**whole, **status} if state == "ended" else None,
         "after": 0,
         "facts": 0,
         "notes": [],
         "is_all": True,
     }
+    return msgspec.convert(told, Known)
 
 
-def gang(*records: Look | None) -> Gang:
+def gang(*records: Known | None) -> Gang:
     parts = {NodeName(f"n{number}"): Part(known) for number, known in enumerate(records)}
     return Gang(Watch(job_id(0), 1), parts)
 
 
-def status_of(*records: Look) -> Status:
+def status_of(*records: Known) -> Status:
     """Return how a gang of such parts ended."""
-    status = merged(gang(*records))["status"]
+    status = merged(gang(*records)).status
     assert status is not None
     return status
 
 
 def test_gang_has_started_once_all_its_parts_have() -> None:
-    assert merged(gang(record(), record("starting")))["started"] is None
-    assert merged(gang(record(), None))["started"] is None
-    started = merged(gang(record(), record()))["started"]
+    assert merged(gang(record(), record("starting"))).started is None
+    assert merged(gang(record(), None)).started is None
+    started = merged(gang(record(), record())).started
     assert started is not None
-    assert len(started["ranks"]) == 2
+    assert len(started.ranks) == 2
 
 
 def test_gang_is_over_once_all_its_parts_are() -> None:
-    assert merged(gang(record("ended"), record()))["state"] == "running"
-    assert merged(gang(record("ended"), record("ended")))["state"] == "ended"
-    assert merged(gang(record("ended"), record("lost")))["state"] == "lost"
+    assert merged(gang(record("ended"), record())).state == "running"
+    assert merged(gang(record("ended"), record("ended"))).state == "ended"
+    assert merged(gang(record("ended"), record("lost"))).state == "lost"
 
 
 @pytest.mark.parametrize(
@@ -118,21 +121,21 @@ def test_first_failure_is_the_code_of_the_gang() -> None:
     first = record("ended", code=3, ended_ns=20)
     ended = record("ended", code=143, why="terminate", ended_ns=30)
     status = status_of(ended, first)
-    assert (status["code"], status["suspended"], status["ended_ns"]) == (3, False, 30)
+    assert (status.code, status.suspended, status.ended_ns) == (3, False, 30)
 
 
 def test_gang_is_suspended_if_no_part_failed_and_saved_if_all_have() -> None:
     saved = record("ended", code=75, suspended=True, saved=True, why="suspend")
     stopped = record("ended", code=143, suspended=True, saved=False, why="suspend")
     done = record("ended", code=0)
-    assert status_of(saved, done)["saved"] is True
-    assert status_of(saved, stopped)["saved"] is False
-    assert status_of(saved, stopped)["suspended"] is True
+    assert status_of(saved, done).saved is True
+    assert status_of(saved, stopped).saved is False
+    assert status_of(saved, stopped).suspended is True
 
 
 def test_gang_of_which_a_part_was_fenced_has_not_ended_by_itself() -> None:
     fenced = record("ended", code=137, why="heartbeat")
-    assert status_of(record("ended", code=0), fenced)["why"] == "heartbeat"
+    assert status_of(record("ended", code=0), fenced).why == "heartbeat"
 
 
 def test_absent_part_is_over_once_it_is_fenced_or_refused() -> None:
@@ -146,13 +149,13 @@ def test_absent_part_is_over_once_it_is_fenced_or_refused() -> None:
 
 def test_what_one_part_says_is_told_after_all_have_started() -> None:
     """One trains and has saved, while the other is about to start: both facts wait, in order."""
-    notes = [
-        {"what": "training", "n": 1, "at_ns": 1},
-        {"what": "saved", "n": 2, "at_ns": 2, "checkpoint": "c", "step": 4, "bytes": 5},
-    ]
+    notes = (
+        Note(what="training", n=1, at_ns=1),
+        Note(what="saved", n=2, at_ns=2, checkpoint="c", step=4, bytes=5),
+    )
     both, inbox = gang(None, None), Inbox()
     first, second = both.parts.values()
-    first.learn(record() | {"notes": notes})
+    first.learn(structs.replace(record(), notes=notes))
     second.learn(record("starting"))
     assert list(told_of(both, inbox)) == []
     assert first.reading.durable == 0

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from msgspec import structs
+
+from shunter.backends.agents.attempt_records import GpuReading, Known, Sample, Started
 from shunter.backends.inbox import Inbox
-from shunter.backends.node.messages.wire import SampleOf
 from shunter.backends.supervised.gangs import Gang, Part
 from shunter.backends.supervised.samples import Samples
 from shunter.backends.supervised.watch import Watch
@@ -13,38 +15,56 @@ from tests.factories import job_id
 
 N0, N1 = NodeName("n0"), NodeName("n1")
 J0 = job_id(0)
-READINGS: Any = [
-    {
-        "index": n,
-        "uuid": f"GPU-{n}",
-        "utilisation": n / 10,
-        "memory_mb": 100,
-        "memory_total_mb": 900,
-        "memory_by_pid": {"1": 60, "2": 40},
-        "faults": {},
-    }
+READINGS = [
+    GpuReading(
+        index=n,
+        uuid=f"GPU-{n}",
+        utilisation=n / 10,
+        memory_mb=100,
+        memory_total_mb=900,
+        memory_by_pid={1: 60, 2: 40},
+        faults={},
+    )
     for n in range(4)
 ]
 
 
-def sample(step: int | None, memory_mb: int, attempt: int = 1) -> SampleOf:
-    return {
-        "job": J0,
-        "attempt": attempt,
-        "at_ns": 1,
-        "step": step,
-        "batch_s": None if step is None else 0.5,
-        "cpus": 1.0,
-        "memory_mb": memory_mb,
-        "pids": [1],
-        "printed": False,
-    }
+def begun_on(*gpus: str) -> Part:
+    """Return a part that runs on GPUs."""
+    started = Started(boot="", started_ns=1, pid=1, placement=(), ranks=(), port=None, gpus=gpus)
+    known = Known(
+        job=J0,
+        attempt=1,
+        folder="",
+        state="running",
+        started=started,
+        status=None,
+        after=0,
+        facts=0,
+        notes=(),
+        is_all=True,
+    )
+    return Part(known)
 
 
-def gathered(*told: tuple[NodeName, list[SampleOf], Any]) -> list[ProfileSampled]:
+def sample(step: int | None, memory_mb: int, attempt: int = 1) -> Sample:
+    return Sample(
+        job=J0,
+        attempt=attempt,
+        at_ns=1,
+        step=step,
+        batch_s=None if step is None else 0.5,
+        cpus=1.0,
+        memory_mb=memory_mb,
+        pids=(1,),
+        printed=False,
+    )
+
+
+def gathered(*told: tuple[NodeName, list[Sample], Any]) -> list[ProfileSampled]:
     """Return what goes to the log of a gang of two hosts with GPUs 1 and 2 of each."""
-    begun: Any = {"started": {"gpus": ["1", "GPU-2"], "ranks": []}}
-    gang = Gang(Watch(J0, 1), {N0: Part(begun), N1: Part(begun)})
+    parts = {node: begun_on("1", "GPU-2") for node in (N0, N1)}
+    gang = Gang(Watch(J0, 1), parts)
     samples = Samples(Inbox(), {J0: gang})
     for node, found, gpus in told:
         samples.take(node, found, gpus)
@@ -75,12 +95,11 @@ def test_jobs_that_share_a_gpu_have_their_own_processes_there() -> None:
     jobs = (job_id(1), job_id(2), job_id(3))
     gangs = {}
     for job, gpu in zip(jobs, ("0", "0", "1"), strict=True):
-        begun: Any = {"started": {"gpus": [gpu], "ranks": []}}
-        gangs[job] = Gang(Watch(job, 1), {N0: Part(begun)})
+        gangs[job] = Gang(Watch(job, 1), {N0: begun_on(gpu)})
     samples = Samples(Inbox(), gangs)
-    told: list[Any] = [
-        {**sample(1, 5), "job": job, "pids": pids}
-        for job, pids in zip(jobs, ([1], [2], [99]), strict=True)
+    told = [
+        structs.replace(sample(1, 5), job=job, pids=(pid,))
+        for job, pid in zip(jobs, (1, 2, 99), strict=True)
     ]
     samples.take(N0, told, READINGS)
     found = {one.job_id: one.gpu_memory_mb for one in samples._downsampler.flush()}

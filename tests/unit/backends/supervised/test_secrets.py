@@ -22,9 +22,9 @@ def test_secret_stands_in_the_command_again_on_every_host() -> None:
     effect = Launch(JobId("j1"), 1, Allocation((Share(HOST, 1),)), spec)
     given = {"TOKEN": "abcd"}
     found = orders_for(effect, settings, settings.owner, {HOST: where}, given, 29500)
-    [rank] = found[HOST]["ranks"]
-    assert rank["argv"] == ["run", "--token=abcd"]
-    assert rank["env"]["TOKEN"] == "abcd"
+    [rank] = found[HOST].ranks
+    assert rank.argv == ("run", "--token=abcd")
+    assert rank.env["TOKEN"] == "abcd"
 
 
 def test_secret_stands_in_the_command_again() -> None:

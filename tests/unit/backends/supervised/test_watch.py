@@ -5,13 +5,15 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from shunter.backends.agents.attempt_records import Known
 from shunter.backends.agents.reading import Reading
 from shunter.backends.inbox import Inbox
 from shunter.backends.node.processes.attempt_watch import Watched
 from shunter.backends.node.records import boot_id
-from shunter.backends.supervised.watch import Watch
+from shunter.backends.supervised.watch import Standing, Watch
 from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.events.facts.execution import (
     AttemptLost,
@@ -56,10 +58,12 @@ def told(folder: Path, watch: Watch, inbox: Inbox) -> list[Input]:
     """Return what the records of a folder become."""
     watched, reading = Watched(str(folder)), Reading()
     probed, _ = watched.look()
-    known: Any = {**probed, **watched.journal(with_notes=True)}
+    told = {**probed, **watched.journal(with_notes=True), "job": "j0", "attempt": 1}
+    known = msgspec.convert(told, Known)
     notes = reading.take(known)
     before = reading.facts or 0
-    return [stamped(AT_US) for stamped in watch.tell(known, notes, inbox, before)]
+    standing = Standing(known.state, known.started, known.status, known.is_all)
+    return [stamped(AT_US) for stamped in watch.tell(standing, notes, inbox, before)]
 
 
 @pytest.fixture

@@ -4,11 +4,19 @@ import json
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from shunter.backends.agents.attempt_records import Known
 from shunter.backends.agents.reading import Reading
 from shunter.backends.node.messages.journal import KEPT_MOST, READ_MOST, Journal, read_journal
 from shunter.backends.node.messages.wire import Note, Notes
+
+
+def known(notes: Notes) -> Known:
+    """Return what an agent tells of an attempt with these notes."""
+    attempt = {"job": "j0", "attempt": 1, "folder": "", "state": "running"}
+    return msgspec.convert({**attempt, "started": None, "status": None, **notes}, Known)
 
 
 def kinds(folder: Path, after: int = 0) -> list[tuple[int, str]]:
@@ -56,10 +64,10 @@ def test_long_journal_is_read_in_pieces(tmp_path: Path) -> None:
     assert [*fullness, journal.is_full] == [False] * KEPT_MOST + [True]
     reading, steps, pieces = Reading(), [], 0
     while True:
-        read = read_journal(str(tmp_path), reading.read)
-        steps += [note["step"] for note in reading.take(read)]
+        read = known(read_journal(str(tmp_path), reading.read))
+        steps += [note.step for note in reading.take(read)]
         pieces += 1
-        if read["is_all"]:
+        if read.is_all:
             break
     assert steps == list(range(KEPT_MOST))
     assert pieces == -(-KEPT_MOST // READ_MOST)
@@ -105,6 +113,6 @@ def test_piece_from_further_on_than_was_read_is_not_taken() -> None:
     reading = Reading()
     note: Note = {"n": 8, "what": "saved", "at_ns": 1}
     ahead: Notes = {"after": 7, "facts": 7, "notes": [note], "is_all": True}
-    taken = [reading.take(ahead), reading.take({**ahead, "after": 0, "facts": 5})]
-    assert taken == [[], [note]]
+    taken = [reading.take(known(ahead)), reading.take(known({**ahead, "after": 0, "facts": 5}))]
+    assert [[each.n for each in notes] for notes in taken] == [[], [8]]
     assert (reading.read, reading.facts) == (8, 5)
