@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shunter.backends.node.messages.channel import BATCH_S_MOST, STEP
-from shunter.backends.node.messages.journal import READ_MOST, a_note
 from shunter.backends.node.messages.shapes import (
     CLOCK_MOST,
     WrongMessageError,
@@ -29,7 +28,7 @@ from shunter.backends.node.messages.shapes import (
 from shunter.backends.node.records import get
 
 if TYPE_CHECKING:
-    from shunter.backends.node.messages.wire import Known, Sample, SampleOf, Shape, Started, Status
+    from shunter.backends.node.messages.wire import Sample, Shape, Started, Status
 
 JOB_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 ATTEMPT_DIGITS_MOST = 9
@@ -102,26 +101,6 @@ SAMPLE: Shape[Sample] = a_record(
         "memory_mb": a_whole(),
     },
 )
-KNOWN: Shape[Known] = a_record(
-    {
-        "job": a_job,
-        "attempt": NUMBER,
-        "folder": PATH,
-        "state": a_choice("absent", "starting", "running", "ended", "lost"),
-        "started": or_none(STARTED),
-        "status": or_none(STATUS),
-        "after": a_whole(),
-        "facts": or_none(a_whole()),
-        "notes": a_list(a_note, READ_MOST),
-        "is_all": a_flag,
-    }
-)
-SAMPLED: Shape[SampleOf] = a_record({"job": a_job, "attempt": NUMBER})
-
-
-def a_told_sample(value: object) -> SampleOf:
-    """Hold a value to be a sample as it is told, with whose it is."""
-    return {**SAMPLED(value), **SAMPLE(value)}
 
 
 def started_in(folder: str) -> Started | None:

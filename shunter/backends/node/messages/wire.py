@@ -203,16 +203,6 @@ class Notes(TypedDict):
     is_all: bool
 
 
-class Standing(Records):
-    """The state of an attempt or a gang; `is_all`: all its notes were read."""
-
-    is_all: bool
-
-
-class Look(Records, Notes):
-    """What a look at an attempt shows."""
-
-
 class Known(Found, Notes):
     """All that a host tells of an attempt."""
 
@@ -264,35 +254,6 @@ class Question(TypedDict, total=False):
     offset: int
     bytes: int
     ports: list[int]
-
-
-class Reply(TypedDict, total=False):
-    """The answer to a question, or the greeting; what is in it depends on `do`."""
-
-    now_ns: int
-    up_ns: int
-    base: str
-    boot: str
-    wall_s: float
-    python: list[int]
-    uid: int
-    error: str
-    root: str
-    term: int
-    refused: str
-    cause: str
-    changed: list[Known]
-    samples: list[SampleOf]
-    gpus: list[GpuReading] | None
-    answer: str
-    known: Known
-    fenced: list[Known]
-    is_over: bool
-    taken: bool
-    attempts: list[Known]
-    data: str
-    size: int | None
-    port: int | None
 
 
 Entry = TypedDict(
