@@ -33,7 +33,11 @@ __all__ = ["Slurm", "Submitted"]
 REFUSALS: Final = (
     *("Access/permission denied", "Duplicate job id", "Invalid ", "Job violates", "invalid "),
     *("Memory required by task is not available", "Memory specification can not be satisfied"),
-    *("More processors requested", "Node count specification invalid", "Nodes required for job are"),
+    *(
+        "More processors requested",
+        "Node count specification invalid",
+        "Nodes required for job are",
+    ),
     *("Requested GRES option unsupported", "Requested node configuration is not available"),
     *("Requested node is not", "Requested nodes are", "Requested partition configuration"),
     *("Requested time limit is invalid", "Requested operation not supported", "Unable to allocate"),

@@ -1,8 +1,9 @@
 """Listings of `scontrol show … --oneliner`: nodes, partitions, reservations, switches, settings.
 
-One line a thing, Key=Value with spaces between; values may have spaces too. A key that stands
-twice counts the first time: free text, such as the reason of a drained node, comes last. Keys that
-are new are ignored, and most that are missing are, since versions differ.
+One line a thing, Key=Value with spaces between; values may have spaces too. What looks like a key
+that stood before belongs to the value: free text, such as the reason of a drained node, comes last
+and may say anything. Keys that are new are ignored, and most that are missing are, since versions
+differ.
 """
 
 import re
@@ -59,14 +60,17 @@ def reservations(text: str) -> tuple[Reservation, ...]:
 
 
 def switches(text: str) -> tuple[Switch, ...]:
-    """Return switches and blocks in an answer of `scontrol show topology`; none if it is empty.
+    """Return switches and blocks in an answer of `scontrol show topology`.
+
+    What another plugin tells, such as rings and tori, is left out.
 
     Raises:
         SlurmUnknownError: it is no such answer.
     """
-    if "BlockName=" in text:
-        return _read(text, "BlockName", _block)
-    return _read(text, "SwitchName", _switch)
+    lines = [line.strip() for line in text.splitlines()]
+    found = _read("\n".join(line for line in lines if "SwitchName=" in line), "SwitchName", _switch)
+    blocks = "\n".join(line for line in lines if line.startswith("BlockName="))
+    return found + _read(blocks, "BlockName", _block)
 
 
 def settings(text: str) -> dict[str, str]:
@@ -104,12 +108,12 @@ def _read(text: str, first: str, make: Callable[[Mapping[str, str]], Told]) -> t
 
 
 def _pairs(line: str) -> dict[str, str]:
-    found = list(_KEY.finditer(line))
-    ends = [match.start() for match in found[1:]] + [len(line)]
-    pairs: dict[str, str] = {}
-    for match, end in zip(found, ends, strict=True):
-        pairs.setdefault(match[1], line[match.end() : end].strip())
-    return pairs
+    found: dict[str, re.Match[str]] = {}
+    for match in _KEY.finditer(line):
+        found.setdefault(match[1], match)
+    ends = [*(match.start() for match in found.values()), len(line)][1:]
+    values = zip(found.items(), ends, strict=False)
+    return {key: line[match.end() : end].strip() for (key, match), end in values}
 
 
 def _node(told: Mapping[str, str]) -> SlurmNode:

@@ -6,7 +6,8 @@ of an answer without a word; so nothing of it reaches the commands.
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -79,10 +80,10 @@ class CommandRunner:
                 f"{words[0]} is not there", "install Slurm's client commands, or correct PATH"
             )
         try:
-            with anyio.fail_after(self.deadline_s):
+            with _readable(stdin) as source, anyio.fail_after(self.deadline_s):
                 done = await anyio.run_process(
                     [there, *words[1:]],
-                    input=stdin.encode(),
+                    stdin=source,
                     check=False,
                     env={**self._environment, **(environment or {})},
                 )
@@ -106,6 +107,18 @@ class CommandRunner:
         if answer.status != 0 or "error:" in answer.err:
             raise answer.unknown()
         return answer.out
+
+
+@contextmanager
+def _readable(text: str) -> Iterator[int]:
+    """Return a file in memory: a pipe would break where a command ends before it has read all."""
+    descriptor = os.memfd_create("stdin")
+    try:
+        os.write(descriptor, text.encode())
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _text(content: bytes) -> str:

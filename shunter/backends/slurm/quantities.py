@@ -22,6 +22,9 @@ __all__ = [
 UNTYPED: Final = "gpu"
 """The type of GPUs that Slurm knows no type of."""
 
+_NO_VALUE = 2**32 - 2
+"""How Slurm's C code says that a number is not set (NO_VAL); 22.05 prints it of some jobs."""
+
 _UNSET = frozenset({"", "(null)", "None", "N/A", "n/a", "Unknown", "unknown", "NONE", "NOT_SET"})
 _GRES = re.compile(
     r"(?:gres[:/])?gpu(?::(?P<type>[^:=,()\s]*[^\d:=,()\s][^:=,()\s]*))?"
@@ -115,7 +118,8 @@ def whole(text: str) -> int:
     Raises:
         ValueError: it is no number.
     """
-    return 0 if text in _UNSET else int(text.partition("-")[0])
+    number = 0 if text in _UNSET else int(text.partition("-")[0])
+    return 0 if number >= _NO_VALUE else number
 
 
 def _entries(text: str) -> Iterator[re.Match[str]]:

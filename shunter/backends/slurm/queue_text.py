@@ -31,8 +31,6 @@ FIELDS: Final = (
 )
 """The first is where a record begins."""
 
-_REQUIRED: Final = ("JobID", "Name", "State", "NodeList", "SubmitTime")
-
 
 def queue_format(word: str) -> str:
     """Return what squeue is asked for, as SQUEUE_FORMAT2; the word begins with no digit."""
@@ -73,7 +71,7 @@ def _records(text: str, word: str) -> Iterator[Mapping[str, str]]:
 
 
 def _whole_record(record: Mapping[str, str]) -> Mapping[str, str]:
-    missing = [field for field in _REQUIRED if field not in record]
+    missing = [field for field in FIELDS if field not in record]
     if missing:
         raise SlurmUnknownError(
             f"squeue tells no {missing[0]} of job {record.get(FIELDS[0])}", "ask again"
@@ -81,15 +79,14 @@ def _whole_record(record: Mapping[str, str]) -> Mapping[str, str]:
     return record
 
 
-def _job(record: Mapping[str, str]) -> QueuedJob:
-    told = {field: record.get(field, "") for field in FIELDS}
+def _job(told: Mapping[str, str]) -> QueuedJob:
     number = int(told["JobID"])
     by_type = _gpus(told)
     return QueuedJob(
         id=number,
         array_id=whole(told["ArrayJobID"]) or number,
         array_task="" if told["ArrayTaskID"] in {"N/A", ""} else told["ArrayTaskID"],
-        name=record["Name"],
+        name=told["Name"],
         user=told["UserName"],
         account=_set(told["Account"]),
         partition=told["Partition"],
@@ -121,13 +118,16 @@ def _gpus(told: Mapping[str, str]) -> dict[str, int] | None:
         "tres-per-job": 1,
         "tres-per-node": whole(told["NumNodes"]),
         "tres-per-task": whole(told["NumTasks"]),
+        "tres-per-socket": 0,  # how many sockets it has is told nowhere
     }
+    is_asked = False
     for field, times in asked.items():
         found = gpus_in_gres(told[field])
-        if found:
+        if found and times:
             return {name: count * times for name, count in found.items()}
+        is_asked = is_asked or bool(found)
     counted = gpus_in_tres(told["tres-alloc"])
-    return None if not counted and gpus_in_gres(told["tres-per-socket"]) else counted
+    return None if is_asked and not counted else counted
 
 
 def _set(text: str) -> str:

@@ -235,11 +235,13 @@ class SlurmBench:
         """Kill the daemon of a node as a crash would; the processes of jobs live on."""
         self._end(node, signal.SIGKILL)
 
-    def wait_until_saved(self, name: str) -> None:
-        """Wait until the controller has saved a job of that name; it takes seconds."""
+    def wait_until_saved(self, job: int) -> None:
+        """Wait until the controller has saved a job as it is now, which takes seconds."""
+        mark = f"saved-{time.monotonic_ns()}"
+        self.command("scontrol", "update", f"JobId={job}", f"AdminComment={mark}")
         state = self.folder / "state" / "job_state"
         self.wait_for(
-            lambda: state.exists() and name.encode() in state.read_bytes(), f"saved job {name}"
+            lambda: state.exists() and mark.encode() in state.read_bytes(), f"saved job {job}"
         )
 
     def restore(self) -> None:

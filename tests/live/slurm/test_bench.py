@@ -17,9 +17,9 @@ def test_job_sees_the_gpus_it_was_given(slurm: SlurmBench) -> None:
 
 
 def test_controller_that_was_killed_knows_its_jobs_when_it_is_back(slurm: SlurmBench) -> None:
-    job = slurm.submit("exec sleep 300", "--gres=gpu:p100:1", "--job-name=kept-by-state")
+    job = slurm.submit("exec sleep 300", "--gres=gpu:p100:1")
     slurm.wait_for(lambda: slurm.state_of(job) == "RUNNING", "a running job")
-    slurm.wait_until_saved("kept-by-state")
+    slurm.wait_until_saved(job)
     slurm.kill_slurmctld()
     assert not slurm.answers()
     slurm.start_slurmctld()
