@@ -175,7 +175,9 @@ class Slurm:
             SlurmUnknownError: nothing is known of it.
         """
         answer = await self._commands.run(
-            ["sbatch", "--test-only", *options], stdin="#!/bin/sh\nexit 0\n"
+            ["sbatch", "--test-only", *options],
+            stdin="#!/bin/sh\nexit 0\n",
+            environment={"SLURM_TIME_FORMAT": "standard"},  # for people
         )
         if answer.status != 0:
             raise _refusal(answer)

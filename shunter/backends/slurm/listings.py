@@ -25,6 +25,7 @@ __all__ = ["nodes", "partitions", "reservations", "settings", "switches"]
 
 Told = TypeVar("Told")
 _KEY = re.compile(r"(?:^|(?<=\s))([A-Za-z][\w/:-]*)=")
+_REASON = re.compile(r"(?P<what>.*?) ?\[(?P<who>[^\]@]*)@(?P<since>[^\]]*)\]", re.DOTALL)
 _SETTING = re.compile(r"^([A-Za-z]\w*)\s+= (.*)$", re.MULTILINE)
 _MARKS: Final = "*~#!%$@^-+"
 """What Slurm puts behind a state: not answering, powered down, in maintenance and so on."""
@@ -121,6 +122,8 @@ def _node(told: Mapping[str, str]) -> SlurmNode:
     if state.endswith("*"):
         flags.append("NOT_RESPONDING")
     used = told.get("GresUsed")
+    reason = told.get("Reason", "")
+    dated = _REASON.fullmatch(reason)
     return SlurmNode(
         name=told["NodeName"],
         state=state.rstrip(_MARKS),
@@ -135,7 +138,8 @@ def _node(told: Mapping[str, str]) -> SlurmNode:
         sockets=whole(told.get("Sockets", "")),
         features=_listed(told.get("AvailableFeatures", "")),
         partitions=_listed(told.get("Partitions", "")),
-        reason=told.get("Reason", ""),
+        reason=reason if dated is None else dated["what"],
+        reason_s=None if dated is None else instant_s(dated["since"]),
         version=told.get("Version", ""),
         reservation=told.get("ReservationName", ""),
     )

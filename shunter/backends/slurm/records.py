@@ -67,7 +67,8 @@ class SlurmNode:
 
     `gpus` are counts by type as they are configured, under "gpu" where no type is; `gpus_used`
     likewise, None where Slurm does not tell. `gpus_used_indices` are the devices in use, by type.
-    `state` is the first of the flags that Slurm joins by "+", `flags` are the others.
+    `state` is the first of the flags that Slurm joins by "+", `flags` are the others. `reason` is
+    why it is out of service, in the words of whoever said so at `reason_s`.
     """
 
     name: str
@@ -84,6 +85,7 @@ class SlurmNode:
     features: tuple[str, ...]
     partitions: tuple[str, ...]
     reason: str
+    reason_s: int | None
     version: str
     reservation: str
 

@@ -35,22 +35,41 @@ def init(
     python: Annotated[
         str, typer.Option(metavar="PATH", help="Python 3.8 or later on the servers, for --ssh.")
     ] = "python3",
+    slurm: Annotated[
+        str,
+        typer.Option("--slurm", metavar="PARTITION", help="A cluster of a partition of Slurm."),
+    ] = "",
+    root: Annotated[
+        str,
+        typer.Option(metavar="FOLDER", help="A folder all nodes share with us, for --slurm."),
+    ] = "shunter-attempts",
+    account: Annotated[
+        str, typer.Option(metavar="NAME", help="Whom Slurm charges the jobs to, for --slurm.")
+    ] = "",
     out: Annotated[
         Path, typer.Option("-o", "--out", metavar="FILE", help="Where the config goes.")
     ] = Path("shunter.toml"),
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a config to begin with, explained line by line."""
-    if local and ssh:
-        raise UsageError("init: --local and --ssh are both given: expected one of them")
-    if not (local or ssh):
+    kinds = {"--local": local, "--ssh": ssh, "--slurm": slurm}
+    chosen = [name for name, given in kinds.items() if given]
+    if len(chosen) > 1:
+        raise UsageError(f"init: {' and '.join(chosen)} are both given: expected one of them")
+    if not chosen:
         raise UsageError(
-            "init: expected --local, a cluster of this machine, or --ssh HOSTS, one of others"
+            "init: expected --local, a cluster of this machine, or --ssh HOSTS, one of others, or "
+            "--slurm PARTITION, one of a Slurm cluster"
         )
     if out.exists() and not force:
         raise UsageError(f"{out} is there already; --force replaces it, --out names another one")
     if ssh:
         text, notes = _over_ssh(ssh.split(","), python, known_hosts, key or [], gpus)
+    elif slurm:
+        from shunter.app.slurm.writing import slurm_config
+        from shunter.backends.slurm import Slurm
+
+        text, notes = slurm_config(Slurm(), slurm, root=root, account=account)
     else:
         from shunter.app.first_config import local_config
 
@@ -61,7 +80,8 @@ def init(
         raise UsageError(f"{out} cannot be written: {error.strerror}") from error
     for line in notes:
         output.note(line)
-    output.print_line(f"wrote {out}; next: shunter doctor {out}, then shunter serve {out}")
+    then = "this version cannot serve it yet" if slurm else f"then shunter serve {out}"
+    output.print_line(f"wrote {out}; next: shunter doctor {out}, {then}")
 
 
 def _over_ssh(
