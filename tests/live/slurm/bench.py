@@ -212,8 +212,13 @@ class SlurmBench:
 
     def resume(self, node: str) -> None:
         """Let jobs onto a node again, and wait until it is idle."""
-        self.command("scontrol", "update", f"NodeName={node}", "State=RESUME")
-        self.wait_for(lambda: self.states()[node] == "idle", f"{node} idle")
+
+        def is_idle() -> bool:
+            # Refused while the node has yet to register with a controller that was restarted.
+            self.command("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
+            return self.states()[node] == "idle"
+
+        self.wait_for(is_idle, f"{node} idle")
 
     def start_slurmctld(self) -> None:
         """Start the controller with the state it saved, and wait until it answers."""
@@ -358,7 +363,7 @@ class SlurmBench:
         """Return the processes that have the SLURM_CONF of this bench: of its jobs."""
         mark = f"SLURM_CONF={self.conf}".encode()
         found = []
-        for path in Path("/proc").iterdir():
+        for path in sorted(Path("/proc").iterdir()):
             if path.name.isdigit():
                 with suppress(OSError):
                     if mark in (path / "environ").read_bytes().split(b"\0"):
