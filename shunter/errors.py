@@ -138,7 +138,7 @@ class SlurmRefusedError(BackendError):
 
 
 class SlurmUnknownError(BackendError):
-    """Slurm did not answer, or not as it should: what is true is not known, never "gone"."""
+    """Slurm did not answer as it should: nothing is known, never "gone"."""
 
     def __init__(self, cause: str, hint: str = "") -> None:
         """Keep what went wrong and what to do about it; the same may be asked again."""

@@ -57,7 +57,7 @@ class ServerKind:
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """The servers of a partition by kind, in order, and what is to be said about them."""
+    """The servers of a partition by kind, and what is to be said of them."""
 
     kinds: Mapping[ServerKind, Sequence[str]]
     features: Mapping[ServerKind, Sequence[str]]
@@ -145,7 +145,7 @@ def _kind(node: SlurmNode, rack: str, domain: str) -> ServerKind:
 
 
 def _racks(switches: Sequence[Switch]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the rack of each node, and the domain of each rack, where there are several."""
+    """Return the rack of each node, and the domain of each rack."""
     leaves = [switch for switch in switches if not switch.level]
     racks = {node: leaf.name for leaf in leaves for node in leaf.nodes}
     above = [switch for switch in switches if switch.level == 1]

@@ -50,7 +50,10 @@ REFUSALS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A job that Slurm has taken. Its id is used again if the controller crashes at once."""
+    """A job that Slurm has taken.
+
+    Its id is used again if the controller crashes at once.
+    """
 
     id: int
     cluster: str = ""
@@ -168,7 +171,7 @@ class Slurm:
         return Submitted(int(number), cluster)
 
     async def would_take(self, options: Sequence[str]) -> str:
-        """Return what Slurm says of a job that is not submitted: when it could start, and where.
+        """Return when and where a job could start; none is submitted.
 
         Raises:
             SlurmRefusedError: it would be refused.

@@ -17,7 +17,7 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 def expanded(hostlist: str) -> tuple[str, ...]:
-    """Return the names a hostlist stands for, in its order; none for what stands for nothing.
+    """Return the names a hostlist stands for, in its order; of (null) none.
 
     Raises:
         SlurmUnknownError: it is no hostlist.

@@ -54,7 +54,7 @@ class CommandRunner:
     """Runs commands of Slurm."""
 
     def __init__(self, *, deadline_s: float = DEADLINE_S, conf: str | None = None) -> None:
-        """Take how long a command may take, and its slurm.conf where that is not the usual one."""
+        """Take how long a command may take, and a slurm.conf of one's own."""
         self.deadline_s = deadline_s
         self._environment = {
             name: text
@@ -111,7 +111,10 @@ class CommandRunner:
 
 @contextmanager
 def _readable(text: str) -> Iterator[int]:
-    """Return a file in memory: a pipe would break where a command ends before it has read all."""
+    """Return a file in memory.
+
+    A pipe would break where a command ends before it has read all.
+    """
     descriptor = os.memfd_create("stdin")
     try:
         os.write(descriptor, text.encode())

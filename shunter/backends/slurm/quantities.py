@@ -62,7 +62,7 @@ def gpu_indices(text: str) -> dict[str, tuple[int, ...]]:
 
 
 def gpus_in_tres(text: str) -> dict[str, int]:
-    """Return GPUs by type in TRES; what has no type stands under "gpu", if there is any."""
+    """Return GPUs by type in TRES; under "gpu" those without a type."""
     total, typed = 0, dict[str, int]()
     for one in _TRES.finditer(text):
         if one["type"] is None:
@@ -79,7 +79,9 @@ def total_gpus(by_type: dict[str, int]) -> int:
 
 
 def instant_s(text: str) -> int | None:
-    """Return seconds since 1970 of an instant: a number of them, or ISO 8601 in local time.
+    """Return seconds since 1970 of an instant, None if it is not set.
+
+    It is a number of them, or ISO 8601 in local time.
 
     Raises:
         ValueError: it is neither, and does not say that none is set.
@@ -92,7 +94,9 @@ def instant_s(text: str) -> int | None:
 
 
 def limit_s(text: str) -> int | None:
-    """Return seconds of a time limit: minutes, MM:SS, HH:MM:SS or D-HH:MM:SS; None: unlimited.
+    """Return the seconds of a time limit, None if there is none.
+
+    It is a number of minutes, MM:SS, HH:MM:SS or D-HH:MM:SS.
 
     Raises:
         ValueError: it is no limit.

@@ -33,7 +33,7 @@ FIELDS: Final = (
 
 
 def queue_format(word: str) -> str:
-    """Return what squeue is asked for, as SQUEUE_FORMAT2; the word begins with no digit."""
+    """Return what squeue is asked for; the word begins with no digit."""
     assert not word[0].isdigit(), "a digit would be read as a width"
     return ",".join(f"{field}:={field}{word}" for field in FIELDS)
 

@@ -135,7 +135,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A switch, or a block, of topology.conf: what hangs on it. Level 0 has nodes only."""
+    """A switch or a block of the network; what is of level 0 has nodes."""
 
     name: str
     level: int
@@ -145,7 +145,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class PastJob:
-    """A job in Slurm's accounting, which knows it long after the controller has forgotten it."""
+    """A job in Slurm's accounting, where it stays for long."""
 
     id: int
     name: str
