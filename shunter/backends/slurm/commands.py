@@ -153,7 +153,8 @@ class Slurm:
         Args:
             script: what the job runs; it begins with #!.
             options: those of sbatch.
-            environment: what the job finds besides ours, unless options name --export.
+            environment: set for sbatch besides ours. Slurm gives all of that to the job, unless
+                options say --export=NONE or name what it is to get.
         Raises:
             SlurmRefusedError: the controller has refused it: there is no such job.
             SlurmUnknownError: whether there is one is not known.

@@ -13,6 +13,7 @@ from tests.live.slurm.bench import SlurmBench, bench_at, lacking
 def cluster() -> Iterator[SlurmBench]:
     """A real cluster, started once."""
     with tempfile.TemporaryDirectory(prefix="slurm") as folder:
+        Path(folder).chmod(0o755)  # for clients that run as another user
         if lack := lacking(Path(folder) / "look"):
             pytest.skip(lack)
         with bench_at(Path(folder) / "bench") as bench:

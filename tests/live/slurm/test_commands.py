@@ -1,14 +1,17 @@
 """The port to Slurm, against a real cluster: what it reads, and what it makes of failures."""
 
 import os
+import pwd
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from shunter.backends.slurm import Slurm
 from shunter.backends.slurm.hostlists import expanded
 from shunter.errors import SlurmRefusedError, SlurmUnknownError
-from tests.live.slurm.bench import SEARCHED, SlurmBench
+from tests.live.slurm.bench import NODES, SEARCHED, SlurmBench
 
 pytestmark = [
     pytest.mark.live,
@@ -18,6 +21,19 @@ pytestmark = [
 ]
 SLEEP = "#!/bin/sh\nexec sleep 300\n"
 QUIET = ("--output=/dev/null", "--time=5", "--no-requeue")
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Be a user without any rights for a while."""
+    nobody = pwd.getpwnam("nobody")
+    os.setresgid(nobody.pw_gid, nobody.pw_gid, 0)
+    os.setresuid(nobody.pw_uid, nobody.pw_uid, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+        os.setresgid(0, 0, 0)
 
 
 @pytest.fixture
@@ -152,6 +168,28 @@ async def test_commands_that_are_missing_are_named(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(SlurmUnknownError, match="squeue is not there; install"):
         await Slurm().queue()
+
+
+async def test_any_user_may_do_all_of_it(slurm: SlurmBench, port: Slurm) -> None:
+    await port.ping()  # whatever is imported late lies where only root may read
+    with as_nobody():
+        job = await port.submit(SLEEP, [*QUIET, "--gres=gpu:k80:1", "--chdir=/"])
+        (found,) = [one for one in await port.queue() if one.id == job.id]
+        assert len(await port.nodes()) == len(NODES)
+        assert {one.name for one in await port.partitions()} == {"main", "short", "closed"}
+        assert (await port.reservations(), len(await port.switches())) == ((), 3)
+        assert (await port.settings())["ClusterName"] == "bench"
+        await port.would_take([*QUIET, "--gres=gpu:1"])
+        await port.cancel([job.id])
+    assert found.user == "nobody"
+    slurm.wait_for(lambda: slurm.state_of(job.id) == "CANCELLED", "the end of the job")
+
+
+async def test_job_of_another_user_cannot_be_cancelled(slurm: SlurmBench, port: Slurm) -> None:
+    job = await port.submit(SLEEP, QUIET)
+    with as_nobody(), pytest.raises(SlurmUnknownError, match="denied"):
+        await port.cancel([job.id])
+    assert slurm.state_of(job.id) in {"PENDING", "RUNNING"}
 
 
 async def test_hostlists_are_expanded_as_slurm_does(slurm: SlurmBench) -> None:
