@@ -13,6 +13,8 @@
     ├── IllegalEventError         1  the log does not fit the state: stop, never skip
     ├── PlanError                 1  a policy broke an invariant: refuse that change
     ├── BackendError              1  the world said no: `retryable` decides
+    │   ├── SlurmRefusedError     1  Slurm has decided against it: nothing was done
+    │   └── SlurmUnknownError     1  Slurm did not answer as it should: nothing is known
     ├── LogError                  1  the log cannot be read or written; carries `seq`
     │   ├── LogDamagedError       1  its bytes are not what was written
     │   │   └── LogSchemaError    2  an event is not what its kind says
@@ -44,6 +46,8 @@ __all__ = [
     "RefusedError",
     "ReplayDivergenceError",
     "ShunterError",
+    "SlurmRefusedError",
+    "SlurmUnknownError",
     "StaleTermError",
     "TraceError",
     "UnavailableError",
@@ -127,6 +131,20 @@ class BackendError(ShunterError):
         """Keep whether the same effect may be tried again as it stands."""
         super().__init__(message)
         self.retryable = retryable
+
+
+class SlurmRefusedError(BackendError):
+    """Slurm has decided against what was asked: it was not done, and will not be."""
+
+
+class SlurmUnknownError(BackendError):
+    """Slurm did not answer as it should: nothing is known, never "gone"."""
+
+    def __init__(self, cause: str, hint: str = "") -> None:
+        """Keep what went wrong and what to do about it; the same may be asked again."""
+        super().__init__(f"{cause}; {hint}" if hint else cause, retryable=True)
+        self.cause = cause
+        self.hint = hint
 
 
 class LogError(ShunterError):

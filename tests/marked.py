@@ -3,7 +3,8 @@
 pytest reports "no tests collected" for a marker nobody uses yet and for a broken selection alike.
 This counts: nothing selected out of a healthy collection is said and passes; anything else is
 pytest's own verdict. With --must-run a selection of which not one test could run is a failure,
-so that a machine without the needed programs cannot look green.
+and so are tests of which not one that needs sshd or Slurm could run, so that a machine without the
+needed programs cannot look green.
 """
 
 import sys
@@ -13,6 +14,9 @@ import pytest
 
 __all__ = ["Tally", "main", "verdict"]
 
+PROGRAMS = ("slurm", "ssh")
+"""Markers of tests that need programs which are not installed with Shunter."""
+
 
 class Tally:
     """A pytest plugin that counts what was deselected, selected and really run."""
@@ -21,6 +25,8 @@ class Tally:
         self.deselected = 0
         self.selected = 0
         self.ran = 0
+        self.asked: set[str] = set()
+        self.answered: set[str] = set()
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Count the tests without the marker."""
@@ -31,8 +37,17 @@ class Tally:
         self.selected = len(session.items)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count a test whose body ran, whatever came of it."""
-        self.ran += report.when == "call" and not report.skipped
+        """Count a test whose body ran, whatever came of it, and note which programs it needs."""
+        needs = {program for program in PROGRAMS if program in report.keywords}
+        self.asked |= needs
+        if report.when == "call" and not report.skipped:
+            self.ran += 1
+            self.answered |= needs
+
+    @property
+    def idle(self) -> list[str]:
+        """The programs of which not one test could run."""
+        return sorted(self.asked - self.answered)
 
 
 def verdict(marker: str, status: int, tally: Tally, *, must_run: bool) -> tuple[int, str]:
@@ -41,6 +56,8 @@ def verdict(marker: str, status: int, tally: Tally, *, must_run: bool) -> tuple[
         return 0, f"no {marker} tests yet ({tally.deselected} tests without that marker)"
     if status == pytest.ExitCode.OK and must_run and not tally.ran:
         return 1, f"none of the {tally.selected} {marker} tests could run on this machine"
+    if status == pytest.ExitCode.OK and must_run and tally.idle:
+        return 1, f"none of the {' and the '.join(tally.idle)} tests could run on this machine"
     return status, ""
 
 

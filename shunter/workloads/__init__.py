@@ -1,5 +1,6 @@
 """Where jobs come from: traces that are read, and traces that are generated."""
 
+from shunter.workloads.anonymising import anonymised
 from shunter.workloads.description import SizeClass, TraceDescription, describe_trace
 from shunter.workloads.formats.registry import format_names
 from shunter.workloads.generators.catalogue import (
@@ -27,6 +28,7 @@ __all__ = [
     "Trace",
     "TraceDescription",
     "TraceJob",
+    "anonymised",
     "describe_trace",
     "format_names",
     "generate_trace",

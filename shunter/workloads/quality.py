@@ -25,6 +25,13 @@ class Fault(StrEnum):
     fraction = "fraction"
     outside = "outside"
     unknown = "unknown"
+    step = "step"
+    no_gpus = "no_gpus"
+    never_ran = "never_ran"
+    still_runs = "still_runs"
+    requeued = "requeued"
+    used_again = "used_again"
+    zoneless = "zoneless"
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,13 @@ class Finding:
             Fault.fraction: f"{subject} was cut to whole seconds",
             Fault.outside: f"{subject} names a job outside the selection",
             Fault.unknown: f"{subject} has no throughput in the table",
+            Fault.step: "it is a step of a job",
+            Fault.no_gpus: "the job had no GPUs",
+            Fault.never_ran: "the job never ran",
+            Fault.still_runs: "the job has not ended",
+            Fault.requeued: "the job was requeued, and only its last run counts",
+            Fault.used_again: f"{subject} was used again for another job",
+            Fault.zoneless: f"{subject} names no time zone, and is read as UTC",
         }[self.fault]
 
 

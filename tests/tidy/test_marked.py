@@ -33,3 +33,11 @@ def test_selection_that_could_not_run_fails_where_it_must_run() -> None:
     skipped = tally(selected=3, deselected=9, ran=0)
     assert verdict("live", 0, skipped, must_run=False)[0] == 0
     assert verdict("live", 0, skipped, must_run=True)[0] == 1
+
+
+def test_program_whose_tests_all_skipped_fails_where_they_must_run() -> None:
+    some = tally(selected=3, deselected=9, ran=2)
+    some.asked, some.answered = {"slurm", "ssh"}, {"ssh"}
+    assert verdict("live", 0, some, must_run=False)[0] == 0
+    status, line = verdict("live", 0, some, must_run=True)
+    assert (status, line) == (1, "none of the slurm tests could run on this machine")

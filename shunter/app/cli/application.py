@@ -23,6 +23,7 @@ from shunter.app.cli import (
     why,
 )
 from shunter.app.cli.live import control, doctor, init, logs, nodes, queue, serve, show, submit
+from shunter.app.cli.option_tables import takes_options
 from shunter.app.gc_control import collect_rarely, end_uncollected
 from shunter.errors import ShunterError
 
@@ -35,7 +36,7 @@ GROUPS = {
     "nodes": nodes.group,
 }
 ALONE = (compare.demo, simulate.simulate, compare.compare, replay.replay, why.why)
-DAEMON = (init.init, doctor.doctor, serve.serve)
+DAEMON = (takes_options(init.InitOptions, init.init), doctor.doctor, serve.serve)
 JOBS = (
     *(queue.queue, show.show, show.history, logs.logs, control.cancel, control.suspend),
     *(control.resume, control.discard_checkpoint, control.set_aside),

@@ -20,6 +20,8 @@ from shunter.errors import TraceError, UsageError
 if TYPE_CHECKING:
     from shunter.workloads import Trace, TraceDescription
 
+KEY_BYTES_MOST = 1 << 16
+
 app = typer.Typer(no_args_is_help=True, help="Describe, make up and convert traces.")
 
 TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="A trace file.")]
@@ -107,6 +109,39 @@ def convert(
     _write(loaded, to, out, None)
 
 
+@app.command("import")
+def import_history(
+    sacct: Annotated[
+        Path, typer.Option("--slurm-sacct", metavar="FILE", help="What `sacct -P` has printed.")
+    ],
+    queue: Annotated[
+        str, typer.Option(help="What becomes the queue: partition or account.")
+    ] = "partition",
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--anonymise-key-file",
+            metavar="FILE",
+            help="Hash names of users, jobs and accounts by the key in this file.",
+        ),
+    ] = None,
+    to: To = "canonical-csv",
+    out: Out = None,
+) -> None:
+    """Make a trace of a site's own history, for `simulate` and `compare`.
+
+    Jobs with GPUs that have ended are kept; what is left out is counted and said. The file is made
+    by the command that docs/reference/traces.md names.
+    """
+    from shunter.workloads import anonymised, load_trace
+
+    loaded = load_trace(sacct, "slurm-sacct", options={"queue": queue})
+    _report(loaded)
+    if key_file is not None:
+        loaded = anonymised(loaded, _key(key_file), with_queues=queue == "account")
+    _write(loaded, to, out, None)
+
+
 @app.command()
 def fit(
     log: Annotated[
@@ -168,6 +203,19 @@ def fit(
         )
     for sentence in left_out(fitted):
         output.note(sentence)
+
+
+def _key(path: Path) -> bytes:
+    from shunter.workloads.files import read_file
+
+    try:
+        return read_file(path, KEY_BYTES_MOST)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(
+            f"--anonymise-key-file {path} cannot be read: {why}; "
+            f"make one: (umask 077; head -c 32 /dev/urandom > {path})"
+        ) from error
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -48,7 +48,9 @@ CLUSTER_FILE: Path = ("cluster", "file")
 NODES: Path = ("cluster", "nodes")
 SKEW_TABLE: Path = ("policy", "skew", "table")
 LOG: Path = ("log", "url")
-BACKEND_ROOTS: tuple[Path, ...] = (("backend", "local", "root"), ("backend", "ssh", "root"))
+BACKEND_ROOTS: tuple[Path, ...] = tuple(
+    ("backend", kind, "root") for kind in ("local", "ssh", "slurm")
+)
 SERVER_FILES: tuple[Path, ...] = (
     ("server", "token_file"),
     ("server", "tls", "certificate"),

@@ -11,6 +11,7 @@ from shunter.app.api.access.tokens import read_tokens
 from shunter.app.doctor import machine
 from shunter.app.doctor.findings import Check, Finding, Looked
 from shunter.app.hosts import checks as hosts
+from shunter.app.slurm import checks as slurm
 from shunter.errors import ShunterError, UnavailableError
 
 
@@ -78,6 +79,7 @@ CHECKS: tuple[Check, ...] = (
     sockets,
     tokens,
     *hosts.CHECKS,
+    *slurm.CHECKS,
 )
 
 

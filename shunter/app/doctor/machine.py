@@ -96,6 +96,8 @@ def memory(looked: Looked) -> Iterator[Finding]:
 
 def users(looked: Looked) -> Iterator[Finding]:
     """Check whose jobs a daemon of ours can start."""
+    if looked.loaded is not None and looked.loaded.config.backend.kind == "slurm":
+        return  # Slurm starts them, as who asks it to
     uid = os.geteuid()
     if uid == 0 and (closed := _closed(looked)):
         what = f"jobs run as who submitted them, and other users cannot pass through {closed}"
@@ -152,7 +154,7 @@ def _closed(looked: Looked) -> Path | None:
 
 def _is_elsewhere(looked: Looked) -> bool:
     """Say whether jobs run on other machines, of which checks of their own tell."""
-    return looked.loaded is not None and looked.loaded.config.backend.kind == "ssh"
+    return looked.loaded is not None and looked.loaded.config.backend.kind in {"ssh", "slurm"}
 
 
 def _journal_mode(folder: Path) -> str:

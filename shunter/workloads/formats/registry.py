@@ -16,6 +16,7 @@ _MODULES: Final = {
     "philly-json": "philly_json",
     "tiresias-csv": "tiresias_csv",
     "blox-csv": "blox_csv",
+    "slurm-sacct": "slurm_sacct",
     "gavel-trace": "gavel_trace",
 }
 _HEAD_LENGTH = 4096

@@ -40,9 +40,11 @@ def serve(
 
     from shunter.app.api.serving.daemon import run_daemon
     from shunter.app.gc_control import collect_as_usual
+    from shunter.app.slurm.serving import check_served
     from shunter.events.values.ids import JobId
 
     loaded = load(config, settings)
+    check_served(loaded.config.backend)
     if make_token:
         _make_token(loaded)
     if said := oracle_note(loaded):

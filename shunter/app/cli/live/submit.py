@@ -11,7 +11,7 @@ from typer.exceptions import TyperException
 
 from shunter.app.cli import output
 from shunter.app.cli.live.connecting import connect, patiently
-from shunter.app.cli.live.submitting.options import SubmitOptions, takes_options
+from shunter.app.cli.live.submitting.options import SubmitOptions
 from shunter.app.cli.live.submitting.quantities import (
     array_of,
     dependency_of,
@@ -21,6 +21,7 @@ from shunter.app.cli.live.submitting.quantities import (
 )
 from shunter.app.cli.live.submitting.script import Script, command_of, name_of, read_script
 from shunter.app.cli.live.submitting.waiting import wait_for
+from shunter.app.cli.option_tables import takes_options
 from shunter.errors import UsageError
 
 if TYPE_CHECKING:
@@ -67,7 +68,9 @@ class SubmitCommand(TyperCommand):
 def register(app: typer.Typer) -> None:
     """Add the command."""
     settings = {"allow_interspersed_args": False}
-    app.command("submit", cls=SubmitCommand, context_settings=settings)(takes_options(submit))
+    app.command("submit", cls=SubmitCommand, context_settings=settings)(
+        takes_options(SubmitOptions, submit)
+    )
 
 
 def submit(options: SubmitOptions) -> None:

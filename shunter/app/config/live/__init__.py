@@ -3,6 +3,7 @@
 from shunter.app.config.live.backend import BackendSection, LocalSection
 from shunter.app.config.live.limits import LimitsSection
 from shunter.app.config.live.server import ServerSection, TlsSection
+from shunter.app.config.live.slurm import SlurmSection
 from shunter.app.config.live.ssh import SshHostSection, SshSection
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "LimitsSection",
     "LocalSection",
     "ServerSection",
+    "SlurmSection",
     "SshHostSection",
     "SshSection",
     "TlsSection",

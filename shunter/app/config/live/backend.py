@@ -9,6 +9,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from shunter.app.config.live.limits import LimitsSection
+from shunter.app.config.live.slurm import SlurmSection
 from shunter.app.config.live.ssh import SshSection
 from shunter.app.config.section import Section, Stretch
 
@@ -36,11 +37,14 @@ class LocalSection(LimitsSection):
 class BackendSection(Section):
     """What carries decisions out."""
 
-    kind: Literal["simulated", "local", "ssh"] = Field(
-        default="simulated", description="simulated time, this machine, or servers over SSH"
+    kind: Literal["simulated", "local", "ssh", "slurm"] = Field(
+        default="simulated",
+        description="simulated time, this machine, servers over SSH, or a Slurm cluster (which "
+        "this version can describe and check, not yet run)",
     )
     local: LocalSection | None = Field(default=None, description="this machine as the cluster")
     ssh: SshSection | None = Field(default=None, description="servers reached over SSH")
+    slurm: SlurmSection | None = Field(default=None, description="a partition of a Slurm cluster")
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
@@ -52,6 +56,11 @@ class BackendSection(Section):
             raise ValueError(
                 "kind = 'ssh': expected a table [backend.ssh] with root = 'FOLDER' and keys; "
                 "`shunter init --ssh HOSTS` writes one"
+            )
+        if self.kind == "slurm" and self.slurm is None:
+            raise ValueError(
+                "kind = 'slurm': expected a table [backend.slurm] with root = 'FOLDER' and "
+                "partition; `shunter init --slurm PARTITION` writes one"
             )
         return self
 
@@ -68,5 +77,5 @@ class BackendSection(Section):
     @property
     def keep_s(self) -> float:
         """How many seconds what ended jobs leave behind is kept; 0: for ever."""
-        chosen = {"local": self.local, "ssh": self.ssh}.get(self.kind)
+        chosen = {"local": self.local, "ssh": self.ssh, "slurm": self.slurm}.get(self.kind)
         return 0.0 if chosen is None else chosen.keep / 1e6

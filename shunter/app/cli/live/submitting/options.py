@@ -1,13 +1,7 @@
-"""The options of `shunter submit`, once, as a table: the command line and scripts read the same.
+"""The options of `shunter submit`, once, as a table: the command line and scripts read the same."""
 
-Typer reads a command's options from the signature of its function; this one is made from the table,
-for a function with twenty-five parameters would be no easier to read.
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from inspect import Parameter, Signature
-from typing import Annotated, Any, get_type_hints
+from dataclasses import dataclass
+from typing import Annotated
 
 import typer
 
@@ -141,22 +135,3 @@ class SubmitOptions:
     parsable: Annotated[bool, typer.Option("--parsable", help="Print the id and no more.")] = False
     as_json: Json = False
     url: Url = None
-
-
-def takes_options(command: Callable[[SubmitOptions], None]) -> Callable[..., None]:
-    """Return a function with every option as a parameter, for Typer to read."""
-    hints = get_type_hints(SubmitOptions, include_extras=True)
-
-    def run(**said: Any) -> None:
-        command(SubmitOptions(**said))
-
-    parameters = [
-        Parameter(
-            field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
-        )
-        for field in fields(SubmitOptions)
-    ]
-    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # inspect looks there
-    run.__annotations__ = {name: hints[name] for name in hints}
-    run.__doc__, run.__name__ = command.__doc__, command.__name__
-    return run

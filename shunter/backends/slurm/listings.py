@@ -1,0 +1,201 @@
+"""Listings of `scontrol show … --oneliner`: nodes, partitions, reservations, switches, settings.
+
+One line a thing, Key=Value with spaces between; values may have spaces too. What looks like a key
+that stood before belongs to the value: free text, such as the reason of a drained node, comes last
+and may say anything. Keys that are new are ignored, and most that are missing are, since versions
+differ.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, TypeVar
+
+from shunter.backends.slurm.hostlists import expanded
+from shunter.backends.slurm.quantities import (
+    gpu_indices,
+    gpus_in_gres,
+    instant_s,
+    limit_s,
+    whole,
+)
+from shunter.backends.slurm.records import Partition, Reservation, SlurmNode, Switch
+from shunter.errors import SlurmUnknownError
+
+__all__ = ["nodes", "partitions", "reservations", "settings", "switches"]
+
+Told = TypeVar("Told")
+_KEY = re.compile(r"(?:^|(?<=\s))([A-Za-z][\w/:-]*)=")
+_REASON = re.compile(r"(?P<what>.*?) ?\[(?P<who>[^\]@]*)@(?P<since>[^\]]*)\]", re.DOTALL)
+_SETTING = re.compile(r"^([A-Za-z]\w*)\s+= (.*)$", re.MULTILINE)
+_MARKS: Final = "*~#!%$@^-+"
+"""What Slurm puts behind a state: not answering, powered down, in maintenance and so on."""
+
+
+def nodes(text: str) -> tuple[SlurmNode, ...]:
+    """Return the nodes in an answer of `scontrol show node -d -o`.
+
+    Raises:
+        SlurmUnknownError: it is no such answer.
+    """
+    return _read(text, "NodeName", _node)
+
+
+def partitions(text: str) -> tuple[Partition, ...]:
+    """Return the partitions in an answer of `scontrol show partition -o`.
+
+    Raises:
+        SlurmUnknownError: it is no such answer.
+    """
+    return _read(text, "PartitionName", _partition)
+
+
+def reservations(text: str) -> tuple[Reservation, ...]:
+    """Return the reservations in an answer of `scontrol show reservation -o`.
+
+    Raises:
+        SlurmUnknownError: it is no such answer.
+    """
+    if text.startswith("No reservations"):
+        return ()
+    return _read(text, "ReservationName", _reservation)
+
+
+def switches(text: str) -> tuple[Switch, ...]:
+    """Return switches and blocks in an answer of `scontrol show topology`.
+
+    What another plugin tells, such as rings and tori, is left out.
+
+    Raises:
+        SlurmUnknownError: it is no such answer.
+    """
+    lines = [line.strip() for line in text.splitlines()]
+    found = _read("\n".join(line for line in lines if "SwitchName=" in line), "SwitchName", _switch)
+    blocks = "\n".join(line for line in lines if line.startswith("BlockName="))
+    return found + _read(blocks, "BlockName", _block)
+
+
+def settings(text: str) -> dict[str, str]:
+    """Return the settings in an answer of `scontrol show config`.
+
+    Raises:
+        SlurmUnknownError: it is no such answer.
+    """
+    found = {key: value.strip() for key, value in _SETTING.findall(text)}
+    if "ClusterName" not in found:
+        raise SlurmUnknownError(
+            f"scontrol shows no settings but {text[:60]!r}", "run `scontrol show config` by hand"
+        )
+    return found
+
+
+def _read(text: str, first: str, make: Callable[[Mapping[str, str]], Told]) -> tuple[Told, ...]:
+    made: list[Told] = []
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        told = _pairs(line)
+        if not told.get(first):
+            raise SlurmUnknownError(
+                f"scontrol shows {line[:60]!r}, expected {first}=", "run it by hand and compare"
+            )
+        try:
+            made.append(make(told))
+        except (KeyError, ValueError) as error:
+            raise SlurmUnknownError(
+                f"scontrol tells of {told[first]} what cannot be read: {error}",
+                "run it by hand and compare",
+            ) from error
+    return tuple(made)
+
+
+def _pairs(line: str) -> dict[str, str]:
+    found: dict[str, re.Match[str]] = {}
+    for match in _KEY.finditer(line):
+        found.setdefault(match[1], match)
+    ends = [*(match.start() for match in found.values()), len(line)][1:]
+    values = zip(found.items(), ends, strict=False)
+    return {key: line[match.end() : end].strip() for (key, match), end in values}
+
+
+def _node(told: Mapping[str, str]) -> SlurmNode:
+    state, *flags = told["State"].split("+")
+    if state.endswith("*"):
+        flags.append("NOT_RESPONDING")
+    used = told.get("GresUsed")
+    reason = told.get("Reason", "")
+    dated = _REASON.fullmatch(reason)
+    return SlurmNode(
+        name=told["NodeName"],
+        state=state.rstrip(_MARKS),
+        flags=frozenset(flag.rstrip(_MARKS) for flag in flags),
+        cpus=whole(told.get("CPUEfctv") or told["CPUTot"]),
+        cpus_used=whole(told["CPUAlloc"]),
+        memory_mb=whole(told["RealMemory"]) - whole(told.get("MemSpecLimit", "")),
+        memory_used_mb=whole(told.get("AllocMem", "")),
+        gpus=gpus_in_gres(told.get("Gres", "")),
+        gpus_used=None if used is None else gpus_in_gres(used),
+        gpus_used_indices=gpu_indices(used or ""),
+        sockets=whole(told.get("Sockets", "")),
+        features=_listed(told.get("AvailableFeatures", "")),
+        partitions=_listed(told.get("Partitions", "")),
+        reason=reason if dated is None else dated["what"],
+        reason_s=None if dated is None else instant_s(dated["since"]),
+        version=told.get("Version", ""),
+        reservation=told.get("ReservationName", ""),
+    )
+
+
+def _partition(told: Mapping[str, str]) -> Partition:
+    most = told.get("MaxNodes", "UNLIMITED")
+    return Partition(
+        name=told["PartitionName"],
+        state=told["State"],
+        nodes=expanded(told.get("Nodes", "")),
+        time_limit_s=limit_s(told.get("MaxTime", "")),
+        is_usual=told.get("Default") == "YES",
+        nodes_max=None if most == "UNLIMITED" else int(most),
+        accounts=_allowed(told.get("AllowAccounts", "ALL")),
+        groups=_allowed(told.get("AllowGroups", "ALL")),
+        qos=_allowed(told.get("AllowQos", "ALL")),
+        over_subscribe=told.get("OverSubscribe", ""),
+        root_only=told.get("RootOnly") == "YES",
+        root_refused=told.get("DisableRootJobs") == "YES",
+    )
+
+
+def _reservation(told: Mapping[str, str]) -> Reservation:
+    return Reservation(
+        name=told["ReservationName"],
+        state=told.get("State", ""),
+        flags=frozenset(_listed(told.get("Flags", ""))),
+        nodes=expanded(told.get("Nodes", "")),
+        start_s=instant_s(told["StartTime"]),
+        end_s=instant_s(told["EndTime"]),
+        users=_listed(told.get("Users", "")),
+        accounts=_listed(told.get("Accounts", "")),
+        partition="".join(_listed(told.get("PartitionName", ""))),
+    )
+
+
+def _switch(told: Mapping[str, str]) -> Switch:
+    level = whole(told.get("Level", "0"))
+    below = expanded(told.get("Switches", ""))
+    return Switch(told["SwitchName"], level, expanded(told.get("Nodes", "")), below)
+
+
+def _block(told: Mapping[str, str]) -> Switch:
+    return Switch(told["BlockName"], 0, expanded(told.get("Nodes", "")), ())
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(_parts(text)) if text not in {"(null)", "N/A"} else ()
+
+
+def _allowed(text: str) -> tuple[str, ...]:
+    """Return who is let in; nothing stands for everybody."""
+    return () if text == "ALL" else _listed(text)
+
+
+def _parts(text: str) -> Iterator[str]:
+    words: Sequence[str] = text.split(",")
+    return (word.strip() for word in words if word.strip())

@@ -1,0 +1,129 @@
+"""Runs Slurm's commands: each with a deadline, in an environment that changes no answer.
+
+What an operator has set for people, such as SQUEUE_USERS or SLURM_CLUSTERS, would leave jobs out
+of an answer without a word; so nothing of it reaches the commands.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+
+from shunter.errors import SlurmUnknownError
+
+__all__ = ["Answer", "CommandRunner"]
+
+DEADLINE_S: Final = 20.0
+"""While the controller is down, clients of Slurm give up after some nine seconds."""
+
+_DROPPED: Final = ("SACCT_", "SBATCH_", "SCANCEL_", "SCONTROL_", "SINFO_", "SLURM_", "SQUEUE_")
+_KEPT: Final = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT", "SLURM_SACK_KEY"})
+_DOWN: Final = ("Unable to contact slurm controller", "Socket timed out", "Connection refused")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command has said, and its exit code."""
+
+    command: str
+    status: int
+    out: str
+    err: str
+
+    @property
+    def complaint(self) -> str:
+        """The first line of its error output that is one."""
+        lines = [line.strip() for line in self.err.splitlines() if line.strip()]
+        return next((line for line in lines if "error" in line.lower()), (lines or [""])[0])
+
+    def unknown(self) -> SlurmUnknownError:
+        """Return an answer that failed as an error: nothing is known by it."""
+        said = self.complaint or f"nothing, exit code {self.status}"
+        if any(word in self.err for word in _DOWN):
+            return SlurmUnknownError(
+                f"{self.command} cannot reach slurmctld ({said})", "look at `scontrol ping`"
+            )
+        return SlurmUnknownError(f"{self.command} failed: {said}", "run it by hand")
+
+
+class CommandRunner:
+    """Runs commands of Slurm."""
+
+    def __init__(self, *, deadline_s: float = DEADLINE_S, conf: str | None = None) -> None:
+        """Take how long a command may take, and a slurm.conf of one's own."""
+        self.deadline_s = deadline_s
+        self._environment = {
+            name: text
+            for name, text in os.environ.items()
+            if name in _KEPT or not name.startswith(_DROPPED)
+        }
+        self._environment["SLURM_TIME_FORMAT"] = "%s"
+        if conf is not None:
+            self._environment["SLURM_CONF"] = conf
+
+    async def run(
+        self, words: Sequence[str], *, stdin: str = "", environment: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Run a command, and return what it says, whatever its exit code.
+
+        Raises:
+            SlurmUnknownError: it is not there, or has not ended in time, and was killed.
+        """
+        name = " ".join(words[:3] if words[0] == "scontrol" else words[:1])
+        there = shutil.which(words[0], path=self._environment.get("PATH"))
+        if there is None:
+            raise SlurmUnknownError(
+                f"{words[0]} is not there", "install Slurm's client commands, or correct PATH"
+            )
+        try:
+            with _readable(stdin) as source, anyio.fail_after(self.deadline_s):
+                done = await anyio.run_process(
+                    [there, *words[1:]],
+                    stdin=source,
+                    check=False,
+                    env={**self._environment, **(environment or {})},
+                )
+        except TimeoutError as error:
+            raise SlurmUnknownError(
+                f"{name} gave no answer within {self.deadline_s:g} s", "look at `scontrol ping`"
+            ) from error
+        except OSError as error:
+            raise SlurmUnknownError(f"{name} cannot be run ({error.strerror})", "try it") from error
+        return Answer(name, done.returncode, _text(done.stdout), _text(done.stderr))
+
+    async def text(
+        self, words: Sequence[str], *, environment: Mapping[str, str] | None = None
+    ) -> str:
+        """Run a command that must succeed, and return its output.
+
+        Raises:
+            SlurmUnknownError: it did not, or has complained: its output may lack something.
+        """
+        answer = await self.run(words, environment=environment)
+        if answer.status != 0 or "error:" in answer.err:
+            raise answer.unknown()
+        return answer.out
+
+
+@contextmanager
+def _readable(text: str) -> Iterator[int]:
+    """Return a file in memory.
+
+    A pipe would break where a command ends before it has read all.
+    """
+    descriptor = os.memfd_create("stdin")
+    try:
+        os.write(descriptor, text.encode())
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _text(content: bytes) -> str:
+    """Return output as text; a job may have any bytes in its name."""
+    return content.decode("utf-8", errors="backslashreplace")

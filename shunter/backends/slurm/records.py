@@ -1,0 +1,158 @@
+"""What Slurm tells of jobs, nodes, partitions, reservations and switches, as typed values.
+
+States and flags stay texts: each version of Slurm adds some, and an unknown one is no error.
+Instants are seconds since 1970; None is an instant or a limit that is not set.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["Partition", "PastJob", "QueuedJob", "Reservation", "SlurmNode", "Switch"]
+
+_OUT_OF_SERVICE = frozenset(
+    {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "ERROR", "INVAL", "NOT_RESPONDING"}
+    | {"POWERED_DOWN", "POWERING_DOWN", "REBOOT_ISSUED", "FUTURE", "UNKNOWN", "MAINT"}
+)
+_ENDED = frozenset(
+    {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY"}
+    | {"PREEMPTED", "REVOKED", "TIMEOUT", "LAUNCH_FAILED", "RECONFIG_FAIL"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """A job that the controller knows: waiting, running, or ended a short while ago.
+
+    `id` is its own number, for each task of an array another one; `array_id` is that of the array,
+    and `array_task` its index there (of tasks that wait: several, such as "2-5%2"). Ids are used
+    again after a crash of the controller: name and `submit_s` together tell jobs apart.
+
+    `gpus` is how many it holds, or asks for while it waits; None if that cannot be told.
+    `exit_code` is told as wait(2) has it: 10752 is exit code 42, 15 is SIGTERM.
+    """
+
+    id: int
+    array_id: int
+    array_task: str
+    name: str
+    user: str
+    account: str
+    partition: str
+    qos: str
+    state: str
+    reason: str
+    nodes: tuple[str, ...]
+    nodes_count: int
+    cpus: int
+    gpus: int | None
+    gpus_by_type: Mapping[str, int] = field(hash=False)
+    submit_s: int | None
+    start_s: int | None
+    end_s: int | None
+    time_limit_s: int | None
+    restarts: int
+    exit_code: str
+    comment: str
+    reservation: str
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its state is a last one."""
+        return self.state in _ENDED
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmNode:
+    """A node: what it has, what of it is given out, and what is the matter with it.
+
+    `gpus` are counts by type as they are configured, under "gpu" where no type is; `gpus_used`
+    likewise, None where Slurm does not tell. `gpus_used_indices` are the devices in use, by type.
+    `state` is the first of the flags that Slurm joins by "+", `flags` are the others. `reason` is
+    why it is out of service, in the words of whoever said so at `reason_s`.
+    """
+
+    name: str
+    state: str
+    flags: frozenset[str]
+    cpus: int
+    cpus_used: int
+    memory_mb: int
+    memory_used_mb: int
+    gpus: Mapping[str, int] = field(hash=False)
+    gpus_used: Mapping[str, int] | None = field(hash=False)
+    gpus_used_indices: Mapping[str, tuple[int, ...]] = field(hash=False)
+    sockets: int
+    features: tuple[str, ...]
+    partitions: tuple[str, ...]
+    reason: str
+    reason_s: int | None
+    version: str
+    reservation: str
+
+    @property
+    def is_in_service(self) -> bool:
+        """Whether new jobs may start on it, as far as its state goes."""
+        return self.state not in _OUT_OF_SERVICE and not self.flags & _OUT_OF_SERVICE
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition: its nodes, whether jobs may start there, and for how long."""
+
+    name: str
+    state: str
+    nodes: tuple[str, ...]
+    time_limit_s: int | None
+    is_usual: bool
+    nodes_max: int | None
+    accounts: tuple[str, ...]
+    groups: tuple[str, ...]
+    qos: tuple[str, ...]
+    over_subscribe: str
+    root_only: bool
+    root_refused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Nodes that are kept for somebody, or for maintenance, for a while."""
+
+    name: str
+    state: str
+    flags: frozenset[str]
+    nodes: tuple[str, ...]
+    start_s: int | None
+    end_s: int | None
+    users: tuple[str, ...]
+    accounts: tuple[str, ...]
+    partition: str
+
+    @property
+    def is_maintenance(self) -> bool:
+        """Whether the nodes are to be worked on."""
+        return "MAINT" in self.flags
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A switch or a block of the network; what is of level 0 has nodes."""
+
+    name: str
+    level: int
+    nodes: tuple[str, ...]
+    below: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PastJob:
+    """A job in Slurm's accounting, where it stays for long."""
+
+    id: int
+    name: str
+    user: str
+    state: str
+    exit_code: str
+    nodes: tuple[str, ...]
+    submit_s: int | None
+    start_s: int | None
+    end_s: int | None

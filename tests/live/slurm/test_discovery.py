@@ -1,0 +1,97 @@
+"""`init --slurm` and `doctor` against a real cluster."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from shunter.app.cli.application import app
+from tests.live.slurm.bench import SEARCHED, SlurmBench
+
+pytestmark = [pytest.mark.live, pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+
+
+@pytest.fixture
+def config(slurm: SlurmBench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A config of the cluster, as `init` writes it."""
+    monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
+    monkeypatch.setenv("PATH", SEARCHED)
+    path = tmp_path / "shunter.toml"
+    result = CliRunner().invoke(app, ["init", "--slurm", "main", "--out", str(path)])
+    assert result.exit_code == 0, result.output
+    return path
+
+
+def doctor(config: Path, *settings: str) -> Result:
+    words = [word for setting in settings for word in ("--set", setting)]
+    return CliRunner().invoke(app, ["doctor", str(config), *words])
+
+
+def test_config_of_the_cluster_has_all_that_slurm_knows(config: Path) -> None:
+    tree = tomllib.loads(config.read_text())
+    v100, p100, k80 = tree["cluster"]["nodes"]
+    assert v100 == {
+        "name": "n[1-2]",
+        "gpus": 4,
+        "type": "v100",
+        "cpus": 16,
+        "memory_gb": 64,
+        "rack": "rack1",
+        "sockets": 2,
+    }
+    assert (p100["name"], p100["gpus"], p100["rack"]) == ("n3", 4, "rack2")
+    assert (k80["name"], k80["gpus"], k80["type"]) == ("n4", 8, "k80")
+
+
+def test_doctor_finds_nothing_that_keeps_jobs_from_running(config: Path) -> None:
+    result = doctor(config)
+    assert result.exit_code == 0, result.output
+    for said in (
+        "cluster bench, Slurm",
+        "the site keeps no accounting",
+        "20 GPUs in 4 nodes, by GRES",
+        "a trial submission would be taken",
+        "cannot be seen from here" if "network file" in result.output else "do the nodes see it?",
+    ):
+        assert said in result.output
+
+
+def test_doctor_tells_why_a_node_takes_no_jobs(slurm: SlurmBench, config: Path) -> None:
+    slurm.drain("n4", "a fan is broken")
+    result = doctor(config)
+    assert result.exit_code == 0
+    assert "no job starts on n4: idle+drain, a fan is broken" in result.output
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("backend.slurm.partition=gpu", "there is no partition gpu"),
+        ("backend.slurm.partition=closed", "partition closed is DOWN"),
+        ("backend.slurm.partition=short", "partition short allows 30 minutes"),
+        ("backend.slurm.partition=short", "partition short has no node n3"),
+        ("cluster.nodes.1.type=h100", "Slurm knows 4 p100, and the config says 4 h100"),
+        ("cluster.nodes.2.cpus=64", "Slurm gives out 16 CPUs"),
+        ('backend.slurm.options=["--constraint=liquid"]', "Slurm refuses the job"),
+    ],
+)
+def test_doctor_names_what_is_wrong(config: Path, setting: str, said: str) -> None:
+    result = doctor(config, setting)
+    assert result.exit_code == 1
+    assert said in result.output
+
+
+def test_doctor_says_that_the_controller_does_not_answer(slurm: SlurmBench, config: Path) -> None:
+    slurm.kill_slurmctld()
+    result = doctor(config, "backend.slurm.call=2s")
+    assert result.exit_code == 1
+    assert "slurmctld does not answer" in result.output
+
+
+def test_partition_that_is_not_there_writes_nothing(config: Path, tmp_path: Path) -> None:
+    out = tmp_path / "other.toml"
+    result = CliRunner().invoke(app, ["init", "--slurm", "gpu", "--out", str(out)])
+    assert result.exit_code == 2
+    assert "expected one of main, short, closed" in result.output
+    assert not out.exists()

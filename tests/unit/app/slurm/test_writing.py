@@ -1,0 +1,179 @@
+"""`shunter init --slurm` and `[backend.slurm]`: what is written of what Slurm has told."""
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from shunter.app.cli.application import app
+from shunter.app.config import load_config, make_config
+from shunter.app.slurm import writing
+from shunter.app.slurm.discovery import SlurmInventory, discovered
+from shunter.app.slurm.serving import check_served
+from shunter.backends.slurm import Slurm, listings
+from shunter.errors import ConfigError, SlurmUnknownError, UsageError
+from tests.unit.backends.slurm.recorded import recorded
+
+SWITCHES = (
+    "SwitchName=rack1 Level=0 LinkSpeed=1 Nodes=n[1-2]\nSwitchName=rack2 Level=0 Nodes=n[3-4]\n"
+)
+
+
+def found(switches: str = "", version: str = "22.05") -> SlurmInventory:
+    """Return what the recorded cluster tells."""
+    return SlurmInventory(
+        version="22.05.8",
+        settings={"ClusterName": "lab"},
+        partitions=listings.partitions(recorded("22.05", "partitions.txt")),
+        nodes=listings.nodes(recorded(version, "nodes.txt")),
+        switches=listings.switches(switches),
+    )
+
+
+def written(
+    monkeypatch: pytest.MonkeyPatch, told: SlurmInventory, account: str = ""
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the config of a cluster that tells so, and what is said of it."""
+
+    async def answer(_: Slurm) -> SlurmInventory:
+        return told
+
+    monkeypatch.setattr(writing, "inventory", answer)
+    text, notes = writing.slurm_config(Slurm(), "main", root="/shared/runs", account=account)
+    return tomllib.loads(text), notes
+
+
+def test_equal_nodes_are_one_group_with_what_slurm_gives_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config, _ = written(monkeypatch, found())
+    assert config["cluster"]["nodes"] == [
+        {"name": "n[1-2]", "gpus": 4, "type": "v100", "cpus": 16, "memory_gb": 64},
+        {"name": "n3", "gpus": 4, "type": "p100", "cpus": 16, "memory_gb": 64},
+        {"name": "n4", "gpus": 8, "type": "k80", "cpus": 16, "memory_gb": 64},
+    ]
+    assert make_config(config).config.cluster.gpus == 20
+
+
+def test_lowest_switch_is_the_rack_and_one_above_it_the_domain() -> None:
+    above = "SwitchName=west Level=1 Switches=rack1\nSwitchName=east Level=1 Switches=rack2\n"
+    for switches, domain in ((SWITCHES, ""), (SWITCHES + above, "west")):
+        told = found(switches)
+        first, *_ = discovered(told, told.partition("main")).kinds
+        assert (first.rack, first.domain) == ("rack1", domain)
+
+
+def test_node_out_of_service_stays_in_the_config_and_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, notes = written(monkeypatch, found())
+    (note,) = notes
+    assert note.startswith("n4 takes no jobs now (mixed+drain: a fan is broken State=IDLE); ")
+
+
+def test_nodes_that_a_config_cannot_hold_are_left_out_and_named() -> None:
+    told = found(version="24.11")
+    plain = replace(told.nodes[0], name="c1", gpus={})
+    nodes = ("gpu01", "gpu02", "gpu03", "c1")
+    partition = replace(told.partitions[0], nodes=nodes)
+    servers = discovered(replace(told, nodes=(*told.nodes, plain)), partition)
+    kinds = {kind.gpu_type: (names, kind.sockets) for kind, names in servers.kinds.items()}
+    assert kinds == {"h100": (["gpu01"], 2), "gpu": (["gpu03"], 2)}
+    assert servers.notes[:2] == [
+        "left out: gpu02: GPUs of several types (1g.10gb, a100), and [cluster] holds one",
+        "left out: c1: without GPUs that Slurm knows (GRES)",
+    ]
+    with pytest.raises(UsageError, match="no server that a config could hold; left out: c1"):
+        discovered(replace(told, nodes=(plain,)), partition)
+
+
+def test_partition_that_is_not_there_is_told_with_those_that_are() -> None:
+    with pytest.raises(UsageError, match="no partition 'gpu': expected one of main, shared"):
+        found().partition("gpu")
+
+
+def test_time_limit_is_never_longer_than_that_of_the_partition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def limit(seconds: int | None) -> str:
+        told = found()
+        main = replace(told.partitions[0], time_limit_s=seconds)
+        config, _ = written(monkeypatch, replace(told, partitions=(main,)), account="lab")
+        assert config["backend"]["slurm"]["account"] == "lab"
+        return str(config["backend"]["slurm"]["time_limit"])
+
+    assert [limit(one) for one in (None, 1_800, 172_800)] == ["1d", "30m", "1d"]
+
+
+def test_cluster_that_does_not_answer_is_unreachable(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def silent(_: Slurm) -> SlurmInventory:
+        raise SlurmUnknownError("squeue cannot reach slurmctld", "look at `scontrol ping`")
+
+    monkeypatch.setattr(writing, "inventory", silent)
+    out = tmp_path / "shunter.toml"
+    result = CliRunner().invoke(app, ["init", "--slurm", "main", "--out", str(out)])
+    assert result.exit_code == 4
+    assert "squeue cannot reach slurmctld; look at" in result.output
+    assert not out.exists()
+
+
+def test_root_lies_beside_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    written(monkeypatch, found())  # installs the answer
+    text, _ = writing.slurm_config(Slurm(), "main", root="runs")
+    (tmp_path / "shunter.toml").write_text(text)
+    section = load_config(tmp_path / "shunter.toml", environ={}).config.backend.slurm
+    assert section is not None
+    assert section.root == str(tmp_path / "runs")
+    assert section.mode == "pilot"
+
+
+def config_with(**slurm: object) -> Any:
+    """Return a config with a table [backend.slurm]."""
+    table = {"root": "runs", "partition": "main", **slurm}
+    return make_config(
+        {
+            "cluster": {"nodes": [{"name": "n1", "gpus": 4}]},
+            "backend": {"kind": "slurm", "slurm": table},
+            "log": {"url": "log.db"},
+        }
+    ).config
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ({"mode": "array"}, "'pilot' or 'per-job'"),
+        ({"poll": "1s"}, "poll"),
+        ({"partition": ""}, "partition"),
+        ({"pilots_max": 0}, "pilots_max"),
+        ({"options": ["-A lab"]}, "options"),
+        ({"options": ["--gres=gpu:8"]}, "--gres=gpu:8 follows from other keys or from the plan"),
+    ],
+)
+def test_what_would_be_asked_for_twice_or_too_often_is_refused(
+    table: dict[str, object], told: str
+) -> None:
+    with pytest.raises(ConfigError, match=r"backend\.slurm") as caught:
+        config_with(**table)
+    assert told in str(caught.value)
+
+
+def test_kind_without_its_table_says_what_writes_one() -> None:
+    with pytest.raises(ConfigError, match="shunter init --slurm PARTITION"):
+        make_config(
+            {
+                "cluster": {"nodes": [{"name": "n1", "gpus": 4}]},
+                "backend": {"kind": "slurm"},
+                "log": {"url": "log.db"},
+            }
+        )
+
+
+def test_serving_says_that_there_is_no_backend_yet() -> None:
+    with pytest.raises(ConfigError, match="no Slurm backend to run it yet"):
+        check_served(config_with().backend)

@@ -1,0 +1,174 @@
+"""A site's own history, as sacct of Slurm 22.05 has printed it, and as other sites may."""
+
+from pathlib import Path
+
+import pytest
+
+from shunter.errors import TraceError
+from shunter.workloads import Fault, JobEnd, Trace, load_trace
+from tests.unit.backends.slurm.recorded import recorded
+
+HEADER = (
+    "JobIDRaw|JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|State|ReqTRES|AllocTRES|JobName"
+)
+TRES = "cpu=4,mem=62.50G,node=1,gres/gpu=2|cpu=4,mem=62.50G,node=1,gres/gpu=2"
+
+
+def row(number: str = "7", **cells: str) -> str:
+    """Return a row of a job with two GPUs that ran for 50 of 60 s."""
+    usual = {
+        "id": number,
+        "shown": number,
+        "user": "ana",
+        "submit": "1000",
+        "start": "1010",
+        "end": "1060",
+        "elapsed": "50",
+        "limit": "5",
+        "state": "COMPLETED",
+        "tres": TRES,
+        "name": "train",
+    }
+    return "|".join({**usual, **cells}.values())
+
+
+def read(folder: Path, *rows: str, header: str = HEADER, queue: str = "partition") -> Trace:
+    path = folder / "history.txt"
+    path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    return load_trace(path, "slurm-sacct", options={"queue": queue})
+
+
+def dropped(trace: Trace) -> dict[Fault, tuple[int, ...]]:
+    return {finding.fault: finding.places for finding in trace.report.dropped}
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Trace:
+    """What 22.05 has printed of a few jobs of every kind."""
+    path = tmp_path / "sacct.txt"
+    path.write_text(recorded("22.05", "sacct.txt"), encoding="utf-8")
+    return load_trace(path)
+
+
+def test_recorded_history_is_recognised_and_becomes_jobs(history: Trace) -> None:
+    assert history.format == "slurm-sacct"
+    assert history.origin == "2026-11-24T12:17:42+00:00"
+    jobs = {str(job.job_id): job for job in history.jobs}
+    gang = jobs["4"]
+    assert (gang.spec.gpus, gang.spec.cpus_milli, gang.spec.memory_mb) == (4, 2000, 200)
+    assert (gang.submit_us, gang.duration_us) == (0, 2_000_000)
+    assert (gang.spec.user, gang.spec.queue, gang.spec.name) == ("root", "main", "gang")
+    assert gang.spec.time_limit_us == 300_000_000
+    ends = {name: jobs[name].ends for name in ("1", "7", "9", "10")}
+    assert ends == {
+        "1": JobEnd.finished,
+        "7": JobEnd.failed,
+        "9": JobEnd.cancelled,
+        "10": JobEnd.failed,
+    }
+
+
+def test_steps_and_jobs_without_gpus_are_left_out_and_counted(history: Trace) -> None:
+    counts = {finding.fault: finding.count for finding in history.report.dropped}
+    assert (counts[Fault.step], counts[Fault.no_gpus]) == (19, 2)
+    said = " ".join(history.report.sentences())
+    assert "19 rows: it is a step of a job ('1.batch'), lines 3, 4, 6" in said
+    assert "2 rows: the job had no GPUs" in said
+
+
+def test_requeued_job_is_one_that_was_submitted_first_and_ran_last(history: Trace) -> None:
+    (again,) = [job for job in history.jobs if job.spec.name == "again"]
+    assert (again.job_id, again.submit_us, again.duration_us) == ("8", 0, 4_000_000)
+    assert again.ends is JobEnd.finished
+    assert Fault.requeued in dropped(history)
+
+
+def test_tasks_of_an_array_are_jobs_of_one_group(history: Trace) -> None:
+    tasks = {job.job_id: job.spec.group for job in history.jobs if job.spec.name == "sweep"}
+    assert tasks == {"5": "3", "6": "3", "3": "3"}
+
+
+def test_sign_in_a_name_that_stands_last_is_part_of_it(history: Trace) -> None:
+    assert "odd|name" in {job.spec.name for job in history.jobs}
+
+
+def test_rest_of_a_name_with_a_line_break_is_no_job(history: Trace) -> None:
+    assert dropped(history)[Fault.missing] == (29,)
+
+
+def test_local_instants_are_said_to_be_read_as_utc_and_numbers_are_not(
+    history: Trace, tmp_path: Path
+) -> None:
+    assert [finding.fault for finding in history.report.noted] == [Fault.zoneless]
+    trace = read(tmp_path, row())
+    assert trace.report.noted == ()
+    assert trace.origin == "1970-01-01T00:16:40+00:00"
+
+
+def test_duration_is_the_time_that_slurm_counted(tmp_path: Path) -> None:
+    trace = read(tmp_path, row(end="4660", elapsed="50"))  # an hour more: the clocks changed
+    assert trace.jobs[0].duration_us == 50_000_000
+    (finding,) = trace.report.noted
+    assert (finding.fault, finding.column) == (Fault.contradiction, "ElapsedRaw")
+
+
+@pytest.mark.parametrize(
+    ("cells", "fault"),
+    [
+        ({"start": "Unknown", "end": "Unknown", "state": "PENDING"}, Fault.never_ran),
+        ({"start": "None", "state": "CANCELLED by 1000"}, Fault.never_ran),
+        ({"end": "Unknown", "state": "RUNNING"}, Fault.still_runs),
+        ({"state": "DREAMING"}, Fault.unparsable),
+        ({"submit": "soon"}, Fault.unparsable),
+        ({"elapsed": "long"}, Fault.unparsable),
+        ({"elapsed": "0"}, Fault.impossible),
+        ({"id": ""}, Fault.missing),
+        ({"tres": "cpu=4|"}, Fault.no_gpus),
+        ({"user": "ana|bo|chen"}, None),
+    ],
+)
+def test_row_that_is_no_job_is_told_with_its_line(
+    cells: dict[str, str], fault: Fault | None, tmp_path: Path
+) -> None:
+    trace = read(tmp_path, row("1"), row("2", **cells))
+    assert [job.job_id for job in trace.jobs] == ["1"]
+    assert list(dropped(trace).values()) == [(3,)]
+    assert fault is None or list(dropped(trace)) == [fault]
+
+
+def test_gpu_types_are_those_asked_for_not_those_given(tmp_path: Path) -> None:
+    given = "cpu=4,gres/gpu=2,gres/gpu:v100=2"
+    trace = read(
+        tmp_path,
+        row("1", tres=f"cpu=4,gres/gpu=2|{given}"),
+        row("2", tres=f"cpu=4,gres/gpu:v100=2|{given}"),
+    )
+    assert [job.spec.gpu_types for job in trace.jobs] == [(), ("v100",)]
+    assert [job.spec.gpus for job in trace.jobs] == [2, 2]
+
+
+def test_memory_is_read_in_its_units(tmp_path: Path) -> None:
+    (job,) = read(tmp_path, row()).jobs
+    assert job.spec.memory_mb == 64_000
+
+
+def test_id_that_was_used_again_is_another_job(tmp_path: Path) -> None:
+    trace = read(tmp_path, row(), row(submit="2000", start="2000", end="2050", name="other"))
+    assert [job.job_id for job in trace.jobs] == ["7", "7#2"]
+    assert [finding.fault for finding in trace.report.noted] == [Fault.used_again]
+
+
+def test_account_may_be_the_queue(tmp_path: Path) -> None:
+    header = HEADER.replace("User", "Account")
+    (job,) = read(tmp_path, row(), header=header, queue="account").jobs
+    assert job.spec.queue == "ana"
+
+
+def test_sign_at_the_end_of_each_line_is_no_column(tmp_path: Path) -> None:
+    (job,) = read(tmp_path, row() + "|", header=HEADER + "|").jobs
+    assert job.spec.name == "train"
+
+
+def test_header_without_what_is_needed_names_the_command(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="missing columns end, AllocTRES; print it with: SLURM_T"):
+        read(tmp_path, "", header="JobID|Submit|Start|State")
