@@ -7,7 +7,6 @@ News may come right behind an answer, and the task that asked wakes after news a
 `on_reply` handles an answer where its line is read: in the order in which the host sent it.
 """
 
-import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -256,11 +255,11 @@ async def open_rpc(link: Link, transport: Transport, limit_s: float) -> AsyncIte
     Raises:
         UnreachedError: it does not begin in time.
     """
-    nonce, process = secrets.token_hex(8), None
+    process = None
     try:
         try:
             with anyio.fail_after(limit_s):
-                process = await link.begin("serve", transport.folder, nonce)
+                process, nonce = await link.begin_session(transport.folder)
                 rpc = RpcChannel(transport.name, process, is_here=transport.is_here)
                 await rpc.read_greeting(nonce)
         except (OSError, TimeoutError) as error:

@@ -90,6 +90,13 @@ class Link(Protocol):
             OSError: it cannot be begun.
         """
 
+    async def begin_session(self, folder: str) -> tuple[AgentProcess, str]:
+        """Begin a session below a folder; return it, and the nonce that it greets with.
+
+        Raises:
+            OSError: it cannot be begun.
+        """
+
 
 class Transport(Protocol):
     """How one agent is reached, and what is fixed of its node.

@@ -5,25 +5,19 @@ job costs two forks of a small process, and no start of Python. If it is killed,
 the daemon begins another one, which finds everything in the records.
 """
 
-import os
+import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from tempfile import TemporaryFile
-from typing import IO
+from contextlib import asynccontextmanager
 
-import anyio
-from anyio.abc import Process
-
+from shunter.backends.agents.child_process import begin_here
 from shunter.backends.agents.transport import AgentProcess, Link, Server
 from shunter.backends.local.settings import LocalSettings
-from shunter.backends.node.verbs import command
 from shunter.events.values.ids import NodeName
 
 __all__ = ["LocalTransport"]
 
 NAME = NodeName("local")
 LOOPBACK = "127.0.0.1"
-COMPLAINT_BYTES = 1 << 16
 
 
 class LocalTransport:
@@ -53,48 +47,13 @@ class LocalTransport:
         Raises:
             OSError: it cannot be begun.
         """
-        with TemporaryFile() as complaints:
-            process = await anyio.open_process(
-                command(verb, *words), stderr=complaints, start_new_session=True
-            )
-            return _ChildProcess(process, os.fdopen(os.dup(complaints.fileno()), "rb"))
+        return await begin_here(verb, *words)
 
+    async def begin_session(self, folder: str) -> tuple[AgentProcess, str]:
+        """Begin a session.
 
-class _ChildProcess:
-    """A program of the agent that runs as our child."""
-
-    def __init__(self, process: Process, complaints: IO[bytes]) -> None:
-        self._process = process
-        self._complaints = complaints
-
-    async def read(self, most: int) -> bytes:
-        assert self._process.stdout is not None, "its output is a pipe"
-        try:
-            return await self._process.stdout.receive(most)
-        except (anyio.EndOfStream, anyio.ClosedResourceError):
-            return b""
-
-    async def write(self, content: bytes) -> None:
-        assert self._process.stdin is not None, "its input is a pipe"
-        try:
-            await self._process.stdin.send(content)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-            raise BrokenPipeError("it has ended") from error
-
-    async def end_input(self) -> None:
-        if self._process.stdin is not None:
-            await self._process.stdin.aclose()
-
-    async def complaint(self) -> bytes:
-        self._complaints.seek(0)
-        return self._complaints.read(COMPLAINT_BYTES)
-
-    async def status(self) -> int | None:
-        return await self._process.wait()
-
-    async def aclose(self) -> None:
-        with suppress(ProcessLookupError):
-            self._process.kill()
-        with anyio.CancelScope(shield=True):  # it dies at once, and is not left unburied
-            await self._process.aclose()
-        self._complaints.close()
+        Raises:
+            OSError: it cannot be begun.
+        """
+        nonce = secrets.token_hex(8)
+        return await begin_here("serve", folder, nonce), nonce

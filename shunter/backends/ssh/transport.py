@@ -1,5 +1,6 @@
 """An agent on a host that sshd lets us into: installed if it must be, begun over one connection."""
 
+import secrets
 import shlex
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -86,6 +87,16 @@ class SshLink:
                 "exec " + " ".join(map(shlex.quote, every)), encoding=None
             )
         return _RemoteProcess(process)
+
+    async def begin_session(self, folder: str) -> tuple[AgentProcess, str]:
+        """Begin a session in a channel of its own.
+
+        Raises:
+            OSError: it cannot be begun.
+            UnreachedError: the connection was lost.
+        """
+        nonce = secrets.token_hex(8)
+        return await self.begin("serve", folder, nonce), nonce
 
 
 class _RemoteProcess:
