@@ -110,14 +110,22 @@ def live_backend(
         return _below(settings.root, cluster_id, LocalBackend(settings, start_us))
     if section.kind == "ssh" and section.ssh is not None:
         return _over_ssh(loaded, section.ssh, cluster_id, term, start_us)
+    if section.kind == "slurm" and section.slurm is not None:
+        from shunter.app.slurm.serving import check_served, slurm_backend
+
+        check_served(section)
+        root, backend = slurm_backend(
+            section.slurm, loaded.config.cluster, cluster_id, term, start_us
+        )
+        return _below(root, cluster_id, backend)
     raise ConfigError(
-        f"backend.kind = {section.kind!r}: expected a kind that runs jobs, as 'local' or 'ssh'"
+        f"backend.kind = {section.kind!r}: expected a kind that runs jobs, as 'local', 'ssh' or 'slurm'"
     )
 
 
 def root_of(section: BackendSection) -> str:
     """Return the folder on this machine in which a live backend keeps what jobs need."""
-    chosen = section.ssh if section.kind == "ssh" else section.local
+    chosen = {"ssh": section.ssh, "slurm": section.slurm}.get(section.kind, section.local)
     assert chosen is not None, "a config without the table of its backend is refused"
     return os.path.abspath(chosen.root)  # noqa: PTH100 the path need not exist, nor be resolved
 
@@ -171,7 +179,7 @@ def claim(root: str, cluster_id: str) -> None:
     if jobs.is_dir() and sorted(jobs.iterdir()):
         raise ConfigError(
             f"{root} holds attempts of cluster {owner}, and the log is that of {cluster_id}: give "
-            "each log a folder of its own, as backend.local.root or backend.ssh.root"
+            "each log a folder of its own, as backend.KIND.root"
         )
     put(path, {"cluster_id": cluster_id})
 

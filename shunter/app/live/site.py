@@ -17,6 +17,7 @@ from shunter.app.live.cluster_identity import Identity
 from shunter.app.live.command_broker import CommandBroker, Stopped
 from shunter.app.live.commands import Commands, Stamped
 from shunter.app.live.digests import Digests
+from shunter.app.live.demand import HoldsOnDemand, tell_demand
 from shunter.app.live.feed import Feed
 from shunter.app.live.maintenance.log_maintenance import LogMaintenance
 from shunter.app.live.maintenance.notices import Tell, tell_delays, tell_faults, tell_slow_starts
@@ -261,6 +262,9 @@ class Site:
                 tasks.start_soon(tell_faults, self.feed, self._core, self._asked, tell)
                 tasks.start_soon(tell_delays, self._asked, tell)
                 tasks.start_soon(tell_slow_starts, self.feed, self._core, tell)
+                if self.config.backend.kind == "slurm":
+                    on_demand = cast(HoldsOnDemand, self._backend)
+                    tasks.start_soon(tell_demand, self.feed, self.state, on_demand)
                 if keep_s := self.config.backend.keep_s:
                     keeping = (keep_s, self._backend, self.state, self.past, self.feed, tell)
                     tasks.start_soon(keep_for, *keeping)

@@ -1,19 +1,100 @@
-"""Where `shunter serve` will get its Slurm backend from; so far it gets told that there is none."""
+"""From `[cluster]` and `[backend.slurm]` to the backend that `shunter serve` runs."""
 
+import os
+import secrets
+import socket
+from contextlib import AbstractAsyncContextManager
+from importlib.util import find_spec
+from signal import Signals
+
+from shunter.app.config.cluster_section import ClusterSection
 from shunter.app.config.live import BackendSection
-from shunter.errors import ConfigError
+from shunter.app.config.live.slurm import SlurmSection
+from shunter.app.live.backends import LiveBackend
+from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
+from shunter.errors import ConfigError, extra_hint
+from shunter.events.values.configuration_set import ConfigurationSet
+from shunter.events.values.ids import NodeName
 
-__all__ = ["check_served"]
+__all__ = ["check_served", "slurm_backend", "slurm_settings"]
+
+UNTYPED = "gpu"
+"""The type under which discovery counts GPUs that have none in Slurm."""
 
 
 def check_served(section: BackendSection) -> None:
     """Return if this version can run jobs where a config says.
 
     Raises:
-        ConfigError: it says Slurm, of which this version has no backend.
+        ConfigError: it says Slurm, in a mode of which this version has no backend.
     """
-    if section.kind == "slurm":
+    if section.kind != "slurm" or section.slurm is None:
+        return
+    if section.slurm.mode == "per-job":
         raise ConfigError(
-            "backend.kind = 'slurm': this version writes and checks such a config (init, doctor), "
-            "and has no Slurm backend to run it yet; expected 'local' or 'ssh'"
+            "backend.slurm.mode = 'per-job': this version has no backend for it yet; expected "
+            "'pilot'"
         )
+    if find_spec("cryptography") is None:
+        raise ConfigError(f"backend.kind = 'slurm' needs cryptography: {extra_hint('slurm')}")
+
+
+def slurm_backend(
+    section: SlurmSection, cluster: ClusterSection, cluster_id: str, term: int, start_us: int
+) -> tuple[str, AbstractAsyncContextManager[LiveBackend]]:
+    """Return the folder of the backend on this machine, and the backend, not yet at work."""
+    from shunter.backends.slurm.pilots.backend import PilotBackend
+
+    settings = slurm_settings(section, cluster, cluster_id, term)
+    return settings.root, PilotBackend(settings, start_us)
+
+
+def slurm_settings(
+    section: SlurmSection, cluster: ClusterSection, cluster_id: str, term: int
+) -> SlurmSettings:
+    """Return what the Slurm backend is told for a term."""
+    root = os.path.abspath(section.root)  # noqa: PTH100 the path need not exist, nor be resolved
+    return SlurmSettings(
+        root=root,
+        nodes=tuple(_server(name, where) for name, where in cluster.servers()),
+        cluster_id=cluster_id,
+        term=term,
+        holder=secrets.token_hex(8),
+        partition=section.partition,
+        addresses=section.addresses or (socket.gethostname(),),
+        listen=section.listen,
+        account=section.account,
+        qos=section.qos,
+        time_limit_s=section.time_limit / 1e6,
+        idle_s=section.idle_release / 1e6,
+        pilots_max=section.pilots_max,
+        poll_s=section.poll / 1e6,
+        command_s=section.call / 1e6,
+        python=section.python,
+        options=section.options,
+        checkpoints=f"{root}/checkpoints",
+        gang_ports=(section.ports[0], section.ports[1] + 1),
+        launch_s=section.launch / 1e6,
+        patrol_s=section.heartbeat / 1e6,
+        heartbeat_deadline_s=section.heartbeat_deadline / 1e6,
+        margin_s=section.margin / 1e6,
+        cooperative_s=section.cooperative / 1e6,
+        signal_s=section.signal / 1e6,
+        restart_s=section.restart / 1e6,
+        suspend_signal=Signals[section.suspend_signal].value,
+        grace_s=section.grace / 1e6,
+        sample_s=section.sample / 1e6,
+        output_bytes_max=section.output_mb << 20,
+    )
+
+
+def _server(name: NodeName, where: ConfigurationSet) -> SlurmServer:
+    typed = "" if where.gpu_type == UNTYPED else f"{where.gpu_type}:"
+    return SlurmServer(
+        name=name,
+        gpus=tuple(str(number) for number in range(where.gpus)),
+        cpus=tuple(range(where.cpus_milli // 1000)),
+        gpu_type=str(where.gpu_type),
+        gres=f"gpu:{typed}{where.gpus}" if where.gpus else "",
+        memory_mb=where.memory_mb,
+    )

@@ -347,6 +347,9 @@ class NodeAgent:
                     break
             if self._back.is_set():
                 continue
+            if self.transport.is_on_demand and not self._watched:
+                await self._back.wait()
+                continue
             self.is_lost = True
             self._observer.was_lost(self)
             await self._back.wait()

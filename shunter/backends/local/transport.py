@@ -30,6 +30,7 @@ class LocalTransport:
         self.environment: Mapping[str, str] = settings.environment
         self.cgroup = settings.cgroup
         self.folder = settings.root
+        self.is_on_demand = False
         self.is_here = True
 
     @asynccontextmanager

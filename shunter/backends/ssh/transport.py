@@ -37,6 +37,7 @@ class SshTransport:
         self.environment: Mapping[str, str] = host.environment
         self.cgroup: str | None = host.cgroup
         self.folder = host.base
+        self.is_on_demand = False
         self.is_here = False
         self._host = host
         self._settings = settings

@@ -39,8 +39,7 @@ class BackendSection(Section):
 
     kind: Literal["simulated", "local", "ssh", "slurm"] = Field(
         default="simulated",
-        description="simulated time, this machine, servers over SSH, or a Slurm cluster (which "
-        "this version can describe and check, not yet run)",
+        description="simulated time, this machine, servers over SSH, or a Slurm cluster",
     )
     local: LocalSection | None = Field(default=None, description="this machine as the cluster")
     ssh: SshSection | None = Field(default=None, description="servers reached over SSH")

@@ -65,6 +65,17 @@ class SlurmSection(LimitsSection):
     python: str = Field(
         default="python3", min_length=1, description="Python 3.8 or later on the nodes"
     )
+    listen: str = Field(
+        default="", description="the address at which pilots dial in; empty: all of this machine"
+    )
+    addresses: tuple[str, ...] = Field(
+        default=(),
+        description="what the nodes call this machine, tried in turn; its host name if left out",
+    )
+    margin: Stretch = Field(
+        default=30 * _SECOND,
+        description="how long after heartbeat_deadline until a node that is silent counts as lost",
+    )
     options: tuple[Option, ...] = Field(
         default=(), description="further options of sbatch, such as '--constraint=nvlink'"
     )

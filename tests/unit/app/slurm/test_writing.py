@@ -174,6 +174,7 @@ def test_kind_without_its_table_says_what_writes_one() -> None:
         )
 
 
-def test_serving_says_that_there_is_no_backend_yet() -> None:
-    with pytest.raises(ConfigError, match="no Slurm backend to run it yet"):
-        check_served(config_with().backend)
+def test_mode_that_this_version_cannot_serve_is_refused() -> None:
+    check_served(config_with().backend)
+    with pytest.raises(ConfigError, match="no backend for it yet; expected 'pilot'"):
+        check_served(config_with(mode="per-job").backend)

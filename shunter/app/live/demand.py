@@ -1,0 +1,46 @@
+"""What jobs wait for, told to a backend that holds servers only as long as they are needed."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import anyio
+
+from shunter.app.live.feed import Feed
+from shunter.backends.slurm.pilots.allocation_view import GpuRequest
+from shunter.core.state import State
+
+__all__ = ["HoldsOnDemand", "tell_demand"]
+
+EVERY_S = 0.5
+JOBS_MOST = 2000
+"""Beyond so many that wait, more of them ask for no more servers than there are."""
+
+
+class HoldsOnDemand(Protocol):
+    """A backend whose servers come and go with the demand."""
+
+    def want(self, waiting: Sequence[GpuRequest]) -> None:
+        """Take in what jobs wait for."""
+
+
+async def tell_demand(feed: Feed, state: State, backend: HoldsOnDemand) -> None:
+    """Tell what jobs wait for, soon after it has changed, for ever."""
+    seq = -1
+    while True:
+        if feed.committed != seq:
+            seq = feed.committed
+            backend.want(waiting_requests(state))
+        await anyio.sleep(EVERY_S)
+
+
+def waiting_requests(state: State) -> list[GpuRequest]:
+    """Return what each job that waits needs; a job without GPUs needs a server too."""
+    found: list[GpuRequest] = []
+    for job in state.jobs.values():
+        if job.is_eligible:
+            spec = job.spec
+            types = frozenset(str(each) for each in spec.gpu_types)
+            found.append(GpuRequest(max(1, spec.gpus), types))
+            if len(found) == JOBS_MOST:
+                break
+    return found

@@ -1,0 +1,305 @@
+"""The pilots of a cluster: submitted, found in the queue, let in, renewed and given back.
+
+Everything known of a pilot is in three places that outlive the daemon: its file (ROOT/pilots), the
+queue of Slurm, and the supervisors below ROOT/nodes. So a daemon that starts reads the files and
+the queue, lets the pilots in that still are there, and goes on. A pilot that is in no answer of
+squeue that began after its submission was settled has ended, or was never taken: Slurm forgets what
+it took in the seconds before a crash. An answer that failed says nothing of any pilot.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from shunter.backends.agents.zip_application import digest, zip_application
+from shunter.backends.node.records import create_private
+from shunter.backends.slurm.allocation_view import (
+    AllocationLimits,
+    AllocationView,
+    GpuRequest,
+    Pilot,
+    PilotNode,
+    PilotState,
+    SubmitRefusals,
+)
+from shunter.backends.slurm.allocations import decide
+from shunter.backends.slurm.certificates import (
+    ClusterAuthority,
+    DialBack,
+    PilotCertificate,
+    read_certificate,
+)
+from shunter.backends.slurm.commands import Slurm
+from shunter.backends.slurm.pilot_channel import PilotListener, PilotStream
+from shunter.backends.slurm.pilots.script import (
+    name_in,
+    pilot_options,
+    pilot_script,
+)
+from shunter.backends.slurm.pilots.transport import PilotTransport
+from shunter.backends.slurm.records import QueuedJob
+from shunter.backends.slurm.settings import SlurmSettings
+from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError
+from shunter.events.values.ids import NodeName
+
+__all__ = ["PilotFleet"]
+
+QUEUE_DAYS_S = 14 * 86_400.0  # a pilot's certificate outlives so long a wait in the queue
+SETTLED_S = 15.0  # after a submission, until squeue is believed that it is not there
+JobsOn = Callable[[NodeName], tuple[int, int]]
+
+
+@dataclass(slots=True)
+class _Known:
+    """A pilot of ours, and what was last seen of it in the queue."""
+
+    node: NodeName
+    certificate: PilotCertificate
+    asked_at_s: float
+    limit_s: float
+    seen: QueuedJob | None = None
+    is_draining: bool = False
+
+
+class PilotFleet:
+    """Holds nodes of Slurm as jobs need them.
+
+    Args:
+        settings: of the backend.
+        slurm: the commands of the cluster.
+        transports: the agent of each node.
+        jobs_on: how many jobs run on a node, and how many GPUs they hold.
+    """
+
+    def __init__(
+        self,
+        settings: SlurmSettings,
+        slurm: Slurm,
+        transports: Mapping[NodeName, PilotTransport],
+        jobs_on: JobsOn,
+    ) -> None:
+        self._settings = settings
+        self._slurm = slurm
+        self._transports = transports
+        self._jobs_on = jobs_on
+        self._servers = {server.name: server for server in settings.nodes}
+        self._limits = AllocationLimits(
+            pilots_max=settings.pilots_max or len(settings.nodes),
+            limit_s=settings.time_limit_s,
+            idle_s=settings.idle_s,
+        )
+        self._folder = Path(settings.root) / "pilots"
+        self._known: dict[str, _Known] = {}
+        self._refusals: dict[str, SubmitRefusals] = {}
+        self._spare_since_s: Mapping[str, float] = {}
+        self._waiting: tuple[GpuRequest, ...] = ()
+        self._wake = anyio.Event()
+        self._listener: PilotListener | None = None
+        self._authority: ClusterAuthority | None = None
+        self._port = 0
+        self._agent = ""
+
+    def want(self, waiting: Sequence[GpuRequest]) -> None:
+        """Take in what jobs wait for; a change is acted upon at once."""
+        if tuple(waiting) != self._waiting:
+            self._waiting = tuple(waiting)
+            self._wake.set()
+
+    def open(self, authority: ClusterAuthority, listener: PilotListener, port: int) -> None:
+        """Let the pilots in that were asked for before, in whatever term.
+
+        Raises:
+            OSError: the folder of pilots cannot be used.
+        """
+        self._authority, self._listener, self._port = authority, listener, port
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._agent = self._installed()
+        now_s = time.time()
+        for path in sorted(self._folder.glob("*.pilot")):
+            with suppress(BackendError):
+                found = read_certificate(path)
+                node = NodeName(found.name.rpartition(".")[0])
+                if node in self._transports:
+                    # Written anew, since the port may be another one by now.
+                    self._admit(found.name, node, now_s, self._limits.limit_s)
+
+    async def run(self) -> None:
+        """Look at the queue, decide and act, for ever."""
+        while True:
+            with anyio.move_on_after(self._settings.poll_s):
+                await self._wake.wait()
+            self._wake = anyio.Event()
+            began_s = time.time()
+            try:
+                queue = await self._slurm.queue()
+                self._take_in(queue, began_s)
+                await self._act()
+            except SlurmUnknownError as error:
+                self._explain({node: str(error) for node in self._transports})
+
+    async def connected(self, stream: PilotStream) -> None:
+        """Serve a pilot that has dialled in."""
+        known = self._known.get(stream.name)
+        if known is not None:
+            self._wake.set()
+            await self._transports[known.node].serve(stream)
+
+    def draining(self, name: str, why: str, left_s: float) -> None:
+        """Note that Slurm is about to end a pilot, which suspends its jobs by itself."""
+        known = self._known.get(name)
+        if known is not None:
+            known.is_draining = True
+            self._wake.set()
+
+    def refused(self, peer: str, cause: str) -> None:
+        """Handle somebody who was not let in: there is nothing to do about it."""
+
+    def _take_in(self, queue: Sequence[QueuedJob], began_s: float) -> None:
+        """Note what the queue tells of pilots, and forget those that are over."""
+        found = {}
+        for job in queue:
+            name = name_in(self._settings.cluster_id, job.name)
+            if name is not None and not job.has_ended:
+                found[name] = job
+        for name, known in list(self._known.items()):
+            known.seen = found.get(name)
+            is_settled = began_s - known.asked_at_s > SETTLED_S
+            is_connected = self._transports[known.node].pilot == name
+            if known.seen is None and is_settled and not is_connected:
+                self._forget(name)
+
+    async def _act(self) -> None:
+        """Decide what to ask for and to give back, and do it."""
+        view = AllocationView(
+            now_s=time.time(),
+            nodes=tuple(
+                PilotNode(str(each.name), each.gpu_type, len(each.gpus))
+                for each in self._settings.nodes
+            ),
+            pilots=tuple(self._pilot(name, known) for name, known in self._known.items()),
+            waiting=self._waiting,
+            refusals=dict(self._refusals),
+            spare_since_s=self._spare_since_s,
+        )
+        decisions = decide(view, self._limits)
+        self._spare_since_s = decisions.spare_since_s
+        self._explain(decisions.reasons)
+        for submit in decisions.submits:
+            await self._submit(NodeName(submit.node), submit.limit_s)
+        for drain in decisions.drains:
+            await self._drain(drain.pilot)
+        for release in decisions.releases:
+            await self._release(release.pilot)
+
+    def _pilot(self, name: str, known: _Known) -> Pilot:
+        job, state = known.seen, PilotState.ASKED
+        jobs, busy_gpus = 0, 0
+        if job is not None and job.state != "PENDING":
+            state = PilotState.DRAINING if known.is_draining else PilotState.HELD
+            jobs, busy_gpus = self._jobs_on(known.node)
+        started_s = job.start_s if job is not None and state is not PilotState.ASKED else None
+        limit_s = (job.time_limit_s if job is not None else None) or known.limit_s
+        reason = job.reason if job is not None and state is PilotState.ASKED else ""
+        return Pilot(
+            name,
+            str(known.node),
+            state,
+            float((job.submit_s if job is not None else None) or known.asked_at_s),
+            float(limit_s),
+            None if started_s is None else float(started_s),
+            jobs,
+            busy_gpus,
+            "" if reason == "None" else reason,
+        )
+
+    def _explain(self, reasons: Mapping[NodeName, str] | Mapping[str, str]) -> None:
+        for node, transport in self._transports.items():
+            transport.reason = reasons.get(node, transport.reason)  # type: ignore[call-overload]
+
+    async def _submit(self, node: NodeName, limit_s: float) -> None:
+        """Ask Slurm for a node; an answer that is lost is settled by the queue."""
+        name = f"{node}.{secrets.token_hex(4)}"
+        certificate = self._admit(name, node, time.time(), limit_s)
+        server, settings = self._servers[node], self._settings
+        folder = self._transports[node].folder
+        script = pilot_script(settings.python, self._agent, str(certificate.path), folder)
+        options = pilot_options(settings, server, name, limit_s)
+        try:
+            await self._slurm.submit(script, options, environment={})
+        except SlurmRefusedError as error:
+            before = self._refusals.get(node)
+            count = 1 if before is None else before.count + 1
+            self._refusals[node] = SubmitRefusals(count, time.time(), str(error))
+            self._forget(name)
+        except SlurmUnknownError:
+            return  # it may be there: the next look tells
+        else:
+            self._refusals.pop(node, None)
+
+    async def _drain(self, name: str) -> None:
+        """Have a pilot suspend what runs in it, as Slurm does before its time limit."""
+        known = self._known[name]
+        known.is_draining = True
+        if known.seen is not None:
+            await self._slurm.cancel([known.seen.id], signal="USR1", batch_only=True)
+
+    async def _release(self, name: str) -> None:
+        """Give a node back, unless a job has come to it meanwhile."""
+        known = self._known[name]
+        if self._jobs_on(known.node)[0] and self._transports[known.node].pilot == name:
+            return
+        assert self._listener is not None, "it is open"
+        await self._listener.revoke(name)
+        if known.seen is not None:
+            await self._slurm.cancel([known.seen.id])
+        self._forget(name)
+
+    def _admit(
+        self, name: str, node: NodeName, asked_at_s: float, limit_s: float
+    ) -> PilotCertificate:
+        """Write the file of a pilot, and let it in when it dials."""
+        assert self._listener is not None, "it is open"
+        assert self._authority is not None, "it is open"
+        settings = self._settings
+        dial_back = DialBack(
+            addresses=settings.addresses,
+            port=self._port,
+            cluster=settings.cluster_id,
+            silent_s=max(30.0, 3 * settings.patrol_s),
+            patience_s=settings.heartbeat_deadline_s,
+        )
+        certificate = self._authority.issue(
+            name,
+            self._folder / f"{name}.pilot",
+            dial_back,
+            valid_s=limit_s + QUEUE_DAYS_S,
+            wall_s=time.time(),
+        )
+        self._listener.admit(certificate)
+        self._known[name] = _Known(node, certificate, asked_at_s, limit_s)
+        return certificate
+
+    def _forget(self, name: str) -> None:
+        """Take a pilot for ended, and its key with it."""
+        known = self._known.pop(name)
+        with suppress(OSError):
+            known.certificate.remove_file()
+
+    def _installed(self) -> str:
+        """Return where the agent lies on the shared folder, after putting it there."""
+        content = zip_application()
+        path = self._folder / f"shunter-{digest(content)}.pyz"
+        if not path.exists() or path.read_bytes() != content:
+            fresh = path.with_suffix(f".{os.getpid()}")
+            with create_private(str(fresh)) as file:
+                file.buffer.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(path)
+        return str(path)
