@@ -23,7 +23,7 @@ def made_of(err: str) -> SlurmRefusedError | SlurmUnknownError:
         f"{FAILED}Job violates accounting/QOS policy (job submit limit, user's size)",
         f"sbatch: error: invalid partition specified: x\n{FAILED}Invalid partition name specified",
         f"{FAILED}User's group not permitted to use this partition",
-        "sbatch: unrecognized option '--no-such-option'\nTry \"sbatch --help\" for more information",
+        "sbatch: unrecognized option '--no-such-option'\nTry \"sbatch --help\"",
     ],
 )
 def test_what_the_controller_has_decided_is_a_refusal(err: str) -> None:
