@@ -31,7 +31,7 @@ from shunter.errors import SlurmRefusedError, SlurmUnknownError
 __all__ = ["Slurm", "Submitted"]
 
 REFUSALS: Final = (
-    *("Access/permission denied", "Duplicate job id", "Invalid ", "Job violates", "invalid "),
+    *("Access/permission denied", "Invalid ", "Job violates", "invalid "),
     *("Memory required by task is not available", "Memory specification can not be satisfied"),
     *(
         "More processors requested",
@@ -40,7 +40,7 @@ REFUSALS: Final = (
     ),
     *("Requested GRES option unsupported", "Requested node configuration is not available"),
     *("Requested node is not", "Requested nodes are", "Requested partition configuration"),
-    *("Requested time limit is invalid", "Requested operation not supported", "Unable to allocate"),
+    *("Requested time limit is invalid", "Requested operation not supported"),
     *("User's group not permitted", "Unrecognized option", "unrecognized option", "Job size"),
     *("CPU count per node can not be satisfied", "Job cannot be", "Required node not available"),
     *("Too many tasks", "Batch script is empty", "This does not look like a batch script"),
@@ -95,7 +95,7 @@ class Slurm:
         """
         word = f"~{secrets.token_hex(8)}~"
         text = await self._commands.text(
-            ["squeue", "--all", "--noheader", "--states=all"],
+            ["squeue", "--all", "--local", "--noheader", "--states=all"],
             environment={"SQUEUE_FORMAT2": queue_format(word)},
         )
         return queued_jobs(text, word)
@@ -224,6 +224,6 @@ def _refusal(answer: Answer) -> SlurmRefusedError | SlurmUnknownError:
     said = answer.complaint.removeprefix("sbatch: error: ")
     reason = said.removeprefix("Batch job submission failed: ")
     reason = reason.removeprefix("allocation failure: ")
-    if any(word in reason for word in REFUSALS):
+    if not answer.is_out_of_reach and any(word in reason for word in REFUSALS):
         return SlurmRefusedError(f"Slurm refuses the job: {said}")
     return answer.unknown()

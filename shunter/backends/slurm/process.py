@@ -22,7 +22,7 @@ DEADLINE_S: Final = 20.0
 
 _DROPPED: Final = ("SACCT_", "SBATCH_", "SCANCEL_", "SCONTROL_", "SINFO_", "SLURM_", "SQUEUE_")
 _KEPT: Final = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT", "SLURM_SACK_KEY"})
-_DOWN: Final = ("Unable to contact slurm controller", "Socket timed out", "Connection refused")
+_DOWN: Final = ("Unable to contact", "timed out", "Connection refused", "Zero Bytes were")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,15 @@ class Answer:
         lines = [line.strip() for line in self.err.splitlines() if line.strip()]
         return next((line for line in lines if "error" in line.lower()), (lines or [""])[0])
 
+    @property
+    def is_out_of_reach(self) -> bool:
+        """Whether the controller was not reached, or its answer did not arrive."""
+        return any(word.lower() in self.err.lower() for word in _DOWN)
+
     def unknown(self) -> SlurmUnknownError:
         """Return an answer that failed as an error: nothing is known by it."""
         said = self.complaint or f"nothing, exit code {self.status}"
-        if any(word in self.err for word in _DOWN):
+        if self.is_out_of_reach:
             return SlurmUnknownError(
                 f"{self.command} cannot reach slurmctld ({said})", "look at `scontrol ping`"
             )

@@ -1,7 +1,7 @@
 """A site's own history: what `sacct --parsable2` prints, by the names in its header.
 
-Rows of steps (1.batch, 1.0) are parts of a job, and are left out, as are jobs without GPUs and those
-that never ran or still run. A job that was requeued stands there once for each submission, if
+Rows of steps (1.batch, 1.0) are parts of a job, and are left out, as are jobs without GPUs and
+those that never ran or still run. A job that was requeued stands there once for each submission, if
 sacct was asked for --duplicates: it is submitted when it first was, and runs as long as its last
 run. An id that was used again for another job becomes 7#2.
 
@@ -237,7 +237,7 @@ def _duration_us(told: Mapping[str, str]) -> int:
 
 
 def _time_limit_us(told: Mapping[str, str]) -> int | None:
-    """Return the limit in minutes (TimelimitRaw) or as D-HH:MM:SS (Timelimit); None: none."""
+    """Return the limit: minutes (TimelimitRaw), or D-HH:MM:SS (Timelimit)."""
     raw = told.get("timelimitraw", "")
     if raw.isdigit():
         return int(raw) * 60 * _SECOND or None
@@ -257,7 +257,7 @@ def _types(counts: Mapping[str, str]) -> Iterator[str]:
 
 
 def _gpus(counts: Mapping[str, str]) -> int:
-    """Return how many GPUs there are in TRES, where the count without a type is the total."""
+    """Return how many GPUs TRES name: the count without a type is the total."""
     if total := _amount(counts.get("gres/gpu", ""), {"": 1.0}):
         return total
     return sum(_amount(counts[f"gres/gpu:{name}"], {"": 1.0}) for name in _types(counts))
