@@ -1,0 +1,296 @@
+"""A pilot: a long Slurm job that dials the daemon and lets it run attempts inside.
+
+    exec python3 -I -S PROGRAM pilot FILE BASE          the last line of the job's script
+
+The pilot holds the key and the TLS connection. For each connection it starts the RPC session
+(session.py) as a program of its own, which reads and writes two pipes; the pilot relays the bytes.
+So no supervisor is forked from a process that knows the key, and none inherits the connection.
+
+A daemon that is away ends nothing here: the pilot dials again and again, and supervisors end their
+jobs by their heartbeat's deadline, as over SSH. A pilot in which nothing runs ends when it was
+refused for good, or not served for `patience_s`.
+
+Slurm sends SIGTERM before it kills (time limit, scancel, preemption), or SIGUSR1 where the job was
+submitted with --signal=B:USR1@SECONDS, which leaves more time and reaches the pilot only. On either
+the pilot asks all supervisors to suspend their jobs, tells the daemon by a connection of its own,
+and goes on relaying, so that the daemon reads how they ended. What is left after `drain_s` it
+kills: so does Slurm soon, and an end that the daemon has read of is no unknown one. BASE must be
+this pilot's alone. Only the standard library of Python 3.8 or later, as in supervisor.py.
+"""
+
+# Paths are strings, as in supervisor.py.
+# ruff: noqa: PTH100, PTH111, PTH123
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from shunter.backends.node.attempts import end_alone, running, send
+from shunter.backends.node.messages.shapes import WrongMessageError, cleaned
+from shunter.backends.node.records import count_in, folder_of, kill
+from shunter.backends.node.remote.ownership import base_of
+from shunter.backends.node.remote.pilot_connection import dial, read_pilot_file
+
+if TYPE_CHECKING:
+    from ssl import SSLContext, SSLSocket
+    from subprocess import Popen
+
+    from shunter.backends.node.messages.wire import Answer, PilotFile
+
+REDIAL_S, REDIAL_S_MAX = 0.25, 10.0
+SERVED_S = 10.0  # a connection that lasted so long was no failed try
+DRAIN_POLL_S, DRAINED_S = 0.25, 1.0
+SESSION_END_S = 5.0
+RELAY_BYTES = 1 << 16
+RELAY_BYTES_MOST = 1 << 20
+DRAIN_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+
+
+def pilot(path: str, base: str) -> Answer:
+    """Serve the daemon that a file names until this allocation is to end."""
+    base = os.path.abspath(os.path.expanduser(base))
+    said, context = read_pilot_file(path)
+    found = Pilot(path, base, said, context)
+    for number in DRAIN_SIGNALS:
+        signal.signal(number, lambda number, _: found.drain(signal.Signals(number).name))
+    found.run()
+    return {}
+
+
+class Pilot:
+    """One pilot: its connection while there is one, and how far it is drained."""
+
+    def __init__(self, path: str, base: str, said: PilotFile, context: SSLContext) -> None:
+        self._path, self._base, self._said, self._context = path, base, said, context
+        self._root = f"{base_of(base)}/clusters/{said['cluster']}"
+        self._instance = os.urandom(8).hex()
+        self._told = ""
+        self._failed = 0
+        self._served_s = time.monotonic()
+        self._drained_by, self._drain_until_s = "", 0.0
+        self._asked: set[tuple[str, int]] = set()
+        self._was_announced = False
+        self._empty_s: float | None = None
+        self._looked_s = 0.0
+        self._wake, writer = os.pipe()
+        for end in (self._wake, writer):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def run(self) -> None:
+        """Dial and serve, again and again, until there is nothing left to do."""
+        while not self._is_drained() and not self._is_forsaken():
+            began_s = time.monotonic()
+            cause = self._serve_once()
+            if time.monotonic() - began_s > SERVED_S:
+                self._failed = 0
+            if not self._is_drained():
+                self._say(f"not connected: {cause}")
+                self._pause()
+        self._say("it ends: " + (self._drained_by or "it is not wanted any more"))
+
+    def drain(self, why: str) -> None:
+        """Let no attempt run here any longer; safe to call from a signal handler."""
+        if not self._drained_by:
+            self._drained_by = why
+            self._drain_until_s = time.monotonic() + self._said["drain_s"]
+
+    def _serve_once(self) -> str:
+        """Dial, and relay a session as long as there is one; return why there is none."""
+        self._reread()
+        try:
+            tls, answer = dial(self._said, self._context, self._hello("serve"))
+        except OSError as error:
+            return str(error)
+        with tls:
+            nonce = answer["nonce"]
+            if nonce is None:
+                if answer["is_over"]:
+                    self._served_s = -self._said["patience_s"]  # no use in waiting longer
+                return f"the daemon refuses this pilot: {answer['refused']}"
+            self._say("connected")
+            self._was_announced = False  # this daemon may be another one
+            session = _started_session(self._base, nonce)
+            try:
+                return self._relay(tls, session)
+            finally:
+                _end_session(session)
+                self._served_s = time.monotonic()
+
+    def _relay(self, tls: SSLSocket, session: Popen[bytes]) -> str:
+        """Relay bytes both ways until one side ends; return which and why."""
+        assert session.stdin is not None, "it was asked for"
+        assert session.stdout is not None, "it was asked for"
+        into, out = session.stdin.fileno(), session.stdout.fileno()
+        for end in (into, out):
+            os.set_blocking(end, False)
+        inward, outward, heard_s = b"", b"", time.monotonic()
+        try:
+            while not self._is_drained():
+                reads = [self._wake, *([tls] if len(inward) < RELAY_BYTES_MOST else [])]
+                reads += [out] if len(outward) < RELAY_BYTES_MOST else []
+                writes = [*([tls] if outward else []), *([into] if inward else [])]
+                ready, open_, _ = select.select(reads, writes, [], self._patience_s(heard_s))
+                self._look()
+                if tls in ready:
+                    read = _received(tls)
+                    if read is None:
+                        return "the daemon has closed the connection"
+                    inward, heard_s = inward + read, time.monotonic()
+                if out in ready:
+                    read = os.read(out, RELAY_BYTES)
+                    if not read:
+                        return "the session has ended"
+                    outward += read
+                if into in open_:
+                    inward = inward[os.write(into, inward[:RELAY_BYTES]) :]
+                if tls in open_:
+                    outward = outward[_sent(tls, outward[:RELAY_BYTES]) :]
+                if time.monotonic() - heard_s > self._said["silent_s"]:
+                    return f"the daemon has said nothing for {self._said['silent_s']:g} s"
+        except OSError as error:
+            return f"the connection was lost: {error}"
+        with suppress(OSError):
+            tls.unwrap()
+        return "drained"
+
+    def _patience_s(self, heard_s: float) -> float:
+        if self._drained_by:
+            return DRAIN_POLL_S
+        return max(0.0, heard_s + self._said["silent_s"] - time.monotonic()) + 0.01
+
+    def _look(self) -> None:
+        """Do what is due of a drain."""
+        with suppress(BlockingIOError):
+            os.read(self._wake, 512)
+        now_s = time.monotonic()
+        if not self._drained_by or now_s - self._looked_s < DRAIN_POLL_S:
+            return
+        self._looked_s = now_s
+        term, found = count_in(f"{self._root}/term", "term"), self._running()
+        for job, attempt in found:
+            if now_s >= self._drain_until_s:
+                end_alone(self._root, job, attempt, term)
+            elif (job, attempt) not in self._asked:
+                order = {"do": "suspend", "term": term}
+                if send(folder_of(self._root, job, attempt), order):
+                    self._asked.add((job, attempt))
+        if found:
+            self._empty_s = None
+        elif self._empty_s is None:
+            self._empty_s = now_s
+        if not self._was_announced:
+            self._was_announced = True  # once: a daemon that is away is not waited for
+            self._announce_drain()
+
+    def _announce_drain(self) -> None:
+        left_s = max(0.0, self._drain_until_s - time.monotonic())
+        hello = {**self._hello("drain"), "why": self._drained_by, "left_s": left_s}
+        self._say(f"{self._drained_by}: jobs are suspended, {left_s:.0f} s are left for it")
+        try:
+            dial(self._said, self._context, hello)[0].close()
+        except OSError as error:
+            self._say(f"the daemon was not told of {self._drained_by}: {error}")
+
+    def _is_drained(self) -> bool:
+        """Say whether nothing has run here for long enough to have been read of."""
+        return self._empty_s is not None and time.monotonic() - self._empty_s >= DRAINED_S
+
+    def _is_forsaken(self) -> bool:
+        """Say whether no daemon has served this for long, and nothing runs."""
+        away_s = time.monotonic() - self._served_s
+        return away_s > self._said["patience_s"] and not self._drained_by and not self._running()
+
+    def _running(self) -> list[tuple[str, int]]:
+        found = running(self._root, []) if os.path.isdir(self._root) else []
+        return [(each["job"], each["attempt"]) for each in found]
+
+    def _pause(self) -> None:
+        """Wait before the next try, the longer the more of them failed."""
+        limit_s = min(REDIAL_S * 2 ** min(self._failed, 10), REDIAL_S_MAX)
+        until_s = time.monotonic() + limit_s * (1 + os.urandom(1)[0] / 255) / 2
+        self._failed += 1
+        while (left_s := until_s - time.monotonic()) > 0 and not self._is_drained():
+            select.select([self._wake], [], [], min(left_s, self._patience_s(until_s)))
+            self._look()
+
+    def _reread(self) -> None:
+        """Take in a file that was written anew; else what was read before still holds."""
+        try:
+            self._said, self._context = read_pilot_file(self._path)
+        except (OSError, WrongMessageError) as error:
+            self._say(f"its file cannot be read again: {error}")
+
+    def _hello(self, do: str) -> dict[str, object]:
+        return {
+            "do": do,
+            "instance": self._instance,
+            "job": cleaned(os.environ.get("SLURM_JOB_ID", ""), 64),
+            "node": cleaned(os.environ.get("SLURMD_NODENAME", ""), 256),
+        }
+
+    def _say(self, words: str) -> None:
+        """Say something on stderr, which Slurm keeps, unless it was said last."""
+        if words != self._told:
+            self._told = words
+            with suppress(OSError):
+                line = f"{time.strftime('%F %T')} pilot {self._said['name']}: {words}\n"
+                os.write(2, line.encode("utf-8", "backslashreplace"))
+
+
+def _started_session(base: str, nonce: str) -> Popen[bytes]:
+    """Start a session as this program was started, with nothing of ours but two pipes."""
+    from subprocess import PIPE, Popen
+
+    with open("/proc/self/cmdline", "rb") as file:
+        words = file.read().rstrip(b"\0").split(b"\0")
+    ours = [os.fsencode(sys.executable), *words[1 : len(words) - len(sys.argv) + 1]]
+    command = [*ours, b"serve", os.fsencode(base), nonce.encode()]
+    return Popen(command, stdin=PIPE, stdout=PIPE, bufsize=0)
+
+
+def _end_session(session: Popen[bytes]) -> None:
+    """End a session by the end of its input, or else by force; what it started runs on."""
+    from subprocess import TimeoutExpired
+
+    for end in (session.stdin, session.stdout):
+        if end is not None:
+            with suppress(OSError):
+                end.close()
+    try:
+        session.wait(SESSION_END_S)
+    except TimeoutExpired:  # on a file system that hangs, say
+        kill(session.pid, signal.SIGKILL)
+        session.wait()
+
+
+def _received(tls: SSLSocket) -> bytes | None:
+    """Return what has come, perhaps nothing; None at the end."""
+    import ssl
+
+    found = b""
+    try:
+        while len(found) < RELAY_BYTES:  # what TLS has taken in already, select does not see
+            read = tls.recv(RELAY_BYTES)
+            if not read:
+                return found or None
+            found += read
+    except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        pass
+    return found
+
+
+def _sent(tls: SSLSocket, data: bytes) -> int:
+    """Send what the connection takes now; return how much that was."""
+    import ssl
+
+    try:
+        return tls.send(data)
+    except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        return 0
