@@ -21,6 +21,7 @@ import os
 import re
 import ssl
 import stat
+from base64 import b64encode
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -36,7 +37,7 @@ from shunter.backends.node.records import create_private
 from shunter.backends.node.remote.pilot_connection import PILOT_VERSION, SERVER_NAME
 from shunter.errors import BackendError, ConfigError
 
-__all__ = ["ClusterAuthority", "DialBack", "PilotCertificate", "read_certificate"]
+__all__ = ["ClusterAuthority", "DialBack", "PilotCertificate", "read_certificate", "subject_of"]
 
 AUTHORITY_FILE = "pilots.pem"
 AUTHORITY_VALID_S = 20 * 365 * 86_400
@@ -155,13 +156,16 @@ class ClusterAuthority:
             "silent_s": dial_back.silent_s,
             "patience_s": dial_back.patience_s,
             "drain_s": dial_back.drain_s,
-            "trust": _pem(self._certificate),
+            # No PEM: whoever looks for the pilot's own certificate must not find this one.
+            "trust": b64encode(self._certificate.public_bytes(serialization.Encoding.DER)).decode(),
         }
         content = f"{json.dumps(said)}\n{_key_pem(key)}{_pem(certificate)}"
         try:
             _write_private(path, content, replaces=True)
         except OSError as error:
-            raise BackendError(f"cannot write the file of pilot {name}: {error}", True) from error
+            raise BackendError(
+                f"cannot write the file of pilot {name}: {error}", retryable=True
+            ) from error
         return _described(certificate, path)
 
 
@@ -178,10 +182,21 @@ def read_certificate(path: Path) -> PilotCertificate:
         raise BackendError(f"{path} is no file of a pilot: {error}") from error
 
 
+def subject_of(shown: bytes | None) -> tuple[str, int]:
+    """Return the name and the serial in a certificate that TLS has verified."""
+    assert shown, "who shows none fails the handshake"
+    certificate = x509.load_der_x509_certificate(shown)
+    return _name_in(certificate), certificate.serial_number
+
+
 def _described(certificate: x509.Certificate, path: Path) -> PilotCertificate:
-    (name,) = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     expires_s = certificate.not_valid_after_utc.timestamp()
-    return PilotCertificate(str(name.value), certificate.serial_number, expires_s, path)
+    return PilotCertificate(_name_in(certificate), certificate.serial_number, expires_s, path)
+
+
+def _name_in(certificate: x509.Certificate) -> str:
+    (name,) = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(name.value)
 
 
 def _made(wall_s: float) -> str:

@@ -19,7 +19,7 @@ this pilot's alone. Only the standard library of Python 3.8 or later, as in supe
 """
 
 # Paths are strings, as in supervisor.py.
-# ruff: noqa: PTH100, PTH111, PTH123
+# ruff: noqa: PTH100, PTH111, PTH112, PTH123
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 REDIAL_S, REDIAL_S_MAX = 0.25, 10.0
 SERVED_S = 10.0  # a connection that lasted so long was no failed try
+DIAL_S, NOTICE_S = 10.0, 3.0
 DRAIN_POLL_S, DRAINED_S = 0.25, 1.0
 SESSION_END_S = 5.0
 RELAY_BYTES = 1 << 16
@@ -63,6 +64,10 @@ def pilot(path: str, base: str) -> Answer:
     return {}
 
 
+class _DrainInterrupt(Exception):  # noqa: N818  no error: it ends a try that may take long
+    """A signal came while the daemon was dialled."""
+
+
 class Pilot:
     """One pilot: its connection while there is one, and how far it is drained."""
 
@@ -72,6 +77,7 @@ class Pilot:
         self._instance = os.urandom(8).hex()
         self._told = ""
         self._failed = 0
+        self._is_dialling = False
         self._served_s = time.monotonic()
         self._drained_by, self._drain_until_s = "", 0.0
         self._asked: set[tuple[str, int]] = set()
@@ -97,17 +103,26 @@ class Pilot:
 
     def drain(self, why: str) -> None:
         """Let no attempt run here any longer; safe to call from a signal handler."""
-        if not self._drained_by:
-            self._drained_by = why
-            self._drain_until_s = time.monotonic() + self._said["drain_s"]
+        if self._drained_by:
+            return
+        self._drained_by = why
+        self._drain_until_s = time.monotonic() + self._said["drain_s"]
+        if self._is_dialling:  # which may take long, and time is short now
+            raise _DrainInterrupt
 
     def _serve_once(self) -> str:
         """Dial, and relay a session as long as there is one; return why there is none."""
         self._reread()
+        self._look()
+        hello, self._is_dialling = self._hello("serve"), not self._drained_by
         try:
-            tls, answer = dial(self._said, self._context, self._hello("serve"))
+            tls, answer = dial(self._said, self._context, hello, DIAL_S)
         except OSError as error:
             return str(error)
+        except _DrainInterrupt:
+            return "a signal came first"
+        finally:
+            self._is_dialling = False
         with tls:
             nonce = answer["nonce"]
             if nonce is None:
@@ -115,7 +130,7 @@ class Pilot:
                     self._served_s = -self._said["patience_s"]  # no use in waiting longer
                 return f"the daemon refuses this pilot: {answer['refused']}"
             self._say("connected")
-            self._was_announced = False  # this daemon may be another one
+            self._was_announced = bool(hello["why"])
             session = _started_session(self._base, nonce)
             try:
                 return self._relay(tls, session)
@@ -133,11 +148,19 @@ class Pilot:
         inward, outward, heard_s = b"", b"", time.monotonic()
         try:
             while not self._is_drained():
-                reads = [self._wake, *([tls] if len(inward) < RELAY_BYTES_MOST else [])]
+                reads: list[int | SSLSocket] = [
+                    self._wake,
+                    *([tls] if len(inward) < RELAY_BYTES_MOST else []),
+                ]
                 reads += [out] if len(outward) < RELAY_BYTES_MOST else []
-                writes = [*([tls] if outward else []), *([into] if inward else [])]
+                writes: list[int | SSLSocket] = [
+                    *([tls] if outward else []),
+                    *([into] if inward else []),
+                ]
                 ready, open_, _ = select.select(reads, writes, [], self._patience_s(heard_s))
                 self._look()
+                if self._drained_by and not self._was_announced:
+                    self._announce_drain()
                 if tls in ready:
                     read = _received(tls)
                     if read is None:
@@ -185,16 +208,12 @@ class Pilot:
             self._empty_s = None
         elif self._empty_s is None:
             self._empty_s = now_s
-        if not self._was_announced:
-            self._was_announced = True  # once: a daemon that is away is not waited for
-            self._announce_drain()
 
     def _announce_drain(self) -> None:
-        left_s = max(0.0, self._drain_until_s - time.monotonic())
-        hello = {**self._hello("drain"), "why": self._drained_by, "left_s": left_s}
-        self._say(f"{self._drained_by}: jobs are suspended, {left_s:.0f} s are left for it")
+        """Tell the daemon, once, while there is a session with it."""
+        self._was_announced = True
         try:
-            dial(self._said, self._context, hello)[0].close()
+            dial(self._said, self._context, self._hello("drain"), NOTICE_S)[0].close()
         except OSError as error:
             self._say(f"the daemon was not told of {self._drained_by}: {error}")
 
@@ -231,6 +250,8 @@ class Pilot:
         return {
             "do": do,
             "instance": self._instance,
+            "why": self._drained_by,
+            "left_s": max(0.0, self._drain_until_s - time.monotonic()),
             "job": cleaned(os.environ.get("SLURM_JOB_ID", ""), 64),
             "node": cleaned(os.environ.get("SLURMD_NODENAME", ""), 256),
         }
@@ -274,16 +295,11 @@ def _received(tls: SSLSocket) -> bytes | None:
     """Return what has come, perhaps nothing; None at the end."""
     import ssl
 
-    found = b""
     try:
-        while len(found) < RELAY_BYTES:  # what TLS has taken in already, select does not see
-            read = tls.recv(RELAY_BYTES)
-            if not read:
-                return found or None
-            found += read
+        # A whole record at a time: nothing stays behind in TLS, where select does not see it.
+        return tls.recv(RELAY_BYTES) or None
     except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-        pass
-    return found
+        return b""
 
 
 def _sent(tls: SSLSocket, data: bytes) -> int:

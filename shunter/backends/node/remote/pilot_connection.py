@@ -17,6 +17,7 @@ import json
 import os
 import stat
 import time
+from base64 import b64decode
 from typing import TYPE_CHECKING
 
 from shunter.backends.node.messages.shapes import (
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 PILOT_VERSION = 1
 SERVER_NAME = "daemon.shunter.invalid"  # whatever its address: the certificate stands for a role
-DIAL_S = 10.0
 PILOT_FILE_BYTES_MOST = 1 << 16
 PILOT_LINE_BYTES_MOST = 4096
 YEAR_S = 366 * 86_400.0
@@ -78,23 +78,31 @@ def read_pilot_file(path: str) -> tuple[PilotFile, SSLContext]:
         _check_pilot_file(path, file)
         head = os.read(file, PILOT_FILE_BYTES_MOST).partition(b"\n")[0]
         said = PILOT_FILE(parsed(head))
-        return said, _context_of(file, said["trust"])
+        try:
+            return said, _context_of(file, said["trust"])
+        except ValueError as error:
+            raise WrongMessageError(f"holds no keys of a pilot: {error}", path) from None
     finally:
         os.close(file)
 
 
 def dial(
-    said: PilotFile, context: SSLContext, hello: Mapping[str, object]
+    said: PilotFile, context: SSLContext, hello: Mapping[str, object], limit_s: float
 ) -> tuple[SSLSocket, PilotAnswer]:
     """Reach the daemon and say who is there; return the connection and its answer.
 
+    Args:
+        said: where it is.
+        context: the keys.
+        hello: what to say.
+        limit_s: how long each step may take at each address.
     Raises:
         OSError: at none of its addresses is anybody who proves to be it, and what was found there.
     """
     causes = []
     for address in said["addresses"]:
         try:
-            return _dialled(address, said["port"], context, hello)
+            return _dialled((address, said["port"]), context, hello, limit_s)
         except (OSError, WrongMessageError) as error:
             causes.append(f"{address} port {said['port']}: {error}")
     raise OSError("; ".join(causes) or "the pilot's file names no address")
@@ -125,17 +133,17 @@ def _context_of(file: int, trust: str) -> SSLContext:
         raise OSError(f"{ssl.OPENSSL_VERSION} has no TLS 1.3: name another Python for the node")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_verify_locations(cadata=trust)
+    context.load_verify_locations(cadata=b64decode(trust))
     context.load_cert_chain(f"/proc/self/fd/{file}")  # the very file that was looked at
     return context
 
 
 def _dialled(
-    address: str, port: int, context: SSLContext, hello: Mapping[str, object]
+    address: tuple[str, int], context: SSLContext, hello: Mapping[str, object], limit_s: float
 ) -> tuple[SSLSocket, PilotAnswer]:
     import socket
 
-    plain = socket.create_connection((address, port), DIAL_S)
+    plain = socket.create_connection(address, limit_s)
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -145,7 +153,7 @@ def _dialled(
         raise
     try:
         tls.sendall(json.dumps({"version": PILOT_VERSION, **hello}).encode() + b"\n")
-        answer = PILOT_ANSWER(parsed(_line_of(tls)))
+        answer = PILOT_ANSWER(parsed(_line_of(tls, limit_s)))
         tls.setblocking(False)  # noqa: FBT003  the socket takes it by position only
     except BaseException:
         tls.close()
@@ -153,12 +161,12 @@ def _dialled(
     return tls, answer
 
 
-def _line_of(tls: SSLSocket) -> bytes:
+def _line_of(tls: SSLSocket, limit_s: float) -> bytes:
     """Return the first line that the daemon says; it says no more before we do."""
-    line, until_s = b"", time.monotonic() + DIAL_S
+    line, until_s = b"", time.monotonic() + limit_s
     while not line.endswith(b"\n"):
         read = tls.recv(PILOT_LINE_BYTES_MOST - len(line))
         line += read
         if not read or len(line) >= PILOT_LINE_BYTES_MOST or time.monotonic() > until_s:
-            raise OSError("it closed the connection without an answer")
+            raise OSError("the connection was closed without an answer: see the daemon's log")
     return line
