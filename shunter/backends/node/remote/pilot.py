@@ -162,7 +162,7 @@ class Pilot:
                 if self._drained_by and not self._was_announced:
                     self._announce_drain()
                 if tls in ready:
-                    read = _received(tls)
+                    read = _from_daemon(tls)
                     if read is None:
                         return "the daemon has closed the connection"
                     inward, heard_s = inward + read, time.monotonic()
@@ -174,7 +174,7 @@ class Pilot:
                 if into in open_:
                     inward = inward[os.write(into, inward[:RELAY_BYTES]) :]
                 if tls in open_:
-                    outward = outward[_sent(tls, outward[:RELAY_BYTES]) :]
+                    outward = outward[_to_daemon(tls, outward[:RELAY_BYTES]) :]
                 if time.monotonic() - heard_s > self._said["silent_s"]:
                     return f"the daemon has said nothing for {self._said['silent_s']:g} s"
         except OSError as error:
@@ -291,7 +291,7 @@ def _end_session(session: Popen[bytes]) -> None:
         session.wait()
 
 
-def _received(tls: SSLSocket) -> bytes | None:
+def _from_daemon(tls: SSLSocket) -> bytes | None:
     """Return what has come, perhaps nothing; None at the end."""
     import ssl
 
@@ -302,7 +302,7 @@ def _received(tls: SSLSocket) -> bytes | None:
         return b""
 
 
-def _sent(tls: SSLSocket, data: bytes) -> int:
+def _to_daemon(tls: SSLSocket, data: bytes) -> int:
     """Send what the connection takes now; return how much that was."""
     import ssl
 

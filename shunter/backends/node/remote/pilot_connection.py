@@ -153,7 +153,7 @@ def _dialled(
         raise
     try:
         tls.sendall(json.dumps({"version": PILOT_VERSION, **hello}).encode() + b"\n")
-        answer = PILOT_ANSWER(parsed(_line_of(tls, limit_s)))
+        answer = PILOT_ANSWER(parsed(_answer_line(tls, limit_s)))
         tls.setblocking(False)  # noqa: FBT003  the socket takes it by position only
     except BaseException:
         tls.close()
@@ -161,7 +161,7 @@ def _dialled(
     return tls, answer
 
 
-def _line_of(tls: SSLSocket, limit_s: float) -> bytes:
+def _answer_line(tls: SSLSocket, limit_s: float) -> bytes:
     """Return the first line that the daemon says; it says no more before we do."""
     line, until_s = b"", time.monotonic() + limit_s
     while not line.endswith(b"\n"):
