@@ -177,7 +177,8 @@ def test_pilot_that_is_needed_has_a_successor_in_time(script: Script) -> None:
 @given(steps)
 def test_pilot_is_drained_before_its_time_limit(script: Script) -> None:
     for _, view, decisions in played(script):
-        leaving = {each.pilot for each in (*decisions.drains, *decisions.releases)}
+        leaving = [each.pilot for each in decisions.drains]
+        leaving += [each.pilot for each in decisions.releases]
         for pilot in view.pilots:
             is_last = pilot.left_s(view.now_s) <= LIMITS.drain_s
             if pilot.state is PilotState.HELD and is_last:

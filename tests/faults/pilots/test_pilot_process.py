@@ -169,6 +169,20 @@ async def test_signal_of_slurm_has_jobs_saved_and_their_ends_read(
     assert 20 < left_s <= 25
 
 
+async def test_session_outlives_the_sigterm_that_slurm_sends_to_all(scratch: Path) -> None:
+    sessions = Sessions()
+    async with daemon(scratch, sessions.serve) as here:
+        with pilot_process(here.issue().path, scratch / "b") as pilot:
+            session = await sessions.begun()
+            await session.start(SUSPENDS)
+            await session.until_state("running")
+            os.kill(session_of(pilot), signal.SIGTERM)
+            pilot.terminate()
+            assert (await session.until_state("ended"))["status"]["suspended"]
+            assert await exit_code(pilot) == 0
+    assert len(sessions.all) == 1
+
+
 async def test_attempt_that_starts_during_a_drain_is_suspended_too(scratch: Path) -> None:
     sessions = Sessions()
     slow = f"{TRAINS}\ntime.sleep(1)\nraise SystemExit(75)"

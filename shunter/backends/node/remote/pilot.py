@@ -273,22 +273,31 @@ def _started_session(base: str, nonce: str) -> Popen[bytes]:
         words = file.read().rstrip(b"\0").split(b"\0")
     ours = [os.fsencode(sys.executable), *words[1 : len(words) - len(sys.argv) + 1]]
     command = [*ours, b"serve", os.fsencode(base), nonce.encode()]
-    return Popen(command, stdin=PIPE, stdout=PIPE, bufsize=0)
+    return Popen(command, stdin=PIPE, stdout=PIPE, bufsize=0, preexec_fn=_ignore_end)  # noqa: PLW1509  no threads here
+
+
+def _ignore_end() -> None:
+    """Let a session outlive the SIGTERM that Slurm sends to all of a job.
+
+    The daemon reads through it how attempts end. Supervisors and ranks set their own handlers.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _end_session(session: Popen[bytes]) -> None:
     """End a session by the end of its input, or else by force; what it started runs on."""
-    from subprocess import TimeoutExpired
-
-    for end in (session.stdin, session.stdout):
-        if end is not None:
-            with suppress(OSError):
-                end.close()
-    try:
-        session.wait(SESSION_END_S)
-    except TimeoutExpired:  # on a file system that hangs, say
-        kill(session.pid, signal.SIGKILL)
-        session.wait()
+    assert session.stdin is not None, "it was asked for"
+    assert session.stdout is not None, "it was asked for"
+    session.stdin.close()
+    until_s = time.monotonic() + SESSION_END_S
+    with session.stdout as out:
+        while (left_s := until_s - time.monotonic()) > 0:
+            ready, _, _ = select.select([out], [], [], left_s)
+            if ready and not out.read(RELAY_BYTES):  # what it still says is read, and dropped
+                break
+        else:  # on a file system that hangs, say
+            kill(session.pid, signal.SIGKILL)
+    session.wait()
 
 
 def _from_daemon(tls: SSLSocket) -> bytes | None:
