@@ -76,6 +76,14 @@ class PilotCertificate:
     expires_s: float
     path: Path
 
+    def remove_file(self) -> None:
+        """Remove the file with its key, once the pilot has ended or is not to start.
+
+        Raises:
+            OSError: it is still there.
+        """
+        self.path.unlink(missing_ok=True)
+
 
 class ClusterAuthority:
     """The key pair of one daemon, which signs for its pilots."""

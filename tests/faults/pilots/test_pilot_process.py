@@ -3,9 +3,11 @@
 import json
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 
+import anyio
 import pytest
 
 from shunter.backends.node.bundle import bundle
@@ -229,6 +231,28 @@ async def test_drain_needs_no_daemon(scratch: Path) -> None:
         assert json.loads(status.read_text())["suspended"]
     finally:
         process.__exit__(None, None, None)
+
+
+async def test_drain_waits_for_no_daemon_that_hangs(scratch: Path) -> None:
+    """Goal: little time is left by then. Method: what is dialled never says a word."""
+    async with daemon(scratch) as here:
+        with socket.create_server(("127.0.0.1", 0)) as mute:
+            issued = here.issue(port=mute.getsockname()[1])
+            with pilot_process(issued.path, scratch / "b") as pilot:
+                connection, _ = await anyio.to_thread.run_sync(mute.accept)
+                began_s = time.monotonic()
+                pilot.terminate()
+                assert await exit_code(pilot) == 0
+                assert time.monotonic() - began_s < 8
+                connection.close()
+
+
+async def test_addresses_of_the_daemon_are_tried_in_turn(scratch: Path) -> None:
+    sessions = Sessions()
+    async with daemon(scratch, sessions.serve) as here:
+        addresses = ("127.0.0.3", "no-such-host.invalid", "127.0.0.1")
+        with pilot_process(here.issue(addresses=addresses).path, scratch / "b"):
+            await sessions.begun()
 
 
 async def test_pilot_that_is_not_wanted_ends_once_nothing_runs(scratch: Path) -> None:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 REDIAL_S, REDIAL_S_MAX = 0.25, 10.0
 SERVED_S = 10.0  # a connection that lasted so long was no failed try
-DIAL_S, NOTICE_S = 10.0, 3.0
+DIAL_S, NOTICE_S = 10.0, 2.0
 DRAIN_POLL_S, DRAINED_S = 0.25, 1.0
 SESSION_END_S = 5.0
 RELAY_BYTES = 1 << 16
@@ -91,14 +91,17 @@ class Pilot:
 
     def run(self) -> None:
         """Dial and serve, again and again, until there is nothing left to do."""
-        while not self._is_drained() and not self._is_forsaken():
+        while True:
             began_s = time.monotonic()
             cause = self._serve_once()
             if time.monotonic() - began_s > SERVED_S:
                 self._failed = 0
-            if not self._is_drained():
-                self._say(f"not connected: {cause}")
-                self._pause()
+            if self._is_drained() or self._is_forsaken():
+                break
+            self._say(f"not connected: {cause}")
+            self._pause()
+            if self._is_drained():
+                break
         self._say("it ends: " + (self._drained_by or "it is not wanted any more"))
 
     def drain(self, why: str) -> None:
@@ -115,8 +118,9 @@ class Pilot:
         self._reread()
         self._look()
         hello, self._is_dialling = self._hello("serve"), not self._drained_by
+        limit_s = DIAL_S if self._is_dialling else NOTICE_S
         try:
-            tls, answer = dial(self._said, self._context, hello, DIAL_S)
+            tls, answer = dial(self._said, self._context, hello, limit_s)
         except OSError as error:
             return str(error)
         except _DrainInterrupt:

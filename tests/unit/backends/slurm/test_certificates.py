@@ -62,6 +62,9 @@ def test_file_of_a_pilot_says_where_the_daemon_is_and_for_how_long(tmp_path: Pat
     assert (said["name"], said["addresses"]) == ("p1", ["login1", "192.0.2.7"])
     assert (said["port"], said["cluster"], said["drain_s"]) == (7000, "c1", 20.0)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    issued.remove_file()
+    issued.remove_file()
+    assert not path.exists()
 
 
 def test_each_pilot_has_a_key_of_its_own(tmp_path: Path) -> None:
