@@ -33,6 +33,7 @@ OUTSIDE_WORLD = frozenset(
         "asyncssh",
         "ClusterShell",
         "concurrent",
+        "cryptography",
         "ctypes",
         "fcntl",
         "glob",

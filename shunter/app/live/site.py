@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from typing import cast
 
 import anyio
 
@@ -16,8 +17,8 @@ from shunter.app.live.clock import watch_clock
 from shunter.app.live.cluster_identity import Identity
 from shunter.app.live.command_broker import CommandBroker, Stopped
 from shunter.app.live.commands import Commands, Stamped
-from shunter.app.live.digests import Digests
 from shunter.app.live.demand import HoldsOnDemand, tell_demand
+from shunter.app.live.digests import Digests
 from shunter.app.live.feed import Feed
 from shunter.app.live.maintenance.log_maintenance import LogMaintenance
 from shunter.app.live.maintenance.notices import Tell, tell_delays, tell_faults, tell_slow_starts

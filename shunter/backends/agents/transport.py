@@ -104,7 +104,8 @@ class Transport(Protocol):
     `address` is what the ranks of a gang on other nodes call it. `cgroup` is a control group there
     that is ours to divide (None: the one the agent finds itself in). `is_here` says that it is on
     this machine: its clock is ours, and it sleeps when we do. `is_on_demand` says that its servers
-    come and go: one that is silent is lost only if something may run there.
+    come and go: one that is silent is lost only if something may run there. `reason` says why
+    nobody is there, where a transport knows more than that; it may change at any time.
     """
 
     name: NodeName
@@ -115,6 +116,7 @@ class Transport(Protocol):
     folder: str
     is_here: bool
     is_on_demand: bool
+    reason: str
 
     def opened(self) -> AbstractAsyncContextManager[Link]:
         """Reach the agent.

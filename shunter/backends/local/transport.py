@@ -31,6 +31,7 @@ class LocalTransport:
         self.cgroup = settings.cgroup
         self.folder = settings.root
         self.is_on_demand = False
+        self.reason = ""
         self.is_here = True
 
     @asynccontextmanager

@@ -38,6 +38,7 @@ class SshTransport:
         self.cgroup: str | None = host.cgroup
         self.folder = host.base
         self.is_on_demand = False
+        self.reason = ""
         self.is_here = False
         self._host = host
         self._settings = settings

@@ -125,7 +125,8 @@ class SupervisedBackend:
     def causes(self) -> Mapping[NodeName, str]:
         """Why servers do not answer, and how to mend it, of those that do not."""
         silent = [agent for agent in self._hosts.values() if not agent.is_up]
-        return {node: agent.cause for agent in silent for node in agent.nodes}
+        why = {agent.name: agent.transport.reason or agent.cause for agent in silent}
+        return {node: why[agent.name] for agent in silent for node in agent.nodes}
 
     def post(self, stamped: Stamped) -> None:
         """Put a command of somebody into the inbox; it gets its instant there."""

@@ -302,3 +302,25 @@ class Ages(TypedDict):
 
     old: list[str]
     young: list[str]
+
+
+class PilotFile(TypedDict):
+    """What a pilot is told of its daemon: see `pilots.pilot_connection`."""
+
+    version: int
+    name: str
+    addresses: list[str]
+    port: int
+    cluster: str
+    silent_s: float
+    patience_s: float
+    drain_s: float
+    trust: str
+
+
+class PilotAnswer(TypedDict):
+    """What the daemon answers a pilot that has dialled: a nonce, or why not."""
+
+    nonce: str | None
+    refused: str | None
+    is_over: bool | None

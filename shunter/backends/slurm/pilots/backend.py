@@ -6,10 +6,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from shunter.backends.slurm.allocation_view import GpuRequest
-from shunter.backends.slurm.certificates import ClusterAuthority
 from shunter.backends.slurm.commands import Slurm
-from shunter.backends.slurm.pilot_channel import ListenerSettings, PilotListener
+from shunter.backends.slurm.pilots.allocation_view import GpuRequest
+from shunter.backends.slurm.pilots.certificates import ClusterAuthority
+from shunter.backends.slurm.pilots.channel import ListenerSettings, PilotListener
 from shunter.backends.slurm.pilots.fleet import PilotFleet
 from shunter.backends.slurm.pilots.transport import PilotTransport
 from shunter.backends.slurm.settings import SlurmSettings

@@ -19,7 +19,8 @@ import anyio
 
 from shunter.backends.agents.zip_application import digest, zip_application
 from shunter.backends.node.records import create_private
-from shunter.backends.slurm.allocation_view import (
+from shunter.backends.slurm.commands import Slurm
+from shunter.backends.slurm.pilots.allocation_view import (
     AllocationLimits,
     AllocationView,
     GpuRequest,
@@ -28,15 +29,14 @@ from shunter.backends.slurm.allocation_view import (
     PilotState,
     SubmitRefusals,
 )
-from shunter.backends.slurm.allocations import decide
-from shunter.backends.slurm.certificates import (
+from shunter.backends.slurm.pilots.allocations import decide
+from shunter.backends.slurm.pilots.certificates import (
     ClusterAuthority,
     DialBack,
     PilotCertificate,
     read_certificate,
 )
-from shunter.backends.slurm.commands import Slurm
-from shunter.backends.slurm.pilot_channel import PilotListener, PilotStream
+from shunter.backends.slurm.pilots.channel import PilotListener, PilotStream
 from shunter.backends.slurm.pilots.script import (
     name_in,
     pilot_options,
@@ -220,7 +220,7 @@ class PilotFleet:
 
     def _explain(self, reasons: Mapping[NodeName, str] | Mapping[str, str]) -> None:
         for node, transport in self._transports.items():
-            transport.reason = reasons.get(node, transport.reason)  # type: ignore[call-overload]
+            transport.reason = reasons.get(node, transport.reason)
 
     async def _submit(self, node: NodeName, limit_s: float) -> None:
         """Ask Slurm for a node; an answer that is lost is settled by the queue."""

@@ -11,7 +11,7 @@ import anyio
 
 from shunter.backends.agents.child_process import begin_here
 from shunter.backends.agents.transport import AgentProcess, Link, Server, UnreachedError
-from shunter.backends.slurm.pilot_channel import PilotStream
+from shunter.backends.slurm.pilots.channel import PilotStream
 from shunter.backends.slurm.settings import SlurmServer
 
 __all__ = ["PilotTransport"]

@@ -1,0 +1,325 @@
+"""A pilot: a long Slurm job that dials the daemon and lets it run attempts inside.
+
+    exec python3 -I -S PROGRAM pilot FILE BASE          the last line of the job's script
+
+The pilot holds the key and the TLS connection. For each connection it starts the RPC session
+(session.py) as a program of its own, which reads and writes two pipes; the pilot relays the bytes.
+So no supervisor is forked from a process that knows the key, and none inherits the connection.
+
+A daemon that is away ends nothing here: the pilot dials again and again, and supervisors end their
+jobs by their heartbeat's deadline, as over SSH. A pilot in which nothing runs ends when it was
+refused for good, or not served for `patience_s`.
+
+Slurm sends SIGTERM before it kills (time limit, scancel, preemption), or SIGUSR1 where the job was
+submitted with --signal=B:USR1@SECONDS, which leaves more time and reaches the pilot only. On either
+the pilot asks all supervisors to suspend their jobs, tells the daemon by a connection of its own,
+and goes on relaying, so that the daemon reads how they ended. What is left after `drain_s` it
+kills: so does Slurm soon, and an end that the daemon has read of is no unknown one. BASE must be
+this pilot's alone. Only the standard library of Python 3.8 or later, as in supervisor.py.
+"""
+
+# Paths are strings, as in supervisor.py.
+# ruff: noqa: PTH100, PTH111, PTH112, PTH123
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from shunter.backends.node.attempts import end_alone, running, send
+from shunter.backends.node.messages.shapes import WrongMessageError, cleaned
+from shunter.backends.node.pilots.pilot_connection import dial, read_pilot_file
+from shunter.backends.node.records import count_in, folder_of, kill
+from shunter.backends.node.remote.ownership import base_of
+
+if TYPE_CHECKING:
+    from ssl import SSLContext, SSLSocket
+    from subprocess import Popen
+
+    from shunter.backends.node.messages.wire import Answer, PilotFile
+
+REDIAL_S, REDIAL_S_MAX = 0.25, 10.0
+SERVED_S = 10.0  # a connection that lasted so long was no failed try
+DIAL_S, NOTICE_S = 10.0, 2.0
+DRAIN_POLL_S, DRAINED_S = 0.25, 1.0
+SESSION_END_S = 5.0
+RELAY_BYTES = 1 << 16
+RELAY_BYTES_MOST = 1 << 20
+DRAIN_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+
+
+def pilot(path: str, base: str) -> Answer:
+    """Serve the daemon that a file names until this allocation is to end."""
+    base = os.path.abspath(os.path.expanduser(base))
+    said, context = read_pilot_file(path)
+    found = Pilot(path, base, said, context)
+    for number in DRAIN_SIGNALS:
+        signal.signal(number, lambda number, _: found.drain(signal.Signals(number).name))
+    found.run()
+    return {}
+
+
+class _DrainInterrupt(Exception):  # noqa: N818  no error: it ends a try that may take long
+    """A signal came while the daemon was dialled."""
+
+
+class Pilot:
+    """One pilot: its connection while there is one, and how far it is drained."""
+
+    def __init__(self, path: str, base: str, said: PilotFile, context: SSLContext) -> None:
+        self._path, self._base, self._said, self._context = path, base, said, context
+        self._root = f"{base_of(base)}/clusters/{said['cluster']}"
+        self._instance = os.urandom(8).hex()
+        self._told = ""
+        self._failed = 0
+        self._is_dialling = False
+        self._served_s = time.monotonic()
+        self._drained_by, self._drain_until_s = "", 0.0
+        self._asked: set[tuple[str, int]] = set()
+        self._was_announced = False
+        self._empty_s: float | None = None
+        self._looked_s = 0.0
+        self._wake, writer = os.pipe()
+        for end in (self._wake, writer):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def run(self) -> None:
+        """Dial and serve, again and again, until there is nothing left to do."""
+        while True:
+            began_s = time.monotonic()
+            cause = self._serve_once()
+            if time.monotonic() - began_s > SERVED_S:
+                self._failed = 0
+            if self._is_drained() or self._is_forsaken():
+                break
+            self._say(f"not connected: {cause}")
+            self._pause()
+            if self._is_drained():
+                break
+        self._say("it ends: " + (self._drained_by or "it is not wanted any more"))
+
+    def drain(self, why: str) -> None:
+        """Let no attempt run here any longer; safe to call from a signal handler."""
+        if self._drained_by:
+            return
+        self._drained_by = why
+        self._drain_until_s = time.monotonic() + self._said["drain_s"]
+        if self._is_dialling:  # which may take long, and time is short now
+            raise _DrainInterrupt
+
+    def _serve_once(self) -> str:
+        """Dial, and relay a session as long as there is one; return why there is none."""
+        self._reread()
+        self._look()
+        hello, self._is_dialling = self._hello("serve"), not self._drained_by
+        limit_s = DIAL_S if self._is_dialling else NOTICE_S
+        try:
+            tls, answer = dial(self._said, self._context, hello, limit_s)
+        except OSError as error:
+            return str(error)
+        except _DrainInterrupt:
+            return "a signal came first"
+        finally:
+            self._is_dialling = False
+        with tls:
+            nonce = answer["nonce"]
+            if nonce is None:
+                if answer["is_over"]:
+                    self._served_s = -self._said["patience_s"]  # no use in waiting longer
+                return f"the daemon refuses this pilot: {answer['refused']}"
+            self._say("connected")
+            self._was_announced = bool(hello["why"])
+            session = _started_session(self._base, nonce)
+            try:
+                return self._relay(tls, session)
+            finally:
+                _end_session(session)
+                self._served_s = time.monotonic()
+
+    def _relay(self, tls: SSLSocket, session: Popen[bytes]) -> str:
+        """Relay bytes both ways until one side ends; return which and why."""
+        assert session.stdin is not None, "it was asked for"
+        assert session.stdout is not None, "it was asked for"
+        into, out = session.stdin.fileno(), session.stdout.fileno()
+        for end in (into, out):
+            os.set_blocking(end, False)
+        inward, outward, heard_s = b"", b"", time.monotonic()
+        try:
+            while not self._is_drained():
+                reads: list[int | SSLSocket] = [
+                    self._wake,
+                    *([tls] if len(inward) < RELAY_BYTES_MOST else []),
+                ]
+                reads += [out] if len(outward) < RELAY_BYTES_MOST else []
+                writes: list[int | SSLSocket] = [
+                    *([tls] if outward else []),
+                    *([into] if inward else []),
+                ]
+                ready, open_, _ = select.select(reads, writes, [], self._patience_s(heard_s))
+                self._look()
+                if self._drained_by and not self._was_announced:
+                    self._announce_drain()
+                if tls in ready:
+                    read = _from_daemon(tls)
+                    if read is None:
+                        return "the daemon has closed the connection"
+                    inward, heard_s = inward + read, time.monotonic()
+                if out in ready:
+                    read = os.read(out, RELAY_BYTES)
+                    if not read:
+                        return "the session has ended"
+                    outward += read
+                if into in open_:
+                    inward = inward[os.write(into, inward[:RELAY_BYTES]) :]
+                if tls in open_:
+                    outward = outward[_to_daemon(tls, outward[:RELAY_BYTES]) :]
+                if time.monotonic() - heard_s > self._said["silent_s"]:
+                    return f"the daemon has said nothing for {self._said['silent_s']:g} s"
+        except OSError as error:
+            return f"the connection was lost: {error}"
+        with suppress(OSError):
+            tls.unwrap()
+        return "drained"
+
+    def _patience_s(self, heard_s: float) -> float:
+        if self._drained_by:
+            return DRAIN_POLL_S
+        return max(0.0, heard_s + self._said["silent_s"] - time.monotonic()) + 0.01
+
+    def _look(self) -> None:
+        """Do what is due of a drain."""
+        with suppress(BlockingIOError):
+            os.read(self._wake, 512)
+        now_s = time.monotonic()
+        if not self._drained_by or now_s - self._looked_s < DRAIN_POLL_S:
+            return
+        self._looked_s = now_s
+        term, found = count_in(f"{self._root}/term", "term"), self._running()
+        for job, attempt in found:
+            if now_s >= self._drain_until_s:
+                end_alone(self._root, job, attempt, term)
+            elif (job, attempt) not in self._asked:
+                order = {"do": "suspend", "term": term}
+                if send(folder_of(self._root, job, attempt), order):
+                    self._asked.add((job, attempt))
+        if found:
+            self._empty_s = None
+        elif self._empty_s is None:
+            self._empty_s = now_s
+
+    def _announce_drain(self) -> None:
+        """Tell the daemon, once, while there is a session with it."""
+        self._was_announced = True
+        try:
+            dial(self._said, self._context, self._hello("drain"), NOTICE_S)[0].close()
+        except OSError as error:
+            self._say(f"the daemon was not told of {self._drained_by}: {error}")
+
+    def _is_drained(self) -> bool:
+        """Say whether nothing has run here for long enough to have been read of."""
+        return self._empty_s is not None and time.monotonic() - self._empty_s >= DRAINED_S
+
+    def _is_forsaken(self) -> bool:
+        """Say whether no daemon has served this for long, and nothing runs."""
+        away_s = time.monotonic() - self._served_s
+        return away_s > self._said["patience_s"] and not self._drained_by and not self._running()
+
+    def _running(self) -> list[tuple[str, int]]:
+        found = running(self._root, []) if os.path.isdir(self._root) else []
+        return [(each["job"], each["attempt"]) for each in found]
+
+    def _pause(self) -> None:
+        """Wait before the next try, the longer the more of them failed."""
+        limit_s = min(REDIAL_S * 2 ** min(self._failed, 10), REDIAL_S_MAX)
+        until_s = time.monotonic() + limit_s * (1 + os.urandom(1)[0] / 255) / 2
+        self._failed += 1
+        while (left_s := until_s - time.monotonic()) > 0 and not self._is_drained():
+            select.select([self._wake], [], [], min(left_s, self._patience_s(until_s)))
+            self._look()
+
+    def _reread(self) -> None:
+        """Take in a file that was written anew; else what was read before still holds."""
+        try:
+            self._said, self._context = read_pilot_file(self._path)
+        except (OSError, WrongMessageError) as error:
+            self._say(f"its file cannot be read again: {error}")
+
+    def _hello(self, do: str) -> dict[str, object]:
+        return {
+            "do": do,
+            "instance": self._instance,
+            "why": self._drained_by,
+            "left_s": max(0.0, self._drain_until_s - time.monotonic()),
+            "job": cleaned(os.environ.get("SLURM_JOB_ID", ""), 64),
+            "node": cleaned(os.environ.get("SLURMD_NODENAME", ""), 256),
+        }
+
+    def _say(self, words: str) -> None:
+        """Say something on stderr, which Slurm keeps, unless it was said last."""
+        if words != self._told:
+            self._told = words
+            with suppress(OSError):
+                line = f"{time.strftime('%F %T')} pilot {self._said['name']}: {words}\n"
+                os.write(2, line.encode("utf-8", "backslashreplace"))
+
+
+def _started_session(base: str, nonce: str) -> Popen[bytes]:
+    """Start a session as this was started, with nothing of ours but two pipes."""
+    from subprocess import PIPE, Popen
+
+    with open("/proc/self/cmdline", "rb") as file:
+        words = file.read().rstrip(b"\0").split(b"\0")
+    ours = [os.fsencode(sys.executable), *words[1 : len(words) - len(sys.argv) + 1]]
+    command = [*ours, b"serve", os.fsencode(base), nonce.encode()]
+    return Popen(command, stdin=PIPE, stdout=PIPE, bufsize=0, preexec_fn=_ignore_end)  # noqa: PLW1509  no threads here
+
+
+def _ignore_end() -> None:
+    """Let a session outlive the SIGTERM that Slurm sends to all of a job.
+
+    The daemon reads through it how attempts end. Supervisors and ranks set their own handlers.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def _end_session(session: Popen[bytes]) -> None:
+    """End a session by the end of its input, or by force; its attempts run on."""
+    assert session.stdin is not None, "it was asked for"
+    assert session.stdout is not None, "it was asked for"
+    session.stdin.close()
+    until_s = time.monotonic() + SESSION_END_S
+    with session.stdout as out:
+        while (left_s := until_s - time.monotonic()) > 0:
+            ready, _, _ = select.select([out], [], [], left_s)
+            if ready and not out.read(RELAY_BYTES):  # what it still says is read, and dropped
+                break
+        else:  # on a file system that hangs, say
+            kill(session.pid, signal.SIGKILL)
+    session.wait()
+
+
+def _from_daemon(tls: SSLSocket) -> bytes | None:
+    """Return what has come, perhaps nothing; None at the end."""
+    import ssl
+
+    try:
+        # A whole record at a time: nothing stays behind in TLS, where select does not see it.
+        return tls.recv(RELAY_BYTES) or None
+    except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        return b""
+
+
+def _to_daemon(tls: SSLSocket, data: bytes) -> int:
+    """Send what the connection takes now; return how much that was."""
+    import ssl
+
+    try:
+        return tls.send(data)
+    except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        return 0

@@ -1,0 +1,82 @@
+"""Why a node is held, waited for or not asked for: one sentence for people."""
+
+from shunter.backends.slurm.pilots.allocation_view import (
+    AllocationLimits,
+    AllocationView,
+    Pilot,
+    PilotNode,
+    PilotState,
+)
+
+__all__ = ["duration", "reason_of"]
+
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
+
+
+def reason_of(
+    node: PilotNode,
+    holder: Pilot | None,
+    asked: Pilot | None,
+    view: AllocationView,
+    limits: AllocationLimits,
+    *,
+    is_submitted: bool,
+    is_unmet: bool,
+) -> str:
+    """Return why a node can be used, or cannot yet.
+
+    Args:
+        node: which.
+        holder: the pilot that holds it.
+        asked: the pilot that waits for it.
+        view: what is known.
+        limits: the bounds.
+        is_submitted: whether it is asked for by this decision.
+        is_unmet: whether jobs need it that it is not asked for.
+    """
+    name, now_s = node.name, view.now_s
+    successor = ""
+    if asked is not None:
+        because = f" ({asked.reason})" if asked.reason else ""
+        ago = duration(now_s - asked.asked_at_s)
+        if holder is None:
+            return f"waiting for Slurm to give node {name}, asked {ago} ago{because}"
+        successor = f"; its successor was asked for {ago} ago{because}"
+    elif is_submitted and holder is not None:
+        successor = "; its successor is asked for now"
+    if holder is not None:
+        left = duration(holder.left_s(now_s))
+        if holder.state is PilotState.DRAINING or holder.left_s(now_s) <= limits.drain_lead_s(
+            holder
+        ):
+            return f"node {name} is drained: {left} of its time limit are left{successor}"
+        return f"node {name} is held: {left} of its time limit are left{successor}"
+    if is_submitted:
+        return f"Slurm is asked for node {name} now"
+    refusals = view.refusals.get(name)
+    if refusals is not None and now_s < (retry_at_s := limits.retry_at_s(name, refusals)):
+        wait = duration(retry_at_s - now_s)
+        return f"Slurm refused node {name}: {refusals.cause}; it is asked again in {wait}"
+    if is_unmet:
+        taken = len({pilot.node for pilot in view.pilots})
+        if taken < limits.pilots_max:
+            return f"node {name} is asked for soon: {limits.submits_max} are at once"
+        return (
+            f"node {name} is not asked for: {taken} nodes are held or asked for, of "
+            f"{limits.pilots_max} that pilots_max allows"
+        )
+    return f"node {name} is not asked for: no job that waits needs it"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in words, of two units at most: 12 min, 3 h 10 min."""
+    whole = max(0, int(seconds))
+    if whole < MINUTE_S:
+        return f"{whole} s"
+    if whole < HOUR_S:
+        return f"{whole // MINUTE_S} min"
+    large, small, size, part = (
+        ("h", "min", HOUR_S, MINUTE_S) if whole < DAY_S else ("d", "h", DAY_S, HOUR_S)
+    )
+    rest = whole % size // part
+    return f"{whole // size} {large}" + (f" {rest} {small}" if rest else "")

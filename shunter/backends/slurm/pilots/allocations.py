@@ -1,0 +1,342 @@
+"""Which nodes to ask Slurm for, and which to give back: a pure function of what is known.
+
+    waiting jobs ──▶ placed on what is held and asked for ──▶ nodes that lack   ──▶ submit
+                                                          └─▶ nodes unneeded for idle_s ──▶ release
+    time limits  ──▶ renew_s before the end: a successor is submitted
+                 └─▶ drain_s before the end: no new attempts, the running ones are suspended
+
+A node has at most one pilot that holds it and one that waits for it: its successor, which Slurm
+starts when the first has ended. The jobs that wait are placed as a bin packing does (largest first,
+on nodes that are held before those that are asked for), only to know which nodes are needed; where they run the policy
+decides. What is needed changes with every job, so a node is given back only when nothing has needed
+it for `idle_s`, without a break: demand that comes and goes faster moves nothing.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from shunter.backends.slurm.pilots.allocation_reasons import duration, reason_of
+from shunter.backends.slurm.pilots.allocation_view import (
+    AllocationLimits,
+    AllocationView,
+    Decisions,
+    Drain,
+    GpuRequest,
+    Pilot,
+    PilotNode,
+    PilotState,
+    Release,
+    Submit,
+)
+
+__all__ = ["decide"]
+
+
+@dataclass(slots=True)
+class _Node:
+    """A node as this decision sees it."""
+
+    node: PilotNode
+    holder: Pilot | None = None
+    asked: Pilot | None = None
+    others: list[Pilot] = field(default_factory=list)
+    free: int = 0
+    is_usable: bool = False
+    is_needed: bool = False
+    is_new: bool = False
+
+    @property
+    def is_taken(self) -> bool:
+        return self.holder is not None or self.asked is not None or bool(self.others)
+
+    @property
+    def has_jobs(self) -> bool:
+        living = [*([self.holder] if self.holder else []), *self.others]
+        return any(pilot.jobs for pilot in living)
+
+
+def decide(view: AllocationView, limits: AllocationLimits) -> Decisions:
+    """Return what to do about the pilots of a cluster.
+
+    Two calls on the same view return the same; carried out, the second one does nothing more.
+    """
+    nodes = {node.name: _Node(node) for node in sorted(view.nodes, key=lambda node: node.name)}
+    drains, releases = _sorted_out(view, limits, nodes)
+    room = limits.pilots_max - len({pilot.node for pilot in view.pilots})
+    releases += _beyond(nodes, limits, -room)
+    unmet = _place(view, limits, nodes, max(0, room))
+    submits = _renewals(view, limits, nodes) if room >= 0 else []
+    submits += [_first(view, limits, each) for each in nodes.values() if each.is_new]
+    submits = submits[: limits.submits_max]
+    spare_since_s = _spare(view, nodes)
+    releases += _idle(view, limits, spare_since_s)
+    leaving = {each.pilot: each for each in reversed(releases)}  # the first reason counts
+    asked = {each.node for each in submits}
+    unmet |= {name for name, each in nodes.items() if each.is_new}
+    reasons = {
+        name: reason_of(
+            each.node,
+            each.holder,
+            each.asked,
+            view,
+            limits,
+            is_submitted=name in asked,
+            is_unmet=name in unmet,
+        )
+        for name, each in nodes.items()
+    }
+    return Decisions(
+        tuple(submits),
+        tuple(each for each in drains if each.pilot not in leaving),
+        tuple(leaving[name] for name in sorted(leaving)),
+        spare_since_s,
+        reasons,
+        _wake_at_s(view, limits, spare_since_s),
+    )
+
+
+def _sorted_out(
+    view: AllocationView, limits: AllocationLimits, nodes: dict[str, _Node]
+) -> tuple[list[Drain], list[Release]]:
+    """Give nodes their pilots; return which are to leave whatever the demand is.
+
+    Two that hold one node, or wait for it, come from an answer of sbatch that was lost.
+    """
+    drains, releases = [], []
+    for pilot in sorted(view.pilots, key=lambda pilot: (pilot.asked_at_s, pilot.name)):
+        here = nodes.get(pilot.node)
+        why = _why_to_leave(pilot, view, limits, is_known=here is not None)
+        if pilot.state is PilotState.ASKED:
+            if here is None:
+                releases.append(Release(pilot.name, why))
+            elif here.asked is not None:
+                twice = f"node {pilot.node} is asked for by pilot {here.asked.name} already"
+                releases.append(Release(pilot.name, twice))
+            else:
+                here.asked = pilot
+            continue
+        if here is not None:
+            drains += _take_holder(
+                here, pilot, is_usable=pilot.state is PilotState.HELD and not why
+            )
+        if pilot.state is PilotState.HELD and why:
+            drains.append(Drain(pilot.name, why))
+        elif pilot.state is PilotState.DRAINING and not pilot.jobs:
+            releases.append(Release(pilot.name, "it is drained: nothing runs in it any more"))
+    for each in nodes.values():
+        if each.is_usable and each.holder is not None:
+            each.free = max(0, each.node.gpus - each.holder.busy_gpus)
+        elif each.asked is not None:
+            each.free = each.node.gpus
+    return drains, releases
+
+
+def _beyond(nodes: dict[str, _Node], limits: AllocationLimits, count: int) -> list[Release]:
+    """Return the pilots asked for last, if there are more than are allowed by now."""
+    asked = [
+        each.asked
+        for each in nodes.values()
+        if each.asked is not None and each.holder is None and not each.others
+    ]
+    asked.sort(key=lambda pilot: (-pilot.asked_at_s, pilot.name))
+    why = f"pilots_max allows {limits.pilots_max} nodes"
+    return [Release(pilot.name, why) for pilot in asked[: max(0, count)]]
+
+
+def _take_holder(here: _Node, pilot: Pilot, *, is_usable: bool) -> list[Drain]:
+    """Make a pilot the one that holds its node, unless a better one does."""
+    before = here.holder
+    if before is not None and here.is_usable and not is_usable:
+        here.others.append(pilot)
+        return []
+    is_replaced = before is not None and here.is_usable
+    here.holder, here.is_usable = pilot, is_usable
+    if before is None:
+        return []
+    here.others.append(before)
+    why = f"its successor {pilot.name} holds node {pilot.node}"
+    return [Drain(before.name, why)] if is_replaced else []
+
+
+def _why_to_leave(
+    pilot: Pilot, view: AllocationView, limits: AllocationLimits, *, is_known: bool
+) -> str:
+    if not is_known:
+        return f"node {pilot.node} is none of the configured nodes any more"
+    if pilot.left_s(view.now_s) <= limits.drain_lead_s(pilot):
+        return f"its time limit ends in {duration(pilot.left_s(view.now_s))}"
+    return ""
+
+
+def _place(
+    view: AllocationView, limits: AllocationLimits, nodes: dict[str, _Node], room: int
+) -> set[str]:
+    """Place the waiting jobs; return the nodes that they need beyond the bounds."""
+    held_back = {
+        name
+        for name, refusals in view.refusals.items()
+        if view.now_s < limits.retry_at_s(name, refusals)
+    }
+    unmet: set[str] = set()
+    vain: set[GpuRequest] = set()
+    for request, fitting in _most_bound_first(view, nodes):
+        if request in vain:  # there is less room now than for the one before
+            continue
+        while not _placed_on_one(request, fitting):
+            new = _next_new(request, fitting, view, held_back)
+            is_split = new is None or new.node.gpus < request.gpus
+            if is_split and sum(each.free for each in fitting) >= request.gpus:
+                _spread(request, fitting)
+                break
+            if new is None:
+                unmet |= {each.node.name for each in fitting if not each.is_taken}
+                _spread(request, fitting)
+                vain.add(request)
+                break
+            if not new.is_taken:
+                if room < 1:
+                    held_back |= {each.node.name for each in nodes.values() if not each.is_taken}
+                    continue
+                room -= 1
+            new.is_new, new.free = True, new.node.gpus
+    return unmet
+
+
+def _most_bound_first(
+    view: AllocationView, nodes: dict[str, _Node]
+) -> list[tuple[GpuRequest, list[_Node]]]:
+    """Return the jobs that could run, and where; those with least choice first.
+
+    Who could run anywhere would otherwise be placed on a node that was asked for on account of one
+    who can run only there, and another node would be asked for that one.
+    """
+    fitting: dict[tuple[frozenset[str], frozenset[str]], list[_Node]] = {}
+    for request in view.waiting:
+        if (request.gpu_types, request.nodes) not in fitting:
+            fitting[request.gpu_types, request.nodes] = [
+                each for each in nodes.values() if request.may_use(each.node)
+            ]
+    most = {key: sum(each.node.gpus for each in able) for key, able in fitting.items()}
+    found = [
+        (request, fitting[request.gpu_types, request.nodes])
+        for request in view.waiting
+        if 0 < request.gpus <= most[request.gpu_types, request.nodes]
+    ]
+    return sorted(
+        found,
+        key=lambda pair: (
+            len(pair[1]),
+            -pair[0].gpus,
+            sorted(pair[0].gpu_types),
+            sorted(pair[0].nodes),
+        ),
+    )
+
+
+def _placed_on_one(request: GpuRequest, fitting: list[_Node]) -> bool:
+    """Place a job on one node; say if there was room on any."""
+    enough = [each for each in fitting if each.free >= request.gpus]
+    if not enough:
+        return False
+    best = min(enough, key=_age_and_fit)
+    best.free -= request.gpus
+    best.is_needed = True
+    return True
+
+
+def _spread(request: GpuRequest, fitting: list[_Node]) -> None:
+    """Take the GPUs of a job from several nodes, as many as there are."""
+    left = request.gpus
+    for each in sorted(fitting, key=lambda each: (-each.free, each.node.name)):
+        taken = min(left, each.free)
+        if taken:
+            each.free -= taken
+            each.is_needed = True
+            left -= taken
+
+
+def _age_and_fit(each: _Node) -> tuple[bool, float, int, str]:
+    """Return what nodes are tried by: held, longest asked for, least room left."""
+    asked_at_s = each.asked.asked_at_s if each.asked is not None else float("inf")
+    return not each.is_usable, 0.0 if each.is_usable else asked_at_s, each.free, each.node.name
+
+
+def _next_new(
+    request: GpuRequest, fitting: list[_Node], view: AllocationView, held_back: set[str]
+) -> _Node | None:
+    """Return the node to ask for next, for a job that has no room on the others."""
+    able = [
+        each
+        for each in fitting
+        if not (each.is_new or each.asked or each.is_usable) and each.node.name not in held_back
+    ]
+
+    def rank(each: _Node) -> tuple[object, ...]:
+        refusals = view.refusals.get(each.node.name)
+        is_small = each.node.gpus < request.gpus
+        size = -each.node.gpus if is_small else each.node.gpus
+        return (is_small, each.is_taken, refusals.count if refusals else 0, size, each.node.name)
+
+    return min(able, key=rank, default=None)
+
+
+def _renewals(
+    view: AllocationView, limits: AllocationLimits, nodes: dict[str, _Node]
+) -> list[Submit]:
+    """Return the successors that are to be asked for before a time limit ends."""
+    found = []
+    for name, each in nodes.items():
+        holder, refusals = each.holder, view.refusals.get(name)
+        if holder is None or each.asked or each.is_new or not (each.is_needed or each.has_jobs):
+            continue
+        if refusals is not None and view.now_s < limits.retry_at_s(name, refusals):
+            continue
+        left_s = holder.left_s(view.now_s)
+        if left_s <= limits.renew_lead_s(holder):
+            why = f"the time limit of pilot {holder.name} ends in {duration(left_s)}"
+            found.append((left_s, Submit(name, limits.limit_s, holder.name, why)))
+    return [each for _, each in sorted(found, key=lambda pair: (pair[0], pair[1].node))]
+
+
+def _first(view: AllocationView, limits: AllocationLimits, each: _Node) -> Submit:
+    holder = each.holder.name if each.holder is not None else None
+    return Submit(each.node.name, limits.limit_s, holder, "jobs wait for its GPUs")
+
+
+def _spare(view: AllocationView, nodes: dict[str, _Node]) -> dict[str, float]:
+    """Return since when each pilot that nothing needs has not been needed."""
+    needed = {
+        name for name, each in nodes.items() if each.is_needed or each.is_new or each.has_jobs
+    }
+    return {
+        pilot.name: view.spare_since_s.get(pilot.name, view.now_s)
+        for pilot in sorted(view.pilots, key=lambda pilot: pilot.name)
+        if pilot.node not in needed
+    }
+
+
+def _idle(
+    view: AllocationView, limits: AllocationLimits, spare_since_s: dict[str, float]
+) -> list[Release]:
+    """Return the pilots that nothing has needed for long, and in which nothing runs."""
+    found = []
+    for pilot in view.pilots:
+        idle_s = view.now_s - spare_since_s.get(pilot.name, view.now_s)
+        if pilot.name in spare_since_s and not pilot.jobs and idle_s >= limits.idle_s:
+            why = f"nothing has needed node {pilot.node} for {duration(idle_s)}"
+            found.append(Release(pilot.name, why))
+    return found
+
+
+def _wake_at_s(
+    view: AllocationView, limits: AllocationLimits, spare_since_s: dict[str, float]
+) -> float | None:
+    """Return the next instant at which time alone changes a decision."""
+    begun = [pilot for pilot in view.pilots if pilot.started_at_s is not None]
+    instants: Iterable[float] = [
+        *(pilot.ends_at_s - limits.renew_lead_s(pilot) for pilot in begun),
+        *(pilot.ends_at_s - limits.drain_lead_s(pilot) for pilot in begun),
+        *(since_s + limits.idle_s for since_s in spare_since_s.values()),
+        *(limits.retry_at_s(name, refusals) for name, refusals in view.refusals.items()),
+    ]
+    return min((instant for instant in instants if instant > view.now_s), default=None)

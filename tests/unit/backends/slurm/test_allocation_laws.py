@@ -1,0 +1,250 @@
+"""Laws of pilots: bounded, none twice, no flapping, renewed in time, released only when idle."""
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shunter.backends.slurm.pilots.allocation_view import (
+    AllocationLimits,
+    AllocationView,
+    Decisions,
+    GpuRequest,
+    Pilot,
+    PilotNode,
+    PilotState,
+    SubmitRefusals,
+)
+from shunter.backends.slurm.pilots.allocations import decide
+
+TYPES = ("a", "b", "c")
+LIMITS = AllocationLimits(
+    pilots_max=3,
+    limit_s=4000.0,
+    idle_s=200.0,
+    drain_s=300.0,
+    renew_s=1000.0,
+    submits_max=2,
+    backoff_s=10.0,
+    backoff_s_max=100.0,
+)
+NODES = tuple(PilotNode(f"n{number}", TYPES[number % 3], 2 + number % 3) for number in range(6))
+
+requests = st.builds(
+    GpuRequest,
+    st.integers(1, 9),
+    st.one_of(
+        st.just(frozenset[str]()), st.sampled_from(TYPES).map(lambda each: frozenset({each}))
+    ),
+    st.one_of(
+        st.just(frozenset[str]()),
+        st.sampled_from(NODES).map(lambda each: frozenset({each.name})),
+    ),
+)
+demands = st.lists(requests, max_size=5).map(tuple)
+
+
+@dataclass
+class Slurm:
+    """A Slurm that does as it is told, or as the test draws, and one scheduler before it."""
+
+    now_s: float = 0.0
+    pilots: dict[str, Pilot] = field(default_factory=dict)
+    refusals: dict[str, SubmitRefusals] = field(default_factory=dict)
+    spare_since_s: dict[str, float] = field(default_factory=dict)
+    number: int = 0
+
+    def view(self, waiting: tuple[GpuRequest, ...]) -> AllocationView:
+        return AllocationView(
+            self.now_s,
+            NODES,
+            tuple(self.pilots.values()),
+            waiting,
+            dict(self.refusals),
+            dict(self.spare_since_s),
+        )
+
+    def carry_out(self, decisions: Decisions, *, refuses: bool = False) -> None:
+        self.spare_since_s = dict(decisions.spare_since_s)
+        for release in decisions.releases:
+            del self.pilots[release.pilot]
+        for drain in decisions.drains:
+            pilot = self.pilots[drain.pilot]
+            self.pilots[drain.pilot] = dataclasses.replace(pilot, state=PilotState.DRAINING)
+        for submit in decisions.submits:
+            if refuses:
+                before = self.refusals.get(submit.node, SubmitRefusals(0, 0, ""))
+                count = before.count + 1
+                self.refusals[submit.node] = SubmitRefusals(count, self.now_s, "no")
+                continue
+            self.refusals.pop(submit.node, None)
+            self.number += 1
+            name = f"p{self.number:04}"
+            self.pilots[name] = Pilot(
+                name, submit.node, PilotState.ASKED, self.now_s, submit.limit_s
+            )
+
+    def pass_time(self, seconds: float) -> None:
+        self.now_s += seconds
+        for name, pilot in list(self.pilots.items()):
+            if pilot.ends_at_s <= self.now_s:
+                del self.pilots[name]
+
+    def give(self, most: int) -> None:
+        """Start pilots that wait for nodes that nobody holds."""
+        for name, pilot in list(self.pilots.items())[:most]:
+            taken = {each.node for each in self.pilots.values() if each.started_at_s is not None}
+            if pilot.state is PilotState.ASKED and pilot.node not in taken:
+                self.pilots[name] = dataclasses.replace(
+                    pilot, state=PilotState.HELD, started_at_s=self.now_s
+                )
+
+    def run_jobs(self, jobs: int) -> None:
+        for name, pilot in self.pilots.items():
+            if pilot.state is PilotState.HELD:
+                self.pilots[name] = dataclasses.replace(pilot, jobs=jobs, busy_gpus=jobs)
+            elif pilot.state is PilotState.DRAINING and not jobs:
+                self.pilots[name] = dataclasses.replace(pilot, jobs=0, busy_gpus=0)
+
+
+Script = list[tuple[tuple[GpuRequest, ...], float, int, int, bool]]
+steps = st.lists(
+    st.tuples(
+        demands,
+        st.sampled_from([0.0, 1.0, 30.0, 100.0, 250.0, 900.0, 3000.0]),
+        st.integers(0, 4),  # how many pilots are given
+        st.integers(0, 2),  # jobs in each that is held
+        st.booleans(),  # whether Slurm refuses
+    ),
+    max_size=25,
+)
+
+
+def played(
+    script: Script,
+) -> Iterator[tuple[Slurm, AllocationView, Decisions]]:
+    slurm = Slurm()
+    for waiting, seconds, given_nodes, jobs, refuses in script:
+        slurm.pass_time(seconds)
+        slurm.give(given_nodes)
+        slurm.run_jobs(jobs)
+        view = slurm.view(waiting)
+        decisions = decide(view, LIMITS)
+        yield slurm, view, decisions
+        slurm.carry_out(decisions, refuses=refuses)
+
+
+@given(steps)
+def test_pilots_are_bounded_and_none_is_there_twice(script: Script) -> None:
+    for _, view, decisions in played(script):
+        nodes = {pilot.node for pilot in view.pilots} | {each.node for each in decisions.submits}
+        assert len(nodes) <= LIMITS.pilots_max
+        assert len(decisions.submits) <= LIMITS.submits_max
+        waiting = [each.node for each in view.pilots if each.state is PilotState.ASKED]
+        waiting += [each.node for each in decisions.submits]
+        assert len(waiting) == len(set(waiting))
+        held = [each.node for each in view.pilots if each.state is PilotState.HELD]
+        assert len(held) == len(set(held))
+
+
+@given(steps)
+def test_only_pilots_in_which_nothing_runs_are_released(script: Script) -> None:
+    for _, view, decisions in played(script):
+        jobs = {pilot.name: pilot.jobs for pilot in view.pilots}
+        assert all(jobs[each.pilot] == 0 for each in decisions.releases)
+        drained = [each.pilot for each in decisions.drains]
+        assert all(name in jobs for name in drained)
+
+
+@given(steps)
+def test_pilot_that_is_needed_has_a_successor_in_time(script: Script) -> None:
+    for _, view, decisions in played(script):
+        asked = {each.node for each in view.pilots if each.state is PilotState.ASKED}
+        asked |= {each.node for each in decisions.submits}
+        due = {
+            pilot.node
+            for pilot in view.pilots
+            if pilot.jobs
+            and pilot.started_at_s is not None
+            and pilot.left_s(view.now_s) <= LIMITS.renew_s
+            and pilot.node not in view.refusals
+        }
+        assert not due - asked or len(decisions.submits) == LIMITS.submits_max
+
+
+@given(steps)
+def test_pilot_is_drained_before_its_time_limit(script: Script) -> None:
+    for _, view, decisions in played(script):
+        leaving = [each.pilot for each in decisions.drains]
+        leaving += [each.pilot for each in decisions.releases]
+        for pilot in view.pilots:
+            is_last = pilot.left_s(view.now_s) <= LIMITS.drain_s
+            if pilot.state is PilotState.HELD and is_last:
+                assert pilot.name in leaving
+
+
+@given(steps)
+def test_no_pilot_is_released_before_it_was_idle_for_long(script: Script) -> None:
+    """Goal: demand that comes and goes moves nothing. Method: every release is looked at."""
+    needless: dict[str, float] = {}
+    for _, view, decisions in played(script):
+        states = {pilot.name: pilot for pilot in view.pilots}
+        for each in decisions.releases:
+            pilot = states[each.pilot]
+            if pilot.state is not PilotState.DRAINING:
+                assert view.now_s - needless[each.pilot] >= LIMITS.idle_s
+        needless = {
+            name: needless.get(name, view.now_s)
+            for name in states
+            if name in decisions.spare_since_s
+        }
+
+
+@given(steps)
+def test_decision_that_was_carried_out_is_not_taken_again(script: Script) -> None:
+    for slurm, view, decisions in played(script):
+        again = Slurm(slurm.now_s, dict(slurm.pilots), dict(slurm.refusals))
+        again.carry_out(decisions)
+        after = decide(again.view(view.waiting), LIMITS)
+        assert after.drains == ()
+        asked_again = {each.node for each in decisions.submits} & {
+            each.node for each in after.submits
+        }
+        assert asked_again == set()
+
+
+@given(demands)
+@settings(max_examples=300)
+def test_demand_that_stays_leads_to_a_state_that_stays(waiting: tuple[GpuRequest, ...]) -> None:
+    """Goal: no pilot is asked for and given up in turn. Method: days of the same demand."""
+    slurm = Slurm()
+    limits = dataclasses.replace(LIMITS, limit_s=10**9, pilots_max=6)
+    for _ in range(12):
+        slurm.carry_out(decide(slurm.view(waiting), limits))
+        slurm.give(9)
+        slurm.pass_time(LIMITS.idle_s + 1)
+    before = sorted(slurm.pilots)
+    for _ in range(4):
+        decisions = decide(slurm.view(waiting), limits)
+        assert (decisions.submits, decisions.releases, decisions.drains) == ((), (), ())
+        slurm.carry_out(decisions)
+        slurm.pass_time(LIMITS.idle_s + 1)
+    assert sorted(slurm.pilots) == before
+
+
+@given(steps)
+def test_decision_does_not_depend_on_the_order_of_what_is_known(script: Script) -> None:
+    for _, view, decisions in played(script):
+        turned = dataclasses.replace(
+            view, nodes=view.nodes[::-1], pilots=view.pilots[::-1], waiting=view.waiting[::-1]
+        )
+        assert decide(turned, LIMITS) == decisions
+
+
+@given(steps)
+def test_every_node_has_a_reason_and_every_wake_is_ahead(script: Script) -> None:
+    for _, view, decisions in played(script):
+        assert sorted(decisions.reasons) == [node.name for node in NODES]
+        assert decisions.wake_at_s is None or decisions.wake_at_s > view.now_s
