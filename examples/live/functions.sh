@@ -23,7 +23,7 @@ needs_pytorch() { # which the jobs train with; says how to get it
 
 enter() { # enter HERE POLICY: begin in a folder of its own, with the cluster.toml of HERE
     work=$(mktemp -d "${TMPDIR:-/tmp}/shunter-example.XXXXXX")
-    cp "$1/cluster.toml" "$work"
+    cp "${EXAMPLE_CLUSTER:-$1/cluster.toml}" "$work/cluster.toml"  # the same jobs elsewhere, say
     cd "$work"
     touch daemon.err jobs.txt
     export SHUNTER_POLICY__NAME=$2

@@ -3,7 +3,7 @@
     python check.py TRAIN.PY FOLDER
 
 FOLDER/jobs.txt has a line for each job: id, name, GPUs, seed, steps. What its attempts printed lies
-in FOLDER/attempts/jobs/ID/ATTEMPT/stdout.0. Exits with 1 if a single bit differs.
+in jobs/ID/ATTEMPT/stdout.0, somewhere in FOLDER. Exits with 1 if a single bit differs.
 """
 
 import contextlib
@@ -22,20 +22,15 @@ def uninterrupted(script: str, seed: str, steps: str) -> list[str]:
     return printed.getvalue().splitlines()
 
 
-def interrupted(job: Path) -> list[str]:
+def interrupted(attempts: list[Path]) -> list[str]:
     """Return what the attempts of a job printed, one after the other."""
-    return [
-        line
-        for path in attempts_of(job)
-        for line in (path / "stdout.0").read_text(encoding="utf-8").splitlines()
-    ]
+    return [line for path in attempts for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def attempts_of(job: Path) -> list[Path]:
-    """Return the folders of a job's attempts, in order."""
-    return sorted(
-        (each for each in job.iterdir() if each.name.isdigit()), key=lambda p: int(p.name)
-    )
+def attempts_of(folder: Path, job_id: str) -> list[Path]:
+    """Return what a job's attempts printed, in order."""
+    found = sorted(folder.glob(f"**/jobs/{job_id}/*/stdout.0"))
+    return sorted(found, key=lambda path: int(path.parent.name))
 
 
 def main() -> None:
@@ -45,11 +40,11 @@ def main() -> None:
     differ = 0
     for line in (folder / "jobs.txt").read_text().splitlines():
         job_id, name, _, seed, steps = line.split()
-        job = folder / "attempts" / "jobs" / job_id
-        same = interrupted(job) == uninterrupted(script, seed, steps)
+        attempts = attempts_of(folder, job_id)
+        same = interrupted(attempts) == uninterrupted(script, seed, steps)
         differ += not same
         said = "the same, bit for bit" if same else "DIFFERENT"
-        print(f"{job_id:4} {name:8} {steps:>4} losses in {len(attempts_of(job))} attempts: {said}")
+        print(f"{job_id:4} {name:8} {steps:>4} losses in {len(attempts)} attempts: {said}")
     sys.exit(1 if differ else 0)
 
 

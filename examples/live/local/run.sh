@@ -11,13 +11,13 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../functions.sh"
 trap '[ -z "$daemon" ] || kill -9 "$daemon" 2>/dev/null || true' EXIT
 
-steps_of() { # steps_of JOB: how many its attempts have printed
-    cat attempts/jobs/$1/*/stdout.0 2>/dev/null | wc -l
+steps_of() { # steps_of JOB: how many its attempts have printed, wherever they ran
+    find . -path "*/jobs/$1/*/stdout.0" -exec cat {} + 2>/dev/null | wc -l
 }
 
 has_done() { [ "$(steps_of "$1")" -gt "$2" ]; } # has_done JOB STEPS
 
-resumed() { find attempts/jobs -mindepth 2 -maxdepth 2 -name '[2-9]*' | wc -l; }
+resumed() { find . -path '*/jobs/*/[2-9]*/started' | wc -l; }
 
 needs_pytorch
 enter "$here" "${1:-tiresias}"

@@ -100,6 +100,10 @@ def _rows(document: "Answer") -> list[tuple[str, str]]:
         rows.append(("since", f"{reason['since']}, for {duration(reason['for_s'])}"))
     if evidence is not None:
         rows.extend(("blocker", _blocker(blocker)) for blocker in evidence["blockers"])
+    silent = document.get("silent_servers", ())
+    rows += [("no answer", f"{each['node']}: {each['cause']}") for each in silent[:SERVERS_NAMED]]
+    if len(silent) > SERVERS_NAMED:
+        rows.append(("no answer", f"and {len(silent) - SERVERS_NAMED} more: `shunter nodes`"))
     if decision is not None:
         rule = f", rule {decision['rule']}" if "rule" in decision else ""
         text = f"e{decision['seq']}, at {decision['time']}, {decision.get('words', '')}"

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from shunter.app.config.cluster_section import ClusterSection
 from shunter.app.config.live import BackendSection, LocalSection, SshSection
+from shunter.app.config.live.slurm import SlurmSection
 from shunter.app.config.loading import LoadedConfig
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
 from shunter.backends.node.messages.wire import Found
@@ -30,6 +31,10 @@ class LiveBackend(Backend, Protocol):
     @property
     def unreachable(self) -> frozenset[NodeName]:
         """The servers that do not answer, of whose attempts nothing is known."""
+
+    @property
+    def causes(self) -> Mapping[NodeName, str]:
+        """Why servers do not answer, and what to do, of those that do not."""
 
     def post(self, stamped: Stamped) -> None:
         """Put an input into the inbox; it is made once its instant is known."""
@@ -111,15 +116,9 @@ def live_backend(
     if section.kind == "ssh" and section.ssh is not None:
         return _over_ssh(loaded, section.ssh, cluster_id, term, start_us)
     if section.kind == "slurm" and section.slurm is not None:
-        from shunter.app.slurm.serving import check_served, slurm_backend
-
-        check_served(section)
-        root, backend = slurm_backend(
-            section.slurm, loaded.config.cluster, cluster_id, term, start_us
-        )
-        return _below(root, cluster_id, backend)
+        return _inside_slurm(loaded, section.slurm, cluster_id, term, start_us)
     raise ConfigError(
-        f"backend.kind = {section.kind!r}: expected a kind that runs jobs, as 'local', 'ssh' or 'slurm'"
+        f"backend.kind = {section.kind!r}: expected a kind that runs jobs: 'local', 'ssh', 'slurm'"
     )
 
 
@@ -141,6 +140,19 @@ def _over_ssh(
 
     settings = ssh_settings(section, loaded.config.cluster, cluster_id, term)
     return _below(settings.root, cluster_id, SshBackend(settings, start_us))
+
+
+def _inside_slurm(
+    loaded: LoadedConfig, section: SlurmSection, cluster_id: str, term: int, start_us: int
+) -> AbstractAsyncContextManager[LiveBackend]:
+    """Return the backend of pilots, whose libraries only its users need."""
+    from shunter.app.slurm.serving import check_served, slurm_settings
+
+    check_served(loaded.config.backend)
+    from shunter.backends.slurm.pilots.backend import PilotBackend
+
+    settings = slurm_settings(section, loaded.config.cluster, cluster_id, term)
+    return _below(settings.root, cluster_id, PilotBackend(settings, start_us))
 
 
 @asynccontextmanager

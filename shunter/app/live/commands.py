@@ -211,6 +211,12 @@ class Commands:
     def _check_identity(self, by: Caller) -> None:
         """Refuse to run somebody's job as somebody else."""
         ours = os.geteuid()
+        is_other = by.uid is not None and by.uid != ours
+        if is_other and self._config.backend.kind == "slurm":
+            raise RefusedError(
+                f"pilots run as uid {ours}, who runs this scheduler, and take no jobs of uid "
+                f"{by.uid}: run a scheduler of your own on this Slurm cluster"
+            )
         if ours and by.uid is not None and by.uid != ours:
             raise RefusedError(
                 f"this scheduler runs as uid {ours} and can start no jobs of uid {by.uid}; "

@@ -1,7 +1,7 @@
 """One running cluster: its state, its log, its loop, and what people may do with it."""
 
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -39,7 +39,7 @@ from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.facts.run import SchedulerStopped
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter, read_log
-from shunter.events.values.ids import JobId
+from shunter.events.values.ids import JobId, NodeName
 
 _OUTPUT = re.compile(r"(stdout|stderr)(-times)?\.\d{1,6}")
 
@@ -279,6 +279,11 @@ class Site:
         finally:
             self._broker.close(cause)
             self.feed.close()
+
+    @property
+    def silent_servers(self) -> Mapping[NodeName, str]:
+        """Why servers do not answer now, of those that do not."""
+        return self._backend.causes
 
     def stop(self) -> None:
         """Let `run` end after the step it is in; jobs run on."""

@@ -3,20 +3,18 @@
 import os
 import secrets
 import socket
-from contextlib import AbstractAsyncContextManager
 from importlib.util import find_spec
 from signal import Signals
 
 from shunter.app.config.cluster_section import ClusterSection
 from shunter.app.config.live import BackendSection
 from shunter.app.config.live.slurm import SlurmSection
-from shunter.app.live.backends import LiveBackend
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.errors import ConfigError, extra_hint
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import NodeName
 
-__all__ = ["check_served", "slurm_backend", "slurm_settings"]
+__all__ = ["check_served", "slurm_settings"]
 
 UNTYPED = "gpu"
 """The type under which discovery counts GPUs that have none in Slurm."""
@@ -37,16 +35,6 @@ def check_served(section: BackendSection) -> None:
         )
     if find_spec("cryptography") is None:
         raise ConfigError(f"backend.kind = 'slurm' needs cryptography: {extra_hint('slurm')}")
-
-
-def slurm_backend(
-    section: SlurmSection, cluster: ClusterSection, cluster_id: str, term: int, start_us: int
-) -> tuple[str, AbstractAsyncContextManager[LiveBackend]]:
-    """Return the folder of the backend on this machine, and the backend, not yet at work."""
-    from shunter.backends.slurm.pilots.backend import PilotBackend
-
-    settings = slurm_settings(section, cluster, cluster_id, term)
-    return settings.root, PilotBackend(settings, start_us)
 
 
 def slurm_settings(

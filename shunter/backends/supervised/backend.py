@@ -386,8 +386,7 @@ class SupervisedBackend:
             await self._locations.end_strays(agent, self._is_watched)
         except BackendError:
             return  # its return begins this anew
-        if agent.is_up:
-            self._reachability.note_up(agent)
+        self._reachability.note_up(agent)
 
     def _is_watched(self, job_id: JobId, attempt: int, name: NodeName) -> bool:
         """Say whether an attempt under an agent is one that is to run there."""

@@ -24,12 +24,11 @@ class Reachability:
         own = [node for node in agent.nodes if node in unreachable]
         # What was told of one in this term brings the log up to date.
         self._unreachable.update(node for node in own if node not in self._spoken_of)
-        if agent.is_up:
-            self.note_up(agent)
+        self.note_up(agent)
 
     def note_up(self, agent: NodeAgent) -> None:
-        """Tell that the servers of an agent answer, where that is new."""
-        for node in agent.nodes:
+        """Tell that the servers of an agent answer, where they do and that is new."""
+        for node in agent.nodes if agent.is_up else ():
             if node in self._unreachable:
                 self._unreachable.discard(node)
                 self._inbox.put(partial(NodeReachable, node=node))

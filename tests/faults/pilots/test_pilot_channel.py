@@ -189,7 +189,7 @@ async def test_pilot_cannot_pose_as_the_daemon(tmp_path: Path) -> None:
         ours, theirs = socket.socketpair()
 
         def pose() -> None:
-            with pytest.raises(OSError), context.wrap_socket(ours, server_side=True):  # noqa: PT011  it differs
+            with pytest.raises(OSError), context.wrap_socket(ours, server_side=True):  # noqa: PT011
                 pass
 
         async with anyio.create_task_group() as tasks:

@@ -32,7 +32,8 @@ files = {name: os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/pro
          if os.path.lexists(f"/proc/self/fd/{name}")}
 pid, above = os.getpid(), []
 while pid > 1:
-    said = [open(f"/proc/{pid}/{name}", "rb").read().decode("latin-1") for name in ("cmdline", "environ")]
+    paths = [f"/proc/{pid}/{name}" for name in ("cmdline", "environ")]
+    said = [open(path, "rb").read().decode("latin-1") for path in paths]
     links = []
     for name in os.listdir(f"/proc/{pid}/fd"):
         try:

@@ -119,6 +119,10 @@ async def why(call: Call[AtQuery, NoBody]) -> Response:
 
     document = await services.past.read(read)
     del document["log"]
+    job = services.site.state.jobs.get(job_id)
+    is_now = call.query.at is None and job is not None and job.is_eligible
+    silent = services.site.silent_servers if is_now else {}
+    document["silent_servers"] = [{"node": node, "cause": silent[node]} for node in sorted(silent)]
     for part in document["timeline"]:
         for each in (part, *part.get("reasons", ())):
             each["from"] = services.dated(each["from_us"])

@@ -15,6 +15,7 @@ from shunter.app.replaying.folding import state_at
 from shunter.app.replaying.lookup import place_of
 from shunter.errors import UnreachableError
 from shunter.events.log import LogReader
+from shunter.events.values.ids import NodeName
 
 NOTED_S = 0.5
 """A policy that is at work for less is not worth a word."""
@@ -46,7 +47,10 @@ async def nodes(call: Call[NoQuery, NoBody]) -> Response:
     """Answer with all servers."""
     state = call.services.site.state
     document: dict[str, object] = {"schema_version": 1, "seq": state.seq, "now": call.services.now}
-    document["nodes"] = nodes_of(state)
+    silent = call.services.site.silent_servers
+    document["nodes"] = [
+        {**node, "cause": silent.get(NodeName(str(node["name"])), "")} for node in nodes_of(state)
+    ]
     await call.services.durable(state.seq)
     return json_answer(document)
 

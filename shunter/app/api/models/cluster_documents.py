@@ -29,12 +29,18 @@ class NodePart(Model):
     jobs: tuple[str, ...]
 
 
+class ListedNode(NodePart):
+    """One server, as it is now."""
+
+    cause: str = Field(description="why it does not answer now; empty if it does")
+
+
 class NodesDocument(Document):
     """All servers."""
 
     seq: int
     now: Instant
-    nodes: tuple[NodePart, ...]
+    nodes: tuple[ListedNode, ...]
 
 
 class QueuePart(Model):

@@ -37,6 +37,9 @@ def nodes(ctx: typer.Context, as_json: Json = False, url: Url = None) -> None:
         output.print_json(found)
         return
     print_rows(COLUMNS, [_row(node) for node in found["nodes"]])
+    for node in found["nodes"]:
+        if node.get("cause"):
+            output.print_line(f"{node['name']}: {node['cause']}")
 
 
 @group.command()

@@ -10,7 +10,10 @@ DRAIN_LEAD_S = 120
 
 
 def job_name(cluster_id: str, pilot: str) -> str:
-    """Return the name of a pilot's Slurm job; ids are used again, names of ours are not."""
+    """Return the name of a pilot's Slurm job, by which it is known.
+
+    Slurm uses ids again; names of ours are not.
+    """
     return f"shunter:{cluster_id}:{pilot}"
 
 
@@ -21,7 +24,7 @@ def name_in(cluster_id: str, name: str) -> str | None:
 
 
 def pilot_script(python: str, agent: str, file: str, folder: str) -> str:
-    """Return the script: nothing of the pilot's secret stands in it but where its file lies."""
+    """Return the script, which says where the pilot's secret lies, not what it is."""
     words = (python, "-I", "-S", agent, "pilot", file, folder)
     return "#!/bin/sh\nexec " + " ".join(map(_quoted, words)) + "\n"
 
