@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["LACKS_TORCH", "begun", "plays_through"]
+__all__ = ["EXAMPLES", "LACKS_TORCH", "begun", "plays_through"]
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "live"
 LACKS_TORCH = (
@@ -14,13 +14,15 @@ LACKS_TORCH = (
 JOBS = 8
 
 
-def plays_through(example: str, policy: str, scratch: Path, patience_s: int) -> None:
+def plays_through(
+    example: str, policy: str, scratch: Path, patience_s: int, **variables: str
+) -> None:
     """Run an example with a policy, in a folder for its scratch files, and check what it says.
 
     All jobs finish with the losses of undisturbed runs, a second scheduler finds them, the log
     verifies, and a good run leaves nothing behind.
     """
-    ran = begun(example, policy, scratch, patience_s)
+    ran = begun(example, policy, scratch, patience_s, **variables)
     print(ran.stdout)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stdout.count("the same, bit for bit") == JOBS

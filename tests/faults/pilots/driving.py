@@ -115,7 +115,7 @@ class Questions:
     async def until_state(self, state: str, job: str = "j1") -> dict[str, Any]:
         """Look until an attempt has come to a state; return what is known of it."""
         with anyio.fail_after(PATIENCE_S):
-            while (known := await self.look(job))["state"] != state:  # noqa: ASYNC110
+            while (known := await self.look(job))["state"] != state:  # noqa: ASYNC110  polls
                 await anyio.sleep(0.05)
         return known
 

@@ -277,8 +277,13 @@ def _started_session(base: str, nonce: str) -> Popen[bytes]:
         words = file.read().rstrip(b"\0").split(b"\0")
     ours = [os.fsencode(sys.executable), *words[1 : len(words) - len(sys.argv) + 1]]
     command = [*ours, b"serve", os.fsencode(base), nonce.encode()]
-    # There are no threads here.
-    return Popen(command, stdin=PIPE, stdout=PIPE, bufsize=0, preexec_fn=_ignore_end)  # noqa: PLW1509
+    return Popen(
+        command,
+        stdin=PIPE,
+        stdout=PIPE,
+        bufsize=0,
+        preexec_fn=_ignore_end,  # noqa: PLW1509  no threads here
+    )
 
 
 def _ignore_end() -> None:

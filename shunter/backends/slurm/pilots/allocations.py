@@ -8,8 +8,9 @@
 A node has at most one pilot that holds it and one that waits for it: its successor, which Slurm
 starts when the first has ended. The jobs that wait are placed as a bin packing does (largest first,
 on nodes that are held before those that are asked for), only to know which nodes are needed; where
-they run the policy decides. What is needed changes with every job, so a node is given back only when nothing has needed
-it for `idle_s`, without a break: demand that comes and goes faster moves nothing.
+they run the policy decides. What is needed changes with every job, so a node is given back only
+when nothing has needed it for `idle_s`, without a break: demand that comes and goes faster moves
+nothing.
 """
 
 from collections.abc import Iterable

@@ -1,0 +1,33 @@
+"""The live example on a node of Slurm: the backend of its config is another one, nothing else.
+
+The scheduler is killed in the middle, and every loss is that of a run which nobody interrupted.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.live.slurm.bench import SlurmBench
+from tests.live.training import EXAMPLES, LACKS_TORCH, plays_through
+
+# Trains on the CPU: one at a time, beside other tests.
+pytestmark = [pytest.mark.live, pytest.mark.slurm, pytest.mark.xdist_group("training")]
+
+PATIENCE_S = 400
+
+
+@pytest.mark.skipif(bool(LACKS_TORCH), reason=LACKS_TORCH)
+@pytest.mark.parametrize("policy", ["tiresias", "gavel"])
+def test_jobs_end_in_a_pilot_as_if_nobody_had_interrupted_them(
+    policy: str, scratch: Path, slurm: SlurmBench
+) -> None:
+    plays_through(
+        "local",
+        policy,
+        scratch,
+        PATIENCE_S,
+        EXAMPLE_CLUSTER=str(EXAMPLES / "slurm" / "cluster.toml"),
+        SLURM_CONF=str(slurm.conf),
+        SHUNTER_BACKEND__SLURM__LISTEN="127.0.0.1",
+        SHUNTER_BACKEND__SLURM__ADDRESSES='["127.0.0.1"]',
+    )
