@@ -32,8 +32,8 @@ files = {name: os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/pro
          if os.path.lexists(f"/proc/self/fd/{name}")}
 pid, above = os.getpid(), []
 while pid > 1:
-    paths = [f"/proc/{pid}/{name}" for name in ("cmdline", "environ")]
-    said = [open(path, "rb").read().decode("latin-1") for path in paths]
+    said = [open(f"/proc/{pid}/{name}", "rb").read().decode("latin-1")
+            for name in ("cmdline", "environ")]
     links = []
     for name in os.listdir(f"/proc/{pid}/fd"):
         try:
@@ -188,7 +188,7 @@ async def test_session_outlives_the_sigterm_that_slurm_sends_to_all(scratch: Pat
 
 async def test_attempt_that_starts_during_a_drain_is_suspended_too(scratch: Path) -> None:
     sessions = Sessions()
-    slow = f"{TRAINS}\ntime.sleep(1)\nraise SystemExit(75)"
+    slow = f"{TRAINS}\ntime.sleep(4)\nraise SystemExit(75)"
     async with daemon(scratch, sessions.serve) as here:
         with pilot_process(here.issue().path, scratch / "b") as pilot:
             session = await sessions.begun()

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 REDIAL_S, REDIAL_S_MAX = 0.25, 10.0
 SERVED_S = 10.0  # a connection that lasted so long was no failed try
 DIAL_S, NOTICE_S = 10.0, 2.0
-DRAIN_POLL_S, DRAINED_S = 0.25, 1.0
+DRAIN_POLL_S, DRAINED_S = 0.25, 2.0
 SESSION_END_S = 5.0
 RELAY_BYTES = 1 << 16
 RELAY_BYTES_MOST = 1 << 20
