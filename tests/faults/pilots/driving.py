@@ -117,7 +117,6 @@ class Questions:
         with anyio.fail_after(PATIENCE_S):
             while (known := await self.look(job))["state"] != state:  # noqa: ASYNC110  polls
                 await anyio.sleep(0.05)
-                known = await self.look(job)
         return known
 
     async def output(self, job: str = "j1") -> str:

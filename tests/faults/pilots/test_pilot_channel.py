@@ -5,7 +5,6 @@ import os
 import socket
 import ssl
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import anyio
