@@ -315,6 +315,7 @@ class PilotFile(TypedDict):
     silent_s: float
     patience_s: float
     drain_s: float
+    notice_s: float
     trust: str
 
 

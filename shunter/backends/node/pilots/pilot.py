@@ -13,9 +13,10 @@ refused for good, or not served for `patience_s`.
 Slurm sends SIGTERM before it kills (time limit, scancel, preemption), or SIGUSR1 where the job was
 submitted with --signal=B:USR1@SECONDS, which leaves more time and reaches the pilot only. On either
 the pilot asks all supervisors to suspend their jobs, tells the daemon by a connection of its own,
-and goes on relaying, so that the daemon reads how they ended. What is left after `drain_s` it
-kills: so does Slurm soon, and an end that the daemon has read of is no unknown one. BASE must be
-this pilot's alone. Only the standard library of Python 3.8 or later, as in supervisor.py.
+and goes on relaying, so that the daemon reads how they ended. What is left `drain_s` after SIGTERM,
+or `notice_s` after SIGUSR1, it kills: so does Slurm soon, and an end that the daemon has read of is
+no unknown one. What runs below BASE on this node is taken for this pilot's. Only the standard
+library of Python 3.8 or later, as in supervisor.py.
 """
 
 # Paths are strings, as in supervisor.py.
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 REDIAL_S, REDIAL_S_MAX = 0.25, 10.0
 SERVED_S = 10.0  # a connection that lasted so long was no failed try
 DIAL_S, NOTICE_S = 10.0, 2.0
-DRAIN_POLL_S, DRAINED_S = 0.25, 1.0
+DRAIN_POLL_S, DRAINED_S = 0.25, 2.0
 SESSION_END_S = 5.0
 RELAY_BYTES = 1 << 16
 RELAY_BYTES_MOST = 1 << 20
@@ -59,7 +60,7 @@ def pilot(path: str, base: str) -> Answer:
     said, context = read_pilot_file(path)
     found = Pilot(path, base, said, context)
     for number in DRAIN_SIGNALS:
-        signal.signal(number, lambda number, _: found.drain(signal.Signals(number).name))
+        signal.signal(number, lambda number, _: found.drain(signal.Signals(number)))
     found.run()
     return {}
 
@@ -104,12 +105,18 @@ class Pilot:
                 break
         self._say("it ends: " + (self._drained_by or "it is not wanted any more"))
 
-    def drain(self, why: str) -> None:
-        """Let no attempt run here any longer; safe to call from a signal handler."""
+    def drain(self, number: signal.Signals) -> None:
+        """Let no attempt run here any longer; safe to call from a signal handler.
+
+        SIGTERM after a notice leaves less time than was thought, and never more.
+        """
+        is_notice = number == signal.SIGUSR1
+        left_s = self._said["notice_s" if is_notice else "drain_s"]
+        until_s = time.monotonic() + left_s
         if self._drained_by:
+            self._drain_until_s = min(self._drain_until_s, until_s)
             return
-        self._drained_by = why
-        self._drain_until_s = time.monotonic() + self._said["drain_s"]
+        self._drained_by, self._drain_until_s = number.name, until_s
         if self._is_dialling:  # which may take long, and time is short now
             raise _DrainInterrupt
 

@@ -54,6 +54,7 @@ PILOT_FILE: Shape[PilotFile] = a_record(
         "silent_s": a_number(0.1, YEAR_S),
         "patience_s": a_number(0, YEAR_S),
         "drain_s": a_number(0, YEAR_S),
+        "notice_s": a_number(0, YEAR_S),
         "trust": a_text(PILOT_FILE_BYTES_MOST),
     }
 )

@@ -57,6 +57,7 @@ class DialBack:
         silent_s: a connection on which nothing came for so long is taken for lost.
         patience_s: a pilot in which nothing runs ends when no daemon served it for so long.
         drain_s: how long jobs may take to save once Slurm has sent SIGTERM; less than KillWait.
+        notice_s: the same for SIGUSR1; less than the lead in the pilot's --signal=B:USR1@LEAD.
     """
 
     addresses: tuple[str, ...]
@@ -65,6 +66,7 @@ class DialBack:
     silent_s: float = 30.0
     patience_s: float = 900.0
     drain_s: float = 25.0
+    notice_s: float = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,7 @@ class ClusterAuthority:
             "silent_s": dial_back.silent_s,
             "patience_s": dial_back.patience_s,
             "drain_s": dial_back.drain_s,
+            "notice_s": dial_back.notice_s,
             # No PEM: whoever looks for the pilot's own certificate must not find this one.
             "trust": b64encode(self._certificate.public_bytes(serialization.Encoding.DER)).decode(),
         }
