@@ -44,8 +44,8 @@ class PilotBackend(SupervisedBackend):
         listener = PilotListener(
             authority, self._fleet, ListenerSettings(host=settings.listen or None)
         )
-        port: int = await self._tasks.start(listener.serve)
-        self._fleet.open(authority, listener, port)
+        self._fleet.recall(authority, listener)  # first: who dials and is unwanted ends
+        self._fleet.open(await self._tasks.start(listener.serve))
         self._tasks.start_soon(self._fleet.run)
         return self
 

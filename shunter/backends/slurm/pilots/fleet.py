@@ -111,23 +111,32 @@ class PilotFleet:
             self._waiting = tuple(waiting)
             self._wake.set()
 
-    def open(self, authority: ClusterAuthority, listener: PilotListener, port: int) -> None:
+    def recall(self, authority: ClusterAuthority, listener: PilotListener) -> None:
         """Let the pilots in that were asked for before, in whatever term.
 
         Raises:
             OSError: the folder of pilots cannot be used.
         """
-        self._authority, self._listener, self._port = authority, listener, port
+        self._authority, self._listener = authority, listener
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._agent = self._installed()
-        now_s = time.time()
         for path in sorted(self._folder.glob("*.pilot")):
             with suppress(BackendError):
                 found = read_certificate(path)
                 node = NodeName(found.name.rpartition(".")[0])
                 if node in self._transports:
-                    # Written anew, since the port may be another one by now.
-                    self._admit(found.name, node, now_s, self._limits.limit_s)
+                    listener.admit(found)
+                    self._known[found.name] = _Known(node, found, time.time(), self._limits.limit_s)
+
+    def open(self, port: int) -> None:
+        """Have pilots dial a port from now on; files of earlier ones are written anew.
+
+        Raises:
+            BackendError: a file cannot be written.
+        """
+        self._port = port
+        for name, known in list(self._known.items()):
+            self._admit(name, known.node, known.asked_at_s, known.limit_s)
 
     async def run(self) -> None:
         """Look at the queue, decide and act, for ever."""
