@@ -357,8 +357,8 @@ def test_stopped_attempt_stands_still_with_all_its_processes_and_goes_on(machine
     for _ in range(2):  # an order may come twice
         machine.sends("stop")
         wait_for(lambda: standing(machine) == {"T"}, "standing still", machine.told)
-    machine.said("asked")
     machine.sends("continue")
+    machine.said("asked")  # on a busy machine only now, as it was made to stand still first
     wait_for(lambda: "T" not in standing(machine), "going on")
     wait_for(lambda: len(read_journal(str(machine.folder()))["notes"]) > 1, "a note of that")
     whats = [note["what"] for note in read_journal(str(machine.folder()))["notes"]]
