@@ -109,6 +109,14 @@ BENCHMARKS = (
     ),
     Benchmark("live_append", ("--seconds", "2"), (Measure("p99_s", "budget_p99_s", "s, p99"),)),
     Benchmark(
+        "live_short_jobs",
+        ("--jobs", "40", "--gpus", "8", "--quiet", "4"),
+        (
+            Measure("per_s", "budget_per_s", "short jobs a second", is_rate=True),
+            Measure("uss_mb", "budget_uss_mb", "MB of a supervisor", seconds=None),
+        ),
+    ),
+    Benchmark(
         "live_jobs",
         ("--jobs", "6", "--seconds", "2", "--best-of", "2"),
         (

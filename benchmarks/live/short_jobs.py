@@ -75,7 +75,7 @@ async def measure(jobs: int, gpus: int, quiet: int) -> dict[str, object]:
             rate = await jobs_per_s(site, jobs)
             uss_mb, reaper_mb = await supervisors_mb(site, root, quiet)
     return {
-        "benchmark": "short_jobs",
+        "benchmark": "live_short_jobs",
         "jobs": jobs,
         "per_s": round(rate, 1),
         "budget_per_s": BUDGET_PER_S,
