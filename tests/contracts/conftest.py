@@ -5,12 +5,15 @@ import pytest
 from tests.contracts.backends import BackendKind
 from tests.contracts.local_backends import LOCAL_KINDS
 from tests.contracts.simulated_backends import SIMULATED_KINDS
+from tests.contracts.slurm_backends import SLURM_KINDS
 from tests.contracts.ssh_backends import SSH_KINDS
 
 LIVE_KINDS: tuple[BackendKind, ...] = (*LOCAL_KINDS, *SSH_KINDS)
+SLURM_MARKS = (pytest.mark.live, pytest.mark.slurm, pytest.mark.xdist_group("slurm"))
 BACKEND_KINDS = (
     *(pytest.param(kind, id=kind.name) for kind in SIMULATED_KINDS),
     *(pytest.param(kind, id=kind.name, marks=pytest.mark.live) for kind in LIVE_KINDS),
+    *(pytest.param(kind, id=kind.name, marks=SLURM_MARKS) for kind in SLURM_KINDS),
 )
 
 

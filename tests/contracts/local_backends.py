@@ -40,10 +40,7 @@ class LocalStage:
     programs: Mapping[str, Program]
 
     def spec(self, job: JobId) -> JobSpec:
-        program = self.programs.get(job, Program())
-        work_s = program.work_ticks * TICK_US / 1e6
-        argv = ("-I", "-S", "-c", PROGRAM, str(work_s), str(program.exit_code))
-        return JobSpec(1, command=(sys.executable, *argv))
+        return spec_of(self.programs.get(job, Program()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +67,13 @@ class LocalKind:
                 named = {program.name: program for program in programs}
                 yield LocalStage(backend, backend.now_us(), named)
             empty(root)
+
+
+def spec_of(program: Program) -> JobSpec:
+    """Return a program as real processes."""
+    work_s = program.work_ticks * TICK_US / 1e6
+    argv = ("-I", "-S", "-c", PROGRAM, str(work_s), str(program.exit_code))
+    return JobSpec(1, command=(sys.executable, *argv))
 
 
 def empty(root: str) -> None:

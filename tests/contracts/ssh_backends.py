@@ -16,7 +16,7 @@ from shunter.backends.ssh import SshAccess, SshBackend, SshHost, SshSettings
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
 from tests.contracts.backends import Program, Stage
-from tests.contracts.local_backends import PROGRAM, TICK_US, empty
+from tests.contracts.local_backends import TICK_US, empty, spec_of
 from tests.live.ssh.farm import LACKING, Farm, farm_at
 
 HOSTS = ("n0", "n1")
@@ -31,10 +31,7 @@ class SshStage:
     programs: Mapping[str, Program]
 
     def spec(self, job: JobId) -> JobSpec:
-        program = self.programs.get(job, Program())
-        work_s = program.work_ticks * TICK_US / 1e6
-        argv = ("-I", "-S", "-c", PROGRAM, str(work_s), str(program.exit_code))
-        return JobSpec(1, command=(sys.executable, *argv))
+        return spec_of(self.programs.get(job, Program()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,8 +85,8 @@ JobCompType=jobcomp/filetxt
 JobCompLoc={folder}/jobcomp.log
 {nodes}
 PartitionName=main Nodes={names} Default=YES MaxTime=INFINITE DefaultTime=60 State=UP
-PartitionName=short Nodes=n[1-2] MaxTime=0:30:00 DefaultTime=10 State=UP
-PartitionName=closed Nodes=n3 MaxTime=60 State=DOWN
+PartitionName=short Nodes={first_two} MaxTime=0:30:00 DefaultTime=10 State=UP
+PartitionName=closed Nodes={third} MaxTime=60 State=DOWN
 """
 NODE_LINE = (
     "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} Sockets=2 "
@@ -98,8 +98,8 @@ GRES_LINE = (
     "Flags=nvidia_gpu_env"
 )
 TOPOLOGY = """\
-SwitchName=rack1 Nodes=n[1-2]
-SwitchName=rack2 Nodes=n[3-4]
+SwitchName=rack1 Nodes={first_two}
+SwitchName=rack2 Nodes={others}
 SwitchName=spine Switches=rack[1-2]
 """
 
@@ -124,6 +124,7 @@ class SlurmBench:
 
     folder: Path
     first_port: int
+    nodes: tuple[BenchNode, ...] = NODES
     _running: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict, repr=False)
 
     @property
@@ -142,7 +143,7 @@ class SlurmBench:
         self._lay_out()
         self._start_munged()
         self.start_slurmctld()
-        for node in NODES:
+        for node in self.nodes:
             self.start_slurmd(node.name, wait=False)
         self.wait_for(
             lambda: set(self.states().values()) == {"idle"}, f"idle nodes, not {self.states()}"
@@ -253,7 +254,7 @@ class SlurmBench:
         """Leave no job, all daemons running and all nodes idle."""
         if CONTROLLER not in self._running:
             self.start_slurmctld()
-        for node in NODES:
+        for node in self.nodes:
             if node.name not in self._running:
                 self.start_slurmd(node.name)
         self.command("scancel", "--user=root", check=False)
@@ -291,7 +292,7 @@ class SlurmBench:
         (self.folder / "munge").chmod(0o711)
         host = socket.gethostname().partition(".")[0]
         lines, gres = [], []
-        for number, node in enumerate(NODES):
+        for number, node in enumerate(self.nodes):
             for gpu in range(node.gpus):
                 make_device(self.folder / "dev" / node.name / f"nvidia{gpu}")
             (self.folder / "spool" / node.name).mkdir()
@@ -308,16 +309,19 @@ class SlurmBench:
             }
             lines.append(NODE_LINE.format_map(facts))
             gres.append(GRES_LINE.format_map(facts))
+        names = [node.name for node in self.nodes]
+        parts = {
+            "names": ",".join(names),
+            "first_two": ",".join(names[:2]),
+            "third": names[2],
+            "others": ",".join(names[2:]),
+        }
         text = CONFIGURATION.format(
-            host=host,
-            port=self.first_port,
-            folder=self.folder,
-            nodes="\n".join(lines),
-            names=",".join(node.name for node in NODES),
+            host=host, port=self.first_port, folder=self.folder, nodes="\n".join(lines), **parts
         )
         self.conf.write_text(text)
         (self.folder / "etc" / "gres.conf").write_text("\n".join(gres) + "\n")
-        (self.folder / "etc" / "topology.conf").write_text(TOPOLOGY)
+        (self.folder / "etc" / "topology.conf").write_text(TOPOLOGY.format_map(parts))
         # Where it is asked for at all, it must not look for systemd.
         (self.folder / "etc" / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
 
@@ -372,9 +376,9 @@ class SlurmBench:
 
 
 @contextmanager
-def bench_at(folder: Path) -> Iterator[SlurmBench]:
-    """Open a bench below a folder, and take it down again."""
-    bench = SlurmBench(folder, free_ports(1 + len(NODES)))
+def bench_at(folder: Path, nodes: tuple[BenchNode, ...] = NODES) -> Iterator[SlurmBench]:
+    """Open a bench of three nodes or more below a folder, and take it down again."""
+    bench = SlurmBench(folder, free_ports(1 + len(nodes)), nodes)
     try:
         bench.start()
         yield bench

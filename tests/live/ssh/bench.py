@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from shunter.backends.ssh import SshAccess, SshBackend, SshHost, SshSettings
+from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.core.effects import Effect, Launch, Resume
 from shunter.core.intake.inputs import Input
 from shunter.events.values.allocation import Allocation, Share
@@ -67,8 +68,52 @@ sys.exit(max(0, code))
 """
 
 
+class Ledger:
+    """Jobs that note below a folder what they do."""
+
+    __slots__ = ()
+    folder: Path
+
+    def launching(
+        self,
+        *nodes: str,
+        job: str = "j0",
+        attempt: int = 1,
+        work_s: float = 60.0,
+        code: int = 0,
+        mask: int = 1,
+    ) -> Launch | Resume:
+        """Return the order to run a worker, one rank on each host."""
+        allocation = Allocation(tuple(Share(NodeName(node), mask) for node in nodes))
+        argv = (str(self.folder), str(work_s), str(code))
+        spec = JobSpec(allocation.gpus, command=(sys.executable, "-I", "-S", "-c", WORKER, *argv))
+        kind = Launch if attempt == 1 else Resume
+        return kind(JobId(job), attempt, allocation, spec)
+
+    def ledger(self) -> list[list[str]]:
+        """Return what the jobs have noted: job, attempt, rank, host, what."""
+        path = self.folder / "ledger"
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+    def runs(self) -> Counter[str]:
+        """Return how often each attempt has begun, a rank at a time."""
+        begun = [line for line in self.ledger() if line[4] == "begun"]
+        return Counter(f"{job}.{attempt}.{rank}" for job, attempt, rank, *_ in begun)
+
+    def resumed(self) -> list[str]:
+        """Return which ranks of which attempts went on from what was saved, in order of name."""
+        return sorted(f"{one[0]}.{one[1]}.{one[2]}" for one in self.ledger() if one[4] == "resumed")
+
+    def assert_nothing_twice(self) -> None:
+        """Hold that no rank of an attempt ran twice, no job beside itself, no GPU for two."""
+        runs = self.runs()
+        print(f"runs of ranks: {sum(runs.values())} of {len(runs)} in {self.folder.name}")
+        assert [line for line in self.ledger() if line[4] == "double"] == []
+        assert [rank for rank, count in runs.items() if count > 1] == []
+
+
 @dataclass(frozen=True, slots=True)
-class Bench:
+class Bench(Ledger):
     """A farm, and a folder for its hosts and its ledger."""
 
     farm: Farm
@@ -118,43 +163,6 @@ class Bench:
         async with SshBackend(self.settings(term, **fields), term * 10**9) as backend:
             yield backend
 
-    def launching(
-        self,
-        *nodes: str,
-        job: str = "j0",
-        attempt: int = 1,
-        work_s: float = 60.0,
-        code: int = 0,
-        mask: int = 1,
-    ) -> Launch | Resume:
-        """Return the order to run a worker, one rank on each host."""
-        allocation = Allocation(tuple(Share(NodeName(node), mask) for node in nodes))
-        argv = (str(self.folder), str(work_s), str(code))
-        spec = JobSpec(allocation.gpus, command=(sys.executable, "-I", "-S", "-c", WORKER, *argv))
-        kind = Launch if attempt == 1 else Resume
-        return kind(JobId(job), attempt, allocation, spec)
-
-    def ledger(self) -> list[list[str]]:
-        """Return what the jobs have noted: job, attempt, rank, host, what."""
-        path = self.folder / "ledger"
-        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
-
-    def runs(self) -> Counter[str]:
-        """Return how often each attempt has begun, a rank at a time."""
-        begun = [line for line in self.ledger() if line[4] == "begun"]
-        return Counter(f"{job}.{attempt}.{rank}" for job, attempt, rank, *_ in begun)
-
-    def resumed(self) -> list[str]:
-        """Return which ranks of which attempts went on from what was saved, in order of name."""
-        return sorted(f"{one[0]}.{one[1]}.{one[2]}" for one in self.ledger() if one[4] == "resumed")
-
-    def assert_nothing_twice(self) -> None:
-        """Hold that no rank of an attempt ran twice, no job beside itself, no GPU for two."""
-        runs = self.runs()
-        print(f"runs of ranks: {sum(runs.values())} of {len(runs)} in {self.folder.name}")
-        assert [line for line in self.ledger() if line[4] == "double"] == []
-        assert [rank for rank, count in runs.items() if count > 1] == []
-
     def clean(self) -> None:
         """End all that is left on the hosts."""
         for host in self.farm.hosts.values():
@@ -162,11 +170,11 @@ class Bench:
                 empty(str(root))
 
 
-async def order(backend: SshBackend, *effects: Effect) -> None:
+async def order(backend: SupervisedBackend, *effects: Effect) -> None:
     await backend.perform(effects, backend.now_us())
 
 
-async def seen_until(backend: SshBackend, kind: type[Seen], *, job: str = "") -> list[Input]:
+async def seen_until(backend: SupervisedBackend, kind: type[Seen], *, job: str = "") -> list[Input]:
     """Observe until something of a kind came, of a job if one is named; return all that came."""
     told: list[Input] = []
     until_us = backend.now_us() + PATIENCE_US
@@ -177,7 +185,7 @@ async def seen_until(backend: SshBackend, kind: type[Seen], *, job: str = "") ->
     return told
 
 
-async def rest(backend: SshBackend, seconds: float = 1.2) -> list[Input]:
+async def rest(backend: SupervisedBackend, seconds: float = 1.2) -> list[Input]:
     """Return all that comes within a time."""
     until_us = backend.now_us() + int(seconds * 1e6)
     told: list[Input] = []

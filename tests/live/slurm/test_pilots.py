@@ -1,0 +1,248 @@
+"""Jobs inside pilots on a real Slurm cluster, and all that goes wrong there."""
+
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import anyio
+import pytest
+
+from shunter.backends.slurm import Slurm
+from shunter.backends.slurm.commands import Submitted
+from shunter.backends.supervised.backend import SupervisedBackend
+from shunter.core.effects import Terminate
+from shunter.core.intake.inputs import AttemptExited, Input
+from shunter.errors import SlurmUnknownError
+from shunter.events.facts.execution import AttemptLost, AttemptStarted, JobSuspended
+from tests.factories import allocation, job_id
+from tests.live.slurm.bench import SlurmBench
+from tests.live.slurm.pilots import PilotBench, comes, holds, most_at_once, wanting
+from tests.live.ssh.bench import order, rest, seen_until
+
+pytestmark = [
+    pytest.mark.asyncio,
+    pytest.mark.live,
+    pytest.mark.slurm,
+    pytest.mark.xdist_group("slurm"),
+]
+J0 = job_id(0)
+UNTIL_SAVED = -1
+
+
+@pytest.fixture
+def bench(slurm: SlurmBench, tmp_path: Path) -> Iterator[PilotBench]:
+    """A cluster, and a folder that is empty."""
+    found = PilotBench(slurm, tmp_path)
+    yield found
+    found.clean()
+
+
+async def leaves(backend: SupervisedBackend, job: str = "j0") -> list[Input]:
+    """Observe until a job was told suspended or lost, and a while longer."""
+    told: list[Input] = []
+    until_us = backend.now_us() + 90_000_000
+    while not ends_in(told, job):
+        _, inputs = await backend.observe(until_us)
+        assert inputs, f"neither suspended nor lost, but {told}"
+        told += inputs
+    return told + await rest(backend)
+
+
+def ends_in(told: Sequence[Input], job: str = "j0") -> list[Input]:
+    """Return what was told of the end of attempts of a job."""
+    kinds = (AttemptExited, AttemptLost, JobSuspended)
+    return [seen for seen in told if isinstance(seen, kinds) and seen.job_id == job]
+
+
+async def goes_on(bench: PilotBench, backend: SupervisedBackend, node: str) -> None:
+    """Have the first job resumed on a node, and hold that it does what is left, and once."""
+    await order(backend, bench.launching(node, attempt=2, work_s=0.1, code=UNTIL_SAVED))
+    (ended,) = ends_in(await seen_until(backend, AttemptExited, job="j0"))
+    assert isinstance(ended, AttemptExited)
+    assert (ended.attempt, ended.exit_code) == (2, 0)
+    bench.assert_nothing_twice()
+
+
+def told_by_processes() -> bytes:
+    """Return the command lines and environments of all processes."""
+    found = []
+    for path in sorted(Path("/proc").glob("[0-9]*")):
+        for name in ("cmdline", "environ"):
+            try:
+                found.append((path / name).read_bytes())
+            except OSError:
+                continue
+    return b"\n".join(found)
+
+
+async def test_job_runs_in_a_pilot_whose_key_nobody_sees(bench: PilotBench) -> None:
+    async with bench.opened() as backend:
+        await holds(backend, "n1")
+        began_s = time.monotonic()
+        await order(backend, bench.launching("n1", work_s=1.0))
+        await seen_until(backend, AttemptStarted)
+        print(f"a job in a pilot was seen to run after {time.monotonic() - began_s:.3f} s")
+        (file,) = (bench.root / "pilots").glob("n1.*.pilot")
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        secret = file.read_text().partition("BEGIN PRIVATE KEY-----\n")[2].splitlines()[0]
+        assert len(secret) == 64
+        seen = told_by_processes()
+        assert str(file).encode() in seen
+        assert secret.encode() not in seen
+        (number,) = bench.pilots()["n1"]
+        shown = bench.slurm.command("scontrol", "show", "job", "-dd", str(number))
+        shown += bench.slurm.command("scontrol", "write", "batch_script", str(number), "-")
+        assert str(file) in shown
+        assert secret not in shown
+        (ended,) = ends_in(await seen_until(backend, AttemptExited))
+        assert isinstance(ended, AttemptExited)
+        assert ended.exit_code == 0
+    bench.assert_nothing_twice()
+
+
+async def test_pilot_comes_back_to_a_new_daemon_and_its_job_is_adopted(bench: PilotBench) -> None:
+    async with bench.opened() as backend:
+        await holds(backend, "n1")
+        await order(backend, bench.launching("n1", work_s=4.0))
+        await seen_until(backend, AttemptStarted)
+        before = bench.pilots()
+    async with bench.opened(2) as backend:
+        backend.adopt(J0, 1, started=True, on=allocation(n1=0b0001))
+        await order(backend)
+        (ended,) = ends_in(await seen_until(backend, AttemptExited))
+        assert isinstance(ended, AttemptExited)
+        assert ended.exit_code == 0
+        assert bench.pilots() == before
+        assert len(before["n1"]) == 1
+    bench.assert_nothing_twice()
+
+
+async def test_job_of_a_cancelled_pilot_is_told_once_and_goes_on_elsewhere(
+    bench: PilotBench,
+) -> None:
+    async with bench.opened() as backend:
+        await holds(backend, "n1", "n2")
+        await order(backend, bench.launching("n1", code=UNTIL_SAVED))
+        await seen_until(backend, AttemptStarted)
+        (number,) = bench.pilots()["n1"]
+        bench.slurm.command("scancel", str(number))
+        assert len(ends_in(await leaves(backend))) == 1
+        await goes_on(bench, backend, "n2")
+        await holds(backend, "n1")  # by another pilot
+        assert bench.pilots()["n1"] != [number]
+    assert bench.resumed() == ["j0.2.0"]
+
+
+async def test_pilot_that_slurm_forgot_is_replaced_and_its_job_goes_on(
+    bench: PilotBench,
+) -> None:
+    """The state is that of just before the submission, as after a crash within seconds of it."""
+    with bench.forgetful() as forgets:
+        async with bench.opened() as backend:
+            await holds(backend, "n1")
+            (number,) = bench.pilots()["n1"]
+            await order(backend, bench.launching("n1", code=UNTIL_SAVED))
+            await seen_until(backend, AttemptStarted)
+            forgets()
+            stranger = bench.slurm.submit("exec sleep 300", "--nodelist=n4")
+            assert stranger == number
+            backend.want(wanting("n1"))
+            assert len(ends_in(await leaves(backend))) == 1
+            print(f"forgotten, and {bench.pilots()} now")
+            assert most_at_once(bench.pilots().values()) <= 1
+            await holds(backend, "n1")
+            assert most_at_once(bench.pilots().values()) == 1
+            assert bench.slurm.state_of(stranger) == "RUNNING"
+            await goes_on(bench, backend, "n1")
+
+
+async def test_controller_that_is_away_ends_nothing(bench: PilotBench) -> None:
+    async with bench.opened(command_s=1.0) as backend:
+        await holds(backend, "n1")
+        await order(backend, bench.launching("n1", work_s=8.0))
+        told = await seen_until(backend, AttemptStarted)
+        bench.slurm.wait_until_saved(bench.pilots()["n1"][0])
+        bench.slurm.kill_slurmctld()
+        backend.want(wanting("n2"))
+        await comes(lambda: "squeue" in backend.causes["n2"], lambda: str(backend.causes))
+        print(backend.causes["n2"])
+        told += await rest(backend, 3.0)
+        assert ends_in(told) == []
+        bench.slurm.start_slurmctld()
+        told += await seen_until(backend, AttemptExited)
+        assert len(ends_in(told)) == 1
+        await holds(backend, "n2")
+        assert {node: len(jobs) for node, jobs in bench.pilots().items()} == {"n1": 1, "n2": 1}
+    bench.assert_nothing_twice()
+
+
+async def test_node_that_slurm_gave_up_runs_its_job_until_it_is_back(bench: PilotBench) -> None:
+    async with bench.opened() as backend:
+        await holds(backend, "n1")
+        await order(backend, bench.launching("n1", code=UNTIL_SAVED))
+        await seen_until(backend, AttemptStarted)
+        (number,) = bench.pilots()["n1"]
+        bench.slurm.kill_slurmd("n1")
+        await comes(
+            lambda: bench.slurm.state_of(number) == "NODE_FAIL",
+            lambda: bench.slurm.state_of(number),
+        )
+        assert ends_in(await rest(backend, 3.0)) == []
+        assert "n1" not in backend.unreachable
+        bench.slurm.start_slurmd("n1")
+        assert len(ends_in(await leaves(backend))) == 1
+        await holds(backend, "n1")
+        await goes_on(bench, backend, "n1")
+
+
+async def test_drained_node_is_waited_for_in_slurms_word(bench: PilotBench) -> None:
+    bench.slurm.drain("n3", "a fan is broken")
+    async with bench.opened() as backend:
+        backend.want(wanting("n3"))
+        await comes(lambda: "ReqNodeNotAvail" in backend.causes["n3"], lambda: str(backend.causes))
+        print(backend.causes["n3"])
+        assert "waiting for Slurm to give node n3" in backend.causes["n3"]
+        assert "n3" in bench.pilots("PENDING")
+        bench.slurm.command("scontrol", "update", "NodeName=n3", "State=RESUME")
+        await holds(backend, "n3")
+
+
+async def test_idle_pilot_is_given_back_and_another_node_asked_for(bench: PilotBench) -> None:
+    async with bench.opened(pilots_max=1, idle_s=1.0) as backend:
+        backend.want(wanting("n1", "n2"))
+        await comes(lambda: "n1" not in backend.unreachable, lambda: str(backend.causes))
+        assert list(bench.pilots()) == ["n1"]
+        assert "pilots_max" in backend.causes["n2"]
+        await order(backend, bench.launching("n1", work_s=60.0))
+        await seen_until(backend, AttemptStarted)
+        backend.want(wanting("n2"))
+        await anyio.sleep(2.5)  # longer than idle_s: one that works is not idle
+        assert list(bench.pilots()) == ["n1"]
+        await order(backend, Terminate(J0, 1))
+        await seen_until(backend, AttemptExited)
+        await comes(lambda: "n2" not in backend.unreachable, lambda: str(backend.causes))
+        assert list(bench.pilots()) == ["n2"]
+        assert list((bench.root / "pilots").glob("n1.*.pilot")) == []
+
+
+async def test_lost_answers_of_sbatch_make_no_second_pilot(
+    bench: PilotBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted = []
+    submit = Slurm.submit
+
+    async def unheard(*words: object, **named: object) -> Submitted:
+        submitted.append(await submit(*words, **named))  # type: ignore[arg-type]
+        raise SlurmUnknownError("sbatch did not answer", "wait")
+
+    monkeypatch.setattr(Slurm, "submit", unheard)
+    async with bench.opened() as backend:
+        await holds(backend, "n1", "n2")
+        backend.want(wanting("n1", "n2"))
+        await anyio.sleep(3)
+        assert {node: len(jobs) for node, jobs in bench.pilots().items()} == {"n1": 1, "n2": 1}
+        assert len(submitted) == 2
+        await order(backend, bench.launching("n1", "n2", work_s=0.2))
+        await seen_until(backend, AttemptExited)
+    bench.assert_nothing_twice()
