@@ -32,15 +32,7 @@ from shunter.backends.node.output.times import STREAMS, Times, Writes
 from shunter.backends.node.processes.attempt_files import AttemptFiles
 from shunter.backends.node.processes.reaper import descendants, kill_remaining, remaining
 from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code
-from shunter.backends.node.records import (
-    catches,
-    count_in,
-    create_private,
-    fifo,
-    kill,
-    put,
-    tell,
-)
+from shunter.backends.node.records import catches, count_in, create_private, fifo, kill, put, tell
 from shunter.backends.node.sampling import Sampling
 from shunter.backends.node.stopping import Stopping
 
@@ -49,6 +41,7 @@ if TYPE_CHECKING:
 
 POLL_S = 1.0
 KILL_POLL_S = 0.02
+TERMINATED, SAME_SIGNAL_S = 128 + signal.SIGTERM, 0.3
 STRONGER = ("cooperative", "signal", "restart")
 ORDER: Shape[Command] = a_record(
     {"do": a_text(16)}, {"term": a_whole(), "mode": a_text(16), "upto": a_whole()}
@@ -75,7 +68,8 @@ class Supervision:
             os.set_blocking(end, False)
         signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGTERM, lambda *_: self.suspend(order["suspend"]["mode"]))
+        self.is_terminated = False
+        signal.signal(signal.SIGTERM, lambda *_: self._leave())
         user = order.get("user")
         self.traces: AttemptFiles | None = None
         self.writer = user and user["uid"]
@@ -119,6 +113,7 @@ class Supervision:
             self.stopping.look(time.monotonic())
             if self.stages and time.monotonic() >= self.due_s:
                 self._escalate()
+        self._await_own_end()
         failpoint("attempt over")
         self._receive(last=True)  # its last words, said after we listened last
         stragglers = kill_remaining(self.order.get("cgroup"), self._reap)
@@ -130,15 +125,11 @@ class Supervision:
         if self.why or mode == "never":
             return
         limits = self.order["suspend"]
-        limits_s = {
-            "cooperative": limits["cooperative_s"],
-            "signal": limits["signal_s"],
-            "restart": limits["restart_s"],
-        }
         # One that is only stopped would keep its GPUs: `stop` needs the next stronger mode at once.
         first = STRONGER.index(mode) if mode in STRONGER else STRONGER.index("restart")
         self.asked = mode
-        stages = [(name, float(limits_s[name])) for name in STRONGER[first:]]
+        limits_s = (limits["cooperative_s"], limits["signal_s"], limits["restart_s"])
+        stages = [(STRONGER[each], float(limits_s[each])) for each in range(first, len(STRONGER))]
         self._begin("suspend", [*stages, ("kill", KILL_POLL_S)])
 
     def terminate(self, why: str, grace_s: float | None) -> None:
@@ -158,6 +149,18 @@ class Supervision:
         """Tell the daemon that there is something to read here."""
         line = f"{self.order['job']}/{self.order['attempt']}\n".encode()
         tell(f"{self.root}/notices", line)
+
+    def _leave(self) -> None:
+        """Suspend the job, which may have got the same SIGTERM: Slurm sends it to everybody."""
+        self.is_terminated = True
+        self.suspend(self.order["suspend"]["mode"])
+
+    def _await_own_end(self) -> None:
+        """Wait for a SIGTERM that has reached the ranks before it reaches us."""
+        ended = self.failed == TERMINATED or (TERMINATED in self.codes and not self.why)
+        until_s = time.monotonic() + SAME_SIGNAL_S
+        while ended and not self.is_terminated and time.monotonic() < until_s:
+            time.sleep(0.01)
 
     def _begin(self, why: str, stages: list[tuple[str, float]]) -> None:
         self.why, self.stages = why, stages
@@ -324,6 +327,9 @@ class Supervision:
         # A launcher between us and what saved (torchrun) turns its 75 into a failure of its own.
         saved = code == EXIT_SUSPENDED or (self.saved and code != 0)
         suspended = self.why in ("", "suspend") and (saved or stopped)
+        if self.is_terminated and self.why in ("", "suspend", "rank"):
+            # It did not fail: it was ended with us, as by a restart that it was asked for.
+            suspended |= code == TERMINATED or (code != 0 and self.why != "rank")
         group = self.order.get("cgroup")
         short = kills(group) if group else 0
         if short:

@@ -27,7 +27,6 @@ pytestmark = [
     pytest.mark.xdist_group("slurm"),
 ]
 J0 = job_id(0)
-UNTIL_SAVED = -1
 
 
 @pytest.fixture
@@ -57,7 +56,7 @@ def ends_in(told: Sequence[Input], job: str = "j0") -> list[Input]:
 
 async def goes_on(bench: PilotBench, backend: SupervisedBackend, node: str) -> None:
     """Have the first job resumed on a node, and hold that it does what is left, and once."""
-    await order(backend, bench.launching(node, attempt=2, work_s=0.1, code=UNTIL_SAVED))
+    await order(backend, bench.launching(node, attempt=2, work_s=0.1))
     (ended,) = ends_in(await seen_until(backend, AttemptExited, job="j0"))
     assert isinstance(ended, AttemptExited)
     assert (ended.attempt, ended.exit_code) == (2, 0)
@@ -123,7 +122,7 @@ async def test_job_of_a_cancelled_pilot_is_told_once_and_goes_on_elsewhere(
 ) -> None:
     async with bench.opened() as backend:
         await holds(backend, "n1", "n2")
-        await order(backend, bench.launching("n1", code=UNTIL_SAVED))
+        await order(backend, bench.launching("n1"))
         await seen_until(backend, AttemptStarted)
         (number,) = bench.pilots()["n1"]
         bench.slurm.command("scancel", str(number))
@@ -142,7 +141,7 @@ async def test_pilot_that_slurm_forgot_is_replaced_and_its_job_goes_on(
         async with bench.opened() as backend:
             await holds(backend, "n1")
             (number,) = bench.pilots()["n1"]
-            await order(backend, bench.launching("n1", code=UNTIL_SAVED))
+            await order(backend, bench.launching("n1"))
             await seen_until(backend, AttemptStarted)
             forgets()
             stranger = bench.slurm.submit("exec sleep 300", "--nodelist=n4")
@@ -180,7 +179,7 @@ async def test_controller_that_is_away_ends_nothing(bench: PilotBench) -> None:
 async def test_node_that_slurm_gave_up_runs_its_job_until_it_is_back(bench: PilotBench) -> None:
     async with bench.opened() as backend:
         await holds(backend, "n1")
-        await order(backend, bench.launching("n1", code=UNTIL_SAVED))
+        await order(backend, bench.launching("n1"))
         await seen_until(backend, AttemptStarted)
         (number,) = bench.pilots()["n1"]
         bench.slurm.kill_slurmd("n1")
