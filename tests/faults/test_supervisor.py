@@ -15,6 +15,7 @@ import pytest
 from shunter.backends.node import attempts
 from shunter.backends.node.heartbeat import uptime_ns, write_beat
 from shunter.backends.node.messages.journal import read_journal
+from shunter.backends.node.records import processes
 from shunter.backends.node.verbs import command
 from tests.faults.supervised import Machine, is_alive, machine_at, wait_for
 from tests.live.ssh.farm import descendants
@@ -324,6 +325,34 @@ def test_failure_of_one_rank_ends_the_gang(machine: Machine) -> None:
     machine.starts(machine.order(program, ranks=2))
     status = machine.status()
     assert (status["code"], status["codes"]) == (4, [128 + signal.SIGTERM, 4])
+
+
+@pytest.mark.parametrize("rank_first", [False, True], ids=["supervisor-first", "rank-first"])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_job_that_is_ended_with_its_supervisor_did_not_fail(
+    machine: Machine, ranks: int, *, rank_first: bool
+) -> None:
+    """Slurm sends SIGTERM to all processes of an allocation that it ends."""
+    machine.starts(machine.order(SLEEPS, ranks=ranks))
+    for rank in range(ranks):
+        machine.said("up", rank=rank)
+    supervisor = machine.supervisor()
+    living = [pid for pid, parent in processes().items() if parent == supervisor]
+    assert len(living) == ranks
+    everybody = [*living, supervisor] if rank_first else [supervisor, *living]
+    for pid in everybody:
+        os.kill(pid, signal.SIGTERM)
+    status = machine.status()
+    assert (status["code"], status["suspended"], status["saved"]) == (143, True, False)
+
+
+def test_job_that_is_ended_alone_has_failed(machine: Machine) -> None:
+    machine.starts(machine.order(SLEEPS))
+    machine.said("up")
+    (rank,) = [pid for pid, parent in processes().items() if parent == machine.supervisor()]
+    os.kill(rank, signal.SIGTERM)
+    status = machine.status()
+    assert (status["code"], status["suspended"]) == (143, False)
 
 
 FAMILY = """

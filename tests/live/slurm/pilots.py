@@ -3,8 +3,8 @@
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -84,21 +84,30 @@ class PilotBench(Ledger):
                 found.setdefault(name.removeprefix(NAME).partition(".")[0], []).append(int(number))
         return found
 
-    @contextmanager
-    def forgetful(self) -> Iterator[Callable[[], None]]:
-        """Have the controller crash and forget all it was asked for since now, ids included."""
+    def remembers(self) -> Callable[[], None]:
+        """Return how to have the controller crash, and forget what it was asked for since now.
+
+        Ids included, as it does of the seconds before a crash.
+        """
         kept, state = self.folder / "state", self.slurm.folder / "state"
         self.slurm.kill_slurmctld()
         shutil.copytree(state, kept)
-        self.slurm.start_slurmctld()
+        self._start_again()
 
         def forget() -> None:
             self.slurm.kill_slurmctld()
             shutil.rmtree(state)
             shutil.copytree(kept, state)
-            self.slurm.start_slurmctld()
+            self._start_again()
 
-        yield forget
+        return forget
+
+    def _start_again(self) -> None:
+        self.slurm.start_slurmctld()
+        self.slurm.command("scontrol", "reconfigure")  # else nodes may register minutes later
+        self.slurm.wait_for(
+            lambda: not {"unknown", "unknown*"} & set(self.slurm.states().values()), "the nodes"
+        )
 
     def clean(self) -> None:
         """End all pilots, and all that is left of jobs."""
@@ -146,6 +155,11 @@ async def holds(backend: PilotBackend, *nodes: str) -> list[Input]:
     told += await rest(backend, 0.05)
     backend.want([])
     return told
+
+
+def why(backend: PilotBackend, node: str) -> str:
+    """Return why a node cannot be used; nothing if it can."""
+    return backend.causes.get(NodeName(node), "")
 
 
 async def comes(condition: Callable[[], bool], what: Callable[[], str] | str) -> None:

@@ -3,6 +3,7 @@
 import stat
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -17,7 +18,7 @@ from shunter.errors import SlurmUnknownError
 from shunter.events.facts.execution import AttemptLost, AttemptStarted, JobSuspended
 from tests.factories import allocation, job_id
 from tests.live.slurm.bench import SlurmBench
-from tests.live.slurm.pilots import PilotBench, comes, holds, most_at_once, wanting
+from tests.live.slurm.pilots import PilotBench, comes, holds, most_at_once, wanting, why
 from tests.live.ssh.bench import order, rest, seen_until
 
 pytestmark = [
@@ -37,21 +38,21 @@ def bench(slurm: SlurmBench, tmp_path: Path) -> Iterator[PilotBench]:
     found.clean()
 
 
-async def leaves(backend: SupervisedBackend, job: str = "j0") -> list[Input]:
-    """Observe until a job was told suspended or lost, and a while longer."""
+async def leaves(backend: SupervisedBackend, patience_s: int = 90) -> list[Input]:
+    """Observe until the first job was told suspended or lost, and a while longer."""
     told: list[Input] = []
-    until_us = backend.now_us() + 90_000_000
-    while not ends_in(told, job):
+    until_us = backend.now_us() + patience_s * 1_000_000
+    while not ends_in(told):
         _, inputs = await backend.observe(until_us)
         assert inputs, f"neither suspended nor lost, but {told}"
         told += inputs
     return told + await rest(backend)
 
 
-def ends_in(told: Sequence[Input], job: str = "j0") -> list[Input]:
-    """Return what was told of the end of attempts of a job."""
+def ends_in(told: Sequence[Input]) -> list[Input]:
+    """Return what was told of the end of attempts of the first job."""
     kinds = (AttemptExited, AttemptLost, JobSuspended)
-    return [seen for seen in told if isinstance(seen, kinds) and seen.job_id == job]
+    return [seen for seen in told if isinstance(seen, kinds) and seen.job_id == J0]
 
 
 async def goes_on(bench: PilotBench, backend: SupervisedBackend, node: str) -> None:
@@ -117,43 +118,50 @@ async def test_pilot_comes_back_to_a_new_daemon_and_its_job_is_adopted(bench: Pi
     bench.assert_nothing_twice()
 
 
+@pytest.mark.parametrize("heeds", [False, True], ids=["saves", "dies-of-sigterm"])
 async def test_job_of_a_cancelled_pilot_is_told_once_and_goes_on_elsewhere(
-    bench: PilotBench,
+    bench: PilotBench, *, heeds: bool
 ) -> None:
+    """Slurm sends SIGTERM to all processes of a job, of which that of the user may die."""
+    launch = bench.launching("n1")
+    if not heeds:
+        deaf = ("/bin/sh", "-c", "trap '' TERM; exec \"$@\"", "sh", *launch.spec.command)
+        launch = replace(launch, spec=replace(launch.spec, command=deaf))
     async with bench.opened() as backend:
         await holds(backend, "n1", "n2")
-        await order(backend, bench.launching("n1"))
+        await order(backend, launch)
         await seen_until(backend, AttemptStarted)
         (number,) = bench.pilots()["n1"]
         bench.slurm.command("scancel", str(number))
-        assert len(ends_in(await leaves(backend))) == 1
+        (ended,) = ends_in(await leaves(backend))
+        assert isinstance(ended, JobSuspended)
         await goes_on(bench, backend, "n2")
         await holds(backend, "n1")  # by another pilot
         assert bench.pilots()["n1"] != [number]
-    assert bench.resumed() == ["j0.2.0"]
+    assert heeds or bench.resumed() == ["j0.2.0"]
 
 
 async def test_pilot_that_slurm_forgot_is_replaced_and_its_job_goes_on(
     bench: PilotBench,
 ) -> None:
     """The state is that of just before the submission, as after a crash within seconds of it."""
-    with bench.forgetful() as forgets:
-        async with bench.opened() as backend:
-            await holds(backend, "n1")
-            (number,) = bench.pilots()["n1"]
-            await order(backend, bench.launching("n1"))
-            await seen_until(backend, AttemptStarted)
-            forgets()
-            stranger = bench.slurm.submit("exec sleep 300", "--nodelist=n4")
-            assert stranger == number
-            backend.want(wanting("n1"))
-            assert len(ends_in(await leaves(backend))) == 1
-            print(f"forgotten, and {bench.pilots()} now")
-            assert most_at_once(bench.pilots().values()) <= 1
-            await holds(backend, "n1")
-            assert most_at_once(bench.pilots().values()) == 1
-            assert bench.slurm.state_of(stranger) == "RUNNING"
-            await goes_on(bench, backend, "n1")
+    forgets = bench.remembers()
+    async with bench.opened() as backend:
+        await holds(backend, "n1")
+        (number,) = bench.pilots()["n1"]
+        await order(backend, bench.launching("n1"))
+        await seen_until(backend, AttemptStarted)
+        forgets()
+        stranger = bench.slurm.submit("exec sleep 300", "--nodelist=n4")
+        assert stranger == number
+        backend.want(wanting("n1"))
+        assert len(ends_in(await leaves(backend))) == 1
+        print(f"forgotten, and {bench.pilots()} now")
+        assert most_at_once(bench.pilots().values()) <= 1
+        await holds(backend, "n1")
+        assert most_at_once(bench.pilots().values()) == 1
+        assert bench.slurm.state_of(stranger) == "RUNNING"
+        await goes_on(bench, backend, "n1")
 
 
 async def test_controller_that_is_away_ends_nothing(bench: PilotBench) -> None:
@@ -164,8 +172,8 @@ async def test_controller_that_is_away_ends_nothing(bench: PilotBench) -> None:
         bench.slurm.wait_until_saved(bench.pilots()["n1"][0])
         bench.slurm.kill_slurmctld()
         backend.want(wanting("n2"))
-        await comes(lambda: "squeue" in backend.causes["n2"], lambda: str(backend.causes))
-        print(backend.causes["n2"])
+        await comes(lambda: "squeue" in why(backend, "n2"), lambda: str(backend.causes))
+        print(why(backend, "n2"))
         told += await rest(backend, 3.0)
         assert ends_in(told) == []
         bench.slurm.start_slurmctld()
@@ -199,9 +207,9 @@ async def test_drained_node_is_waited_for_in_slurms_word(bench: PilotBench) -> N
     bench.slurm.drain("n3", "a fan is broken")
     async with bench.opened() as backend:
         backend.want(wanting("n3"))
-        await comes(lambda: "ReqNodeNotAvail" in backend.causes["n3"], lambda: str(backend.causes))
-        print(backend.causes["n3"])
-        assert "waiting for Slurm to give node n3" in backend.causes["n3"]
+        await comes(lambda: "ReqNodeNotAvail" in why(backend, "n3"), lambda: str(backend.causes))
+        print(why(backend, "n3"))
+        assert "waiting for Slurm to give node n3" in why(backend, "n3")
         assert "n3" in bench.pilots("PENDING")
         bench.slurm.command("scontrol", "update", "NodeName=n3", "State=RESUME")
         await holds(backend, "n3")
@@ -212,7 +220,7 @@ async def test_idle_pilot_is_given_back_and_another_node_asked_for(bench: PilotB
         backend.want(wanting("n1", "n2"))
         await comes(lambda: "n1" not in backend.unreachable, lambda: str(backend.causes))
         assert list(bench.pilots()) == ["n1"]
-        assert "pilots_max" in backend.causes["n2"]
+        assert "pilots_max" in why(backend, "n2")
         await order(backend, bench.launching("n1", work_s=60.0))
         await seen_until(backend, AttemptStarted)
         backend.want(wanting("n2"))
@@ -232,7 +240,7 @@ async def test_lost_answers_of_sbatch_make_no_second_pilot(
     submit = Slurm.submit
 
     async def unheard(*words: object, **named: object) -> Submitted:
-        submitted.append(await submit(*words, **named))  # type: ignore[arg-type]
+        submitted.append(await submit(*words, **named))  # type: ignore[arg-type]  # as given
         raise SlurmUnknownError("sbatch did not answer", "wait")
 
     monkeypatch.setattr(Slurm, "submit", unheard)
@@ -245,3 +253,20 @@ async def test_lost_answers_of_sbatch_make_no_second_pilot(
         await order(backend, bench.launching("n1", "n2", work_s=0.2))
         await seen_until(backend, AttemptExited)
     bench.assert_nothing_twice()
+
+
+async def test_pilot_that_is_to_end_is_followed_by_another(bench: PilotBench) -> None:
+    """Of two minutes; Slurm tells a pilot of its end up to a minute too early."""
+    async with bench.opened(time_limit_s=120.0) as backend:
+        await holds(backend, "n1")
+        await order(backend, bench.launching("n1", work_s=600.0))
+        await seen_until(backend, AttemptStarted)
+        (number,) = bench.pilots()["n1"]
+        backend.want(wanting("n1"))
+        (ended,) = ends_in(await leaves(backend, 130))
+        assert isinstance(ended, JobSuspended)
+        assert most_at_once(bench.pilots("RUNNING").values()) <= 1
+        await holds(backend, "n1")
+        await comes(lambda: number not in bench.pilots()["n1"], lambda: str(bench.pilots()))
+        await goes_on(bench, backend, "n1")
+    assert bench.resumed() == ["j0.2.0"]

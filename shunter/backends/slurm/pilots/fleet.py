@@ -63,6 +63,7 @@ class _Known:
     certificate: PilotCertificate
     asked_at_s: float
     limit_s: float
+    answered_at_s: float
     seen: QueuedJob | None = None
     is_draining: bool = False
 
@@ -96,6 +97,7 @@ class PilotFleet:
         )
         self._folder = Path(settings.root) / "pilots"
         self._known: dict[str, _Known] = {}
+        self._gone: set[str] = set()
         self._refusals: dict[str, SubmitRefusals] = {}
         self._spare_since_s: Mapping[str, float] = {}
         self._waiting: tuple[GpuRequest, ...] = ()
@@ -147,7 +149,7 @@ class PilotFleet:
             began_s = time.time()
             try:
                 queue = await self._slurm.queue()
-                self._take_in(queue, began_s)
+                await self._take_in(queue, began_s)
                 await self._act()
             except SlurmUnknownError as error:
                 self._explain({node: str(error) for node in self._transports})
@@ -169,19 +171,23 @@ class PilotFleet:
     def refused(self, peer: str, cause: str) -> None:
         """Handle somebody who was not let in: there is nothing to do about it."""
 
-    def _take_in(self, queue: Sequence[QueuedJob], began_s: float) -> None:
+    async def _take_in(self, queue: Sequence[QueuedJob], began_s: float) -> None:
         """Note what the queue tells of pilots, and forget those that are over."""
-        found = {}
+        found, ended = {}, set()
         for job in queue:
             name = name_in(self._settings.cluster_id, job.name)
-            if name is not None and not job.has_ended:
+            if name is not None and job.has_ended:
+                ended.add(name)
+            elif name is not None:
                 found[name] = job
         for name, known in list(self._known.items()):
             known.seen = found.get(name)
-            is_settled = began_s - known.asked_at_s > SETTLED_S
+            is_settled = name in ended or began_s - known.answered_at_s > SETTLED_S
             is_connected = self._transports[known.node].pilot == name
             if known.seen is None and is_settled and not is_connected:
-                self._forget(name)
+                await self._forget(name)
+        # Submissions that came to be long after their answers were lost, say.
+        await self._slurm.cancel([found[name].id for name in sorted(self._gone & set(found))])
 
     async def _act(self) -> None:
         """Decide what to ask for and to give back, and do it."""
@@ -245,9 +251,10 @@ class PilotFleet:
             before = self._refusals.get(node)
             count = 1 if before is None else before.count + 1
             self._refusals[node] = SubmitRefusals(count, time.time(), str(error))
-            self._forget(name)
+            await self._forget(name)
         except SlurmUnknownError:
-            return  # it may be there: the next look tells
+            # It may be there, or come yet: the queue tells, some time from now.
+            self._known[name].answered_at_s = time.time()
         else:
             self._refusals.pop(node, None)
 
@@ -267,7 +274,7 @@ class PilotFleet:
         await self._listener.revoke(name)
         if known.seen is not None:
             await self._slurm.cancel([known.seen.id])
-        self._forget(name)
+        await self._forget(name)
 
     def _admit(
         self, name: str, node: NodeName, asked_at_s: float, limit_s: float
@@ -291,11 +298,14 @@ class PilotFleet:
             wall_s=time.time(),
         )
         self._listener.admit(certificate)
-        self._known[name] = _Known(node, certificate, asked_at_s, limit_s)
+        self._known[name] = _Known(node, certificate, asked_at_s, limit_s, asked_at_s)
         return certificate
 
-    def _forget(self, name: str) -> None:
+    async def _forget(self, name: str) -> None:
         """Take a pilot for ended, and its key with it."""
+        assert self._listener is not None, "it is open"
+        await self._listener.revoke(name)
+        self._gone.add(name)
         known = self._known.pop(name)
         with suppress(OSError):
             known.certificate.remove_file()
