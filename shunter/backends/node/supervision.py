@@ -151,7 +151,7 @@ class Supervision:
         tell(f"{self.root}/notices", line)
 
     def _leave(self) -> None:
-        """Suspend the job, which may have got the same SIGTERM: Slurm sends it to everybody."""
+        """Suspend the job; Slurm sends its processes the same SIGTERM."""
         self.is_terminated = True
         self.suspend(self.order["suspend"]["mode"])
 
