@@ -319,16 +319,12 @@ class Supervision:
     def _write_status(self, stragglers: int) -> None:
         code = self.failed or gang_code([code or 0 for code in self.codes])
         signalled = self.stage == "signal" and code == 128 + self.order["suspend"]["signal"]
-        # Slurm ends a job by SIGTERM to all its processes, ranks included, while they still save.
-        ended = code == 128 + signal.SIGTERM
-        stopped = self.why == "suspend" and (
-            self.stage in ("restart", "kill") or signalled or ended
-        )
+        stopped = self.why == "suspend" and (self.stage in ("restart", "kill") or signalled)
         # A launcher between us and what saved (torchrun) turns its 75 into a failure of its own.
         saved = code == EXIT_SUSPENDED or (self.saved and code != 0)
         suspended = self.why in ("", "suspend") and (saved or stopped)
         if self.is_terminated and self.why in ("", "suspend", "rank"):
-            # It did not fail: it was ended with us, as by a restart that it was asked for.
+            # Slurm ends a job by SIGTERM to all its processes, ranks included: it did not fail.
             suspended |= code == TERMINATED or (code != 0 and self.why != "rank")
         group = self.order.get("cgroup")
         short = kills(group) if group else 0

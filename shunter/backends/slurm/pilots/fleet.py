@@ -63,9 +63,9 @@ class _Known:
     certificate: PilotCertificate
     asked_at_s: float
     limit_s: float
-    answered_at_s: float
     seen: QueuedJob | None = None
     is_draining: bool = False
+    unheard_at_s: float = 0.0
 
 
 class PilotFleet:
@@ -182,7 +182,8 @@ class PilotFleet:
                 found[name] = job
         for name, known in list(self._known.items()):
             known.seen = found.get(name)
-            is_settled = name in ended or began_s - known.answered_at_s > SETTLED_S
+            asked_at_s = max(known.asked_at_s, known.unheard_at_s)
+            is_settled = name in ended or began_s - asked_at_s > SETTLED_S
             is_connected = self._transports[known.node].pilot == name
             if known.seen is None and is_settled and not is_connected:
                 await self._forget(name)
@@ -254,7 +255,7 @@ class PilotFleet:
             await self._forget(name)
         except SlurmUnknownError:
             # It may be there, or come yet: the queue tells, some time from now.
-            self._known[name].answered_at_s = time.time()
+            self._known[name].unheard_at_s = time.time()
         else:
             self._refusals.pop(node, None)
 
@@ -298,7 +299,7 @@ class PilotFleet:
             wall_s=time.time(),
         )
         self._listener.admit(certificate)
-        self._known[name] = _Known(node, certificate, asked_at_s, limit_s, asked_at_s)
+        self._known[name] = _Known(node, certificate, asked_at_s, limit_s)
         return certificate
 
     async def _forget(self, name: str) -> None:
