@@ -230,6 +230,10 @@ class SlurmBench:
         """Kill the controller as a crash would."""
         self._end(CONTROLLER, signal.SIGKILL)
 
+    def stop_slurmctld(self) -> None:
+        """Have the controller save all it knows, and end."""
+        self._end(CONTROLLER, signal.SIGTERM)
+
     def start_slurmd(self, node: str, *, wait: bool = True) -> None:
         """Start the daemon of a node, and wait until the controller takes the node."""
         self._start(node, ("slurmd", "-D", "-N", node, "-f", str(self.conf)))
