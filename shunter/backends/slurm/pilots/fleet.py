@@ -8,6 +8,7 @@ it took in the seconds before a crash. An answer that failed says nothing of any
 """
 
 import os
+import pwd
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -96,6 +97,7 @@ class PilotFleet:
             idle_s=settings.idle_s,
         )
         self._folder = Path(settings.root) / "pilots"
+        self._user = pwd.getpwuid(os.geteuid()).pw_name
         self._known: dict[str, _Known] = {}
         self._gone: set[str] = set()
         self._refusals: dict[str, SubmitRefusals] = {}
@@ -175,7 +177,7 @@ class PilotFleet:
         """Note what the queue tells of pilots, and forget those that are over."""
         found, ended = {}, set()
         for job in queue:
-            name = name_in(self._settings.cluster_id, job.name)
+            name = name_in(self._settings.cluster_id, self._user, job)
             if name is not None and job.has_ended:
                 ended.add(name)
             elif name is not None:

@@ -2,6 +2,7 @@
 
 import math
 
+from shunter.backends.slurm.records import QueuedJob
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 
 __all__ = ["job_name", "name_in", "pilot_options", "pilot_script"]
@@ -17,10 +18,14 @@ def job_name(cluster_id: str, pilot: str) -> str:
     return f"shunter:{cluster_id}:{pilot}"
 
 
-def name_in(cluster_id: str, name: str) -> str | None:
-    """Return which pilot of a cluster a Slurm job is; None if it is none."""
+def name_in(cluster_id: str, user: str, job: QueuedJob) -> str | None:
+    """Return which pilot of a cluster a Slurm job is; None if it is none.
+
+    Anybody may give a job such a name: only those of the user who asks for pilots count.
+    """
     head = job_name(cluster_id, "")
-    return name.removeprefix(head) if name.startswith(head) else None
+    is_ours = job.user == user and job.name.startswith(head)
+    return job.name.removeprefix(head) if is_ours else None
 
 
 def pilot_script(python: str, agent: str, file: str, folder: str) -> str:
