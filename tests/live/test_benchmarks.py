@@ -24,6 +24,7 @@ NAMES = [
     "live_jobs",
     "live_ssh",
     "live_long_queue",
+    "live_short_jobs",
     "live_submissions",
     "live_api",
     "live_year",

@@ -191,7 +191,7 @@ def claim(root: str, cluster_id: str) -> None:
     if jobs.is_dir() and sorted(jobs.iterdir()):
         raise ConfigError(
             f"{root} holds attempts of cluster {owner}, and the log is that of {cluster_id}: give "
-            "each log a folder of its own, as backend.KIND.root"
+            "each log a folder of its own, as backend.local.root or backend.ssh.root"
         )
     put(path, {"cluster_id": cluster_id})
 

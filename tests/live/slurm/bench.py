@@ -256,18 +256,24 @@ class SlurmBench:
 
     def restore(self) -> None:
         """Leave no job, all daemons running and all nodes idle."""
-        if CONTROLLER not in self._running:
-            self.start_slurmctld()
-        for node in self.nodes:
-            if node.name not in self._running:
-                self.start_slurmd(node.name)
-        self.command("scancel", "--user=root", check=False)
+        self.revive()
+        left = self.command("squeue", "-h", "-a", "-o", "%A").split()  # whoever's they are
+        if left:
+            self.command("scancel", *left, check=False)
         for node_name, state in self.states().items():
             if state.startswith("drain"):  # one that is down comes back by itself
                 self.resume(node_name)
         self.wait_for(
             lambda: set(self.states().values()) == {"idle"}, f"idle nodes, not {self.states()}"
         )
+
+    def revive(self) -> None:
+        """Have all daemons running."""
+        if CONTROLLER not in self._running:
+            self.start_slurmctld()
+        for node in self.nodes:
+            if node.name not in self._running:
+                self.start_slurmd(node.name)
 
     def answers(self) -> bool:
         """Say whether the controller answers."""

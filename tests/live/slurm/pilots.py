@@ -111,6 +111,7 @@ class PilotBench(Ledger):
 
     def clean(self) -> None:
         """End all pilots, and all that is left of jobs."""
+        self.slurm.revive()
         self.slurm.command("scancel", "--user=root", "--signal=KILL", "--full", check=False)
         for node in self.slurm.nodes:
             empty(f"{self.root}/nodes/{node.name}/clusters/lab")

@@ -167,7 +167,7 @@ async def test_pilot_that_slurm_forgot_is_replaced_and_its_job_goes_on(
 async def test_controller_that_is_away_ends_nothing(bench: PilotBench) -> None:
     async with bench.opened(command_s=1.0) as backend:
         await holds(backend, "n1")
-        await order(backend, bench.launching("n1", work_s=8.0))
+        await order(backend, bench.launching("n1"))
         told = await seen_until(backend, AttemptStarted)
         bench.slurm.wait_until_saved(bench.pilots()["n1"][0])
         bench.slurm.kill_slurmctld()
@@ -177,6 +177,7 @@ async def test_controller_that_is_away_ends_nothing(bench: PilotBench) -> None:
         told += await rest(backend, 3.0)
         assert ends_in(told) == []
         bench.slurm.start_slurmctld()
+        await order(backend, Terminate(J0, 1))
         told += await seen_until(backend, AttemptExited)
         assert len(ends_in(told)) == 1
         await holds(backend, "n2")
