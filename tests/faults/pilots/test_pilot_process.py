@@ -268,8 +268,10 @@ async def test_addresses_of_the_daemon_are_tried_in_turn(scratch: Path) -> None:
     sessions = Sessions()
     async with daemon(scratch, sessions.serve) as here:
         addresses = ("127.0.0.3", "no-such-host.invalid", "127.0.0.1")
-        with pilot_process(here.issue(addresses=addresses).path, scratch / "b"):
+        with pilot_process(here.issue(addresses=addresses).path, scratch / "b") as pilot:
             await sessions.begun()
+            assert pilot.poll() is None
+            assert "connected" in complaints(scratch)
 
 
 async def test_pilot_that_is_not_wanted_ends_once_nothing_runs(scratch: Path) -> None:

@@ -197,7 +197,8 @@ class Session:
         """Beat; return what has changed of attempts since it was told, or is asked anew.
 
         Of each that is watched the question says up to which note its journal was read, and up to
-        which what was noted is durable. With `is_all`, no others are watched.
+        which what was noted is durable. With `is_all`, no others are watched, and what is told once
+        only is told: samples and readings.
         """
         self.beat(question)
         for job, attempt in question["anew"]:
@@ -208,12 +209,13 @@ class Session:
             known.read = read
             known.acknowledge(durable, self.term)
             keys.append((job, attempt))
-        if question["is_all"]:
+        is_all = question["is_all"]
+        if is_all:
             self.reports.forget_all_but(keys)
         return {
             "changed": self.reports.news(keys),
-            "samples": self.reports.samples(keys),
-            "gpus": self.readings.poll() if keys else None,
+            "samples": self.reports.samples(keys) if is_all else [],
+            "gpus": self.readings.poll() if is_all and keys else None,
         }
 
     def start(self, question: Question) -> Answer | None:

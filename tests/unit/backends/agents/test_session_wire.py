@@ -197,6 +197,19 @@ def test_samples_of_a_job_are_told(agent: Agent) -> None:
     agent.ask(messages.Fence(job="j1", attempt=1))
 
 
+def test_look_at_some_uses_up_no_sample(agent: Agent) -> None:
+    """Goal: what is told once goes to who takes it: the look at all of them."""
+    known = started(agent, "j0")
+    wait_for((Path(known.folder) / "sample").exists, "a sample")
+    watched = (("j0", 1, 0, 0),)
+    now_ns = uptime_ns()
+    some = messages.Look(asked_ns=now_ns, watched=watched, anew=(("j0", 1),), is_all=False)
+    every = messages.Look(asked_ns=now_ns, watched=watched, anew=(), is_all=True)
+    assert agent.ask(some).samples == ()
+    assert [told.job for told in agent.ask(every).samples] == ["j0"]
+    agent.ask(messages.Fence(job="j0", attempt=1))
+
+
 def test_job_is_fenced_and_set_aside(agent: Agent) -> None:
     started(agent, "j1")
     (known,) = agent.ask(messages.Fence(job="j1", attempt=2)).fenced
