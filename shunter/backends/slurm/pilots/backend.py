@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from shunter.backends.slurm.commands import Slurm
@@ -48,15 +47,6 @@ class PilotBackend(SupervisedBackend):
         self._fleet.open(await self._tasks.start(listener.serve))
         self._tasks.start_soon(self._fleet.run)
         return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Leave the pilots, and what runs in them, as they are."""
-        await super().__aexit__(kind, error, trace)
 
     def want(self, waiting: Sequence[GpuRequest]) -> None:
         """Take in what jobs wait for."""

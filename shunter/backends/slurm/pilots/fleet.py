@@ -153,7 +153,7 @@ class PilotFleet:
                 queue = await self._slurm.queue()
                 await self._take_in(queue, began_s)
                 await self._act()
-            except SlurmUnknownError as error:
+            except BackendError as error:  # no answer, or no room for the file of a pilot
                 self._explain({node: str(error) for node in self._transports})
 
     async def connected(self, stream: PilotStream) -> None:
