@@ -2,10 +2,10 @@
 
 import os
 import secrets
-from signal import Signals
 
 from shunter.app.config.cluster_section import ClusterSection
 from shunter.app.config.live import SshHostSection, SshSection
+from shunter.app.config.live.limits import shared_limits
 from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
 from shunter.errors import ConfigError
 from shunter.events.values.configuration_set import ConfigurationSet
@@ -28,22 +28,13 @@ def ssh_settings(
         holder=secrets.token_hex(8),
         root=os.path.abspath(section.root),  # noqa: PTH100 the path need not exist, nor be resolved
         checkpoints=section.checkpoints,
-        gang_ports=(section.ports[0], section.ports[1] + 1),
         connect_s=section.connect / 1e6,
         keepalive_s=section.keepalive / 1e6,
         call_s=section.call / 1e6,
-        launch_s=section.launch / 1e6,
         simultaneous=section.simultaneous,
         patrol_s=section.heartbeat / 1e6,
-        heartbeat_deadline_s=section.heartbeat_deadline / 1e6,
         margin_s=section.margin / 1e6,
-        cooperative_s=section.cooperative / 1e6,
-        signal_s=section.signal / 1e6,
-        restart_s=section.restart / 1e6,
-        suspend_signal=Signals[section.suspend_signal].value,
-        grace_s=section.grace / 1e6,
-        sample_s=section.sample / 1e6,
-        output_bytes_max=section.output_mb << 20,
+        **shared_limits(section),
     )
 
 

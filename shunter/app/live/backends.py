@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from signal import Signals
 from typing import Protocol
 
 from shunter.app.config.cluster_section import ClusterSection
 from shunter.app.config.live import BackendSection, LocalSection, SshSection
+from shunter.app.config.live.limits import shared_limits
 from shunter.app.config.live.slurm import SlurmSection
 from shunter.app.config.loading import LoadedConfig
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
@@ -206,18 +206,9 @@ def local_settings(section: LocalSection, cluster: ClusterSection, term: int) ->
         root=os.path.abspath(section.root),  # noqa: PTH100 the path need not exist, nor be resolved
         nodes=tuple(_nodes(section, cluster)),
         term=term,
-        cooperative_s=section.cooperative / 1e6,
-        signal_s=section.signal / 1e6,
-        restart_s=section.restart / 1e6,
-        suspend_signal=Signals[section.suspend_signal].value,
-        grace_s=section.grace / 1e6,
-        launch_s=section.launch / 1e6,
         beat_s=section.heartbeat / 1e6,
-        heartbeat_deadline_s=section.heartbeat_deadline / 1e6,
         patrol_s=section.patrol / 1e6,
-        sample_s=section.sample / 1e6,
-        output_bytes_max=section.output_mb << 20,
-        gang_ports=(section.ports[0], section.ports[1] + 1),
+        **shared_limits(section),
     )
 
 

@@ -4,10 +4,10 @@ import os
 import secrets
 import socket
 from importlib.util import find_spec
-from signal import Signals
 
 from shunter.app.config.cluster_section import ClusterSection
 from shunter.app.config.live import BackendSection
+from shunter.app.config.live.limits import shared_limits
 from shunter.app.config.live.slurm import SlurmSection
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.errors import ConfigError, extra_hint
@@ -61,18 +61,9 @@ def slurm_settings(
         python=section.python,
         options=section.options,
         checkpoints=f"{root}/checkpoints",
-        gang_ports=(section.ports[0], section.ports[1] + 1),
-        launch_s=section.launch / 1e6,
         patrol_s=section.heartbeat / 1e6,
-        heartbeat_deadline_s=section.heartbeat_deadline / 1e6,
         margin_s=section.margin / 1e6,
-        cooperative_s=section.cooperative / 1e6,
-        signal_s=section.signal / 1e6,
-        restart_s=section.restart / 1e6,
-        suspend_signal=Signals[section.suspend_signal].value,
-        grace_s=section.grace / 1e6,
-        sample_s=section.sample / 1e6,
-        output_bytes_max=section.output_mb << 20,
+        **shared_limits(section),
     )
 
 

@@ -1,13 +1,13 @@
 """The limits under which supervisors work, wherever they do: how long they wait, and for what."""
 
 from signal import Signals
-from typing import Annotated, Self
+from typing import Annotated, Self, TypedDict
 
 from pydantic import Field, model_validator
 
 from shunter.app.config.section import Section, Span, Stretch
 
-__all__ = ["LimitsSection"]
+__all__ = ["LimitsSection", "SharedLimits", "shared_limits"]
 
 SignalName = Annotated[str, Field(pattern="^SIG[A-Z0-9]+$")]
 Port = Annotated[int, Field(ge=1, le=65_535)]
@@ -71,3 +71,34 @@ class LimitsSection(Section):
         if self.heartbeat_deadline < 3 * self.heartbeat:
             raise ValueError("heartbeat_deadline: expected three times heartbeat or more")
         return self
+
+
+class SharedLimits(TypedDict):
+    """Fields of `shunter.backends.agents.settings.Limits`, in seconds and bytes."""
+
+    cooperative_s: float
+    signal_s: float
+    restart_s: float
+    suspend_signal: int
+    grace_s: float
+    launch_s: float
+    heartbeat_deadline_s: float
+    sample_s: float
+    output_bytes_max: int
+    gang_ports: tuple[int, int]
+
+
+def shared_limits(section: LimitsSection) -> SharedLimits:
+    """Return the limits that each kind of backend takes from its table."""
+    return {
+        "cooperative_s": section.cooperative / 1e6,
+        "signal_s": section.signal / 1e6,
+        "restart_s": section.restart / 1e6,
+        "suspend_signal": Signals[section.suspend_signal].value,
+        "grace_s": section.grace / 1e6,
+        "launch_s": section.launch / 1e6,
+        "heartbeat_deadline_s": section.heartbeat_deadline / 1e6,
+        "sample_s": section.sample / 1e6,
+        "output_bytes_max": section.output_mb << 20,
+        "gang_ports": (section.ports[0], section.ports[1] + 1),
+    }
