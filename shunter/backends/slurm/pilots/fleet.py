@@ -18,8 +18,7 @@ from pathlib import Path
 
 import anyio
 
-from shunter.backends.agents.zip_application import digest, zip_application
-from shunter.backends.node.records import create_private
+from shunter.backends.agents.zip_application import install_shared
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.pilots.allocation_view import (
     AllocationLimits,
@@ -123,7 +122,7 @@ class PilotFleet:
         """
         self._authority, self._listener = authority, listener
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._agent = self._installed()
+        self._agent = install_shared(str(self._folder))
         for path in sorted(self._folder.glob("*.pilot")):
             with suppress(BackendError):
                 found = read_certificate(path)
@@ -312,16 +311,3 @@ class PilotFleet:
         known = self._known.pop(name)
         with suppress(OSError):
             known.certificate.remove_file()
-
-    def _installed(self) -> str:
-        """Return where the agent lies on the shared folder, after putting it there."""
-        content = zip_application()
-        path = self._folder / f"shunter-{digest(content)}.pyz"
-        if not path.exists() or path.read_bytes() != content:
-            fresh = path.with_suffix(f".{os.getpid()}")
-            with create_private(str(fresh)) as file:
-                file.buffer.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(path)
-        return str(path)

@@ -1,0 +1,49 @@
+"""The backend of batch jobs on a bench: settings under which everything happens within seconds."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from shunter.backends.slurm.jobs.backend import JobBackend
+from shunter.backends.slurm.settings import SlurmSettings
+from tests.contracts.local_backends import empty
+from tests.live.slurm.pilots import LIVING, NAME, PilotBench
+
+__all__ = ["JobBench"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobBench(PilotBench):
+    """A Slurm cluster, and a folder that it shares with us."""
+
+    def settings(self, term: int = 1, **fields: object) -> SlurmSettings:
+        """Return settings under which everything happens within seconds."""
+        quick = {"look_s": 0.05, "settle_s": 1.0, "poll_s": 0.3}
+        return PilotBench.settings(self, term, **{**quick, **fields})
+
+    @asynccontextmanager
+    async def jobs_opened(self, term: int = 1, **fields: object) -> AsyncIterator[JobBackend]:
+        """Open the backend for a term."""
+        self.root.mkdir(mode=0o700, exist_ok=True)
+        async with JobBackend(self.settings(term, **fields), term * 10**9) as backend:
+            yield backend
+
+    def jobs(self, *states: str) -> dict[str, list[int]]:
+        """Return the Slurm jobs of our attempts in some states, by job and attempt."""
+        chosen = ",".join(states or ("PENDING", "RUNNING"))
+        found: dict[str, list[int]] = {}
+        for line in self.slurm.command(
+            "squeue", "-h", "-a", "-t", chosen, "-o", "%i %j"
+        ).splitlines():
+            number, name = line.split()
+            if name.startswith(NAME):
+                found.setdefault(name.removeprefix(NAME), []).append(int(number))
+        return found
+
+    def clean(self) -> None:
+        """End all attempts, and all that is left of them."""
+        self.slurm.revive()
+        self.slurm.command("scancel", "--user=root", "--signal=KILL", "--full", check=False)
+        empty(str(self.root))
+        self.slurm.command("scancel", "--user=root", check=False)
+        self.slurm.wait_for(lambda: not self.jobs(*LIVING), "the end of all jobs")
