@@ -36,6 +36,9 @@ class LiveBackend(Backend, Protocol):
     def causes(self) -> Mapping[NodeName, str]:
         """Why servers do not answer, and what to do, of those that do not."""
 
+    def launch_wait(self, job_id: JobId) -> str:
+        """Return what an attempt that was ordered to start waits for; nothing if it does not."""
+
     def post(self, stamped: Stamped) -> None:
         """Put an input into the inbox; it is made once its instant is known."""
 
@@ -145,13 +148,17 @@ def _over_ssh(
 def _inside_slurm(
     loaded: LoadedConfig, section: SlurmSection, cluster_id: str, term: int, start_us: int
 ) -> AbstractAsyncContextManager[LiveBackend]:
-    """Return the backend of pilots, whose libraries only its users need."""
+    """Return the backend of a mode, whose libraries only its users need."""
     from shunter.app.slurm.serving import check_served, slurm_settings
 
     check_served(loaded.config.backend)
+    settings = slurm_settings(section, loaded.config.cluster, cluster_id, term)
+    if section.mode == "per-job":
+        from shunter.backends.slurm.jobs.backend import JobBackend
+
+        return _below(settings.root, cluster_id, JobBackend(settings, start_us))
     from shunter.backends.slurm.pilots.backend import PilotBackend
 
-    settings = slurm_settings(section, loaded.config.cluster, cluster_id, term)
     return _below(settings.root, cluster_id, PilotBackend(settings, start_us))
 
 

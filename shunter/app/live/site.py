@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import cast
 
 import anyio
 
@@ -263,9 +262,8 @@ class Site:
                 tasks.start_soon(tell_faults, self.feed, self._core, self._asked, tell)
                 tasks.start_soon(tell_delays, self._asked, tell)
                 tasks.start_soon(tell_slow_starts, self.feed, self._core, tell)
-                if self.config.backend.kind == "slurm":
-                    on_demand = cast(HoldsOnDemand, self._backend)
-                    tasks.start_soon(tell_demand, self.feed, self.state, on_demand)
+                if isinstance(self._backend, HoldsOnDemand):
+                    tasks.start_soon(tell_demand, self.feed, self.state, self._backend)
                 if keep_s := self.config.backend.keep_s:
                     keeping = (keep_s, self._backend, self.state, self.past, self.feed, tell)
                     tasks.start_soon(keep_for, *keeping)
@@ -284,6 +282,10 @@ class Site:
     def silent_servers(self) -> Mapping[NodeName, str]:
         """Why servers do not answer now, of those that do not."""
         return self._backend.causes
+
+    def launch_wait(self, job_id: JobId) -> str:
+        """Return what an attempt that was ordered to start waits for; nothing if it does not."""
+        return self._backend.launch_wait(job_id)
 
     def stop(self) -> None:
         """Let `run` end after the step it is in; jobs run on."""

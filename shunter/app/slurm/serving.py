@@ -21,19 +21,14 @@ UNTYPED = "gpu"
 
 
 def check_served(section: BackendSection) -> None:
-    """Return if this version can run jobs where a config says.
+    """Return if what a config needs of this machine is installed.
 
     Raises:
-        ConfigError: it says Slurm, in a mode of which this version has no backend.
+        ConfigError: it says Slurm, in a mode whose libraries are not there.
     """
     if section.kind != "slurm" or section.slurm is None:
         return
-    if section.slurm.mode == "per-job":
-        raise ConfigError(
-            "backend.slurm.mode = 'per-job': this version has no backend for it yet; expected "
-            "'pilot'"
-        )
-    if find_spec("cryptography") is None:
+    if section.slurm.mode == "pilot" and find_spec("cryptography") is None:
         raise ConfigError(f"backend.kind = 'slurm' needs cryptography: {extra_hint('slurm')}")
 
 

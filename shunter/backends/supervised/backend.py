@@ -128,6 +128,10 @@ class SupervisedBackend:
         why = {agent.name: agent.transport.reason or agent.cause for agent in silent}
         return {node: why[agent.name] for agent in silent for node in agent.nodes}
 
+    def launch_wait(self, job_id: JobId) -> str:
+        """Return what an attempt that was ordered to start waits for; nothing if it does not."""
+        return ""
+
     def post(self, stamped: Stamped) -> None:
         """Put a command of somebody into the inbox; it gets its instant there."""
         self._inbox.put(stamped)

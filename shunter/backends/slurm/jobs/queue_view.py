@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from shunter.backends.slurm.jobs.script import Key, key_in
+from shunter.backends.slurm.quantities import duration
 from shunter.backends.slurm.records import QueuedJob
 
 __all__ = ["QueueView"]
@@ -52,3 +53,14 @@ class QueueView:
     def ended_as(self, key: Key) -> str:
         """Return how Slurm says that an attempt ended, such as TIMEOUT; nothing if it does not."""
         return next((job.state for job in self.jobs.get(key, ()) if job.has_ended), "")
+
+    def wait_of(self, key: Key, now_s: float) -> str:
+        """Return for how long an attempt has waited in Slurm's queue, and for what, in words."""
+        waiting = [job for job in self.alive(key) if job.state == "PENDING"]
+        if not waiting or waiting != list(self.alive(key)):
+            return ""
+        job = waiting[0]
+        asked_s = now_s if job.submit_s is None else float(job.submit_s)
+        reason = f" ({job.reason})" if job.reason else ""
+        ago = duration(now_s - asked_s)
+        return f"waiting for Slurm to start job {job.id}, asked {ago} ago{reason}"

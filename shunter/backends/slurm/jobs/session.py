@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 import anyio
 import msgspec
-from anyio import to_thread
-from anyio.abc import TaskGroup
+from anyio import TASK_STATUS_IGNORED, to_thread
+from anyio.abc import TaskGroup, TaskStatus
 
 from shunter.backends.agents.orders import Order
 from shunter.backends.node.heartbeat import uptime_ns
@@ -52,23 +52,29 @@ class JobSession:
         slurm: its commands.
         agent: the path of the agent's program on the shared folder.
         say: takes each line that an agent would print.
-        tasks: in which what nobody waits for runs.
+        seen: takes each answer of squeue.
     """
 
     def __init__(
-        self, settings: SlurmSettings, slurm: Slurm, agent: str, say: Say, tasks: TaskGroup
+        self,
+        settings: SlurmSettings,
+        slurm: Slurm,
+        agent: str,
+        say: Say,
+        seen: Callable[[QueueView], None],
     ) -> None:
         self._settings = settings
         self._slurm = slurm
         self._agent = agent
         self._say = say
-        self._tasks = tasks
+        self._seen = seen
         self._queue: QueueView | None = None
         self._asked = anyio.Event()
         self._user = pwd.getpwuid(os.geteuid()).pw_name
         patience = Patience(settings.settle_s, settings.heartbeat_deadline_s + settings.margin_s)
         self._records = JobRecords(settings.root, lambda: self._queue, patience)
-        self._submissions = Submissions(slurm, settings.cluster_id, tasks)
+        self._tasks: TaskGroup = anyio.create_task_group()
+        self._submissions = Submissions(slurm, settings.cluster_id, self._tasks)
         self._turn = anyio.Lock()
 
     def greet(self, nonce: str) -> None:
@@ -84,14 +90,20 @@ class JobSession:
         self._say(f"\n{nonce} ".encode())
         self._tell(greeting)
 
-    async def run(self) -> None:
-        """Look at the records and ask for the queue, for ever."""
-        self._tasks.start_soon(self._watch_queue)
-        while True:
-            await anyio.sleep(self._settings.look_s)
-            changed = await self._in_thread(self._records.news)
-            if changed:
-                self._tell({"changed": changed})
+    async def run(self, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Look at the records and ask for the queue, for ever.
+
+        Raises:
+            ExceptionGroup: of OSError, where the shared folder cannot be read.
+        """
+        async with self._tasks:
+            self._tasks.start_soon(self._watch_queue)
+            task_status.started()
+            while True:
+                await anyio.sleep(self._settings.look_s)
+                changed = await self._in_thread(self._records.news)
+                if changed:
+                    self._tell({"changed": changed})
 
     def take(self, line: bytes) -> None:
         """Have a question answered, beside those that came before."""
@@ -217,6 +229,7 @@ class JobSession:
                     settings = self._settings
                     view = QueueView.of(settings.cluster_id, self._user, began_s, queue)
                     self._queue = view
+                    self._seen(view)
                     self._asked.set()
                     self._submissions.take(view)
                     await self._act()

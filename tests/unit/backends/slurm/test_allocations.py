@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.slurm.pilots.allocation_reasons import duration
 from shunter.backends.slurm.pilots.allocation_view import (
     AllocationLimits,
     AllocationView,
@@ -17,6 +16,7 @@ from shunter.backends.slurm.pilots.allocation_view import (
     SubmitRefusals,
 )
 from shunter.backends.slurm.pilots.allocations import decide
+from shunter.backends.slurm.quantities import duration
 
 NOW_S = 100_000.0
 HOUR_S = 3600.0
