@@ -14,9 +14,7 @@ BACKEND_KINDS = (
     *(pytest.param(kind, id=kind.name) for kind in SIMULATED_KINDS),
     *(pytest.param(kind, id=kind.name, marks=pytest.mark.live) for kind in LIVE_KINDS),
     *(
-        pytest.param(
-            kind, id=kind.name, marks=(*SLURM_MARKS, pytest.mark.xdist_group(kind.name))
-        )
+        pytest.param(kind, id=kind.name, marks=(*SLURM_MARKS, pytest.mark.xdist_group(kind.name)))
         for kind in SLURM_KINDS
     ),
 )

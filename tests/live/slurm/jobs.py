@@ -1,13 +1,16 @@
 """The backend of batch jobs on a bench: settings under which everything happens within seconds."""
 
+import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
 
 from shunter.backends.slurm.jobs.backend import JobBackend
 from shunter.backends.slurm.settings import SlurmSettings
 from tests.contracts.local_backends import empty
-from tests.live.slurm.pilots import LIVING, NAME, PilotBench
+from tests.live.slurm.pilots import LIVING, PilotBench
 
 __all__ = ["JobBench"]
 
@@ -18,8 +21,14 @@ class JobBench(PilotBench):
 
     def settings(self, term: int = 1, **fields: object) -> SlurmSettings:
         """Return settings under which everything happens within seconds."""
-        quick = {"look_s": 0.05, "settle_s": 1.0, "poll_s": 0.3}
+        quick: dict[str, object] = {"look_s": 0.05, "settle_s": 1.0, "poll_s": 0.3}
+        quick["cluster_id"] = self.cluster_id
         return PilotBench.settings(self, term, **{**quick, **fields})
+
+    @property
+    def cluster_id(self) -> str:
+        """What no other test is called: Slurm remembers jobs that have ended."""
+        return "lab" + blake2b(os.fsencode(self.folder), digest_size=6).hexdigest()
 
     @asynccontextmanager
     async def jobs_opened(self, term: int = 1, **fields: object) -> AsyncIterator[JobBackend]:
@@ -36,8 +45,18 @@ class JobBench(PilotBench):
             "squeue", "-h", "-a", "-t", chosen, "-o", "%i %j"
         ).splitlines():
             number, name = line.split()
-            if name.startswith(NAME):
-                found.setdefault(name.removeprefix(NAME), []).append(int(number))
+            if name.startswith(f"shunter:{self.cluster_id}:"):
+                found.setdefault(name.rpartition(":")[2], []).append(int(number))
+        return found
+
+    def command_lines(self, program: bytes) -> list[bytes]:
+        """Return the last words of the command lines of a program's processes."""
+        found = []
+        for path in sorted(Path("/proc").glob("[0-9]*/cmdline")):
+            with suppress(OSError):
+                words = path.read_bytes().rstrip(b"\0").split(b"\0")
+                if words[0] == program:
+                    found.append(words[-1])
         return found
 
     def clean(self) -> None:

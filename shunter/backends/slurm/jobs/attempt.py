@@ -36,7 +36,8 @@ class JobAttempt(Watched):
     """An attempt, as its folder and Slurm's queue tell of it.
 
     `asked_s` is when Slurm was last asked to run it, in seconds since 1970: an answer of squeue
-    that was asked for before, or right after, says nothing of it.
+    that was asked for before, or right after, says nothing of it. `missed_since_s` is since when
+    Slurm should have it and has not.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class JobAttempt(Watched):
         super().__init__(folder)
         self.key = key
         self.asked_s = time.time()
+        self.missed_since_s: float | None = None
         self._queue = queue
         self._patience = patience
         self._stood: object = None
@@ -84,7 +86,17 @@ class JobAttempt(Watched):
 
     def is_missed(self) -> bool:
         """Say whether it has not begun, though Slurm neither has it waiting nor runs it."""
-        return self._is_over() and not claimed_by(self.folder)
+        if not self._is_over() or self.has_begun():
+            return False
+        self.missed_since_s = self.missed_since_s or time.time()
+        return not claimed_by(self.folder)
+
+    def has_begun(self) -> bool:
+        """Say whether it runs, or has, also where somebody has removed its folder since."""
+        if claimed_by(self.folder) == BEGUN or started_in(self.folder) is not None:
+            return True
+        queue = self._queue()
+        return queue is not None and queue.is_running(self.key)
 
     def may_live_on(self) -> bool:
         """Say whether Slurm has given it up, and it may run all the same."""
@@ -99,11 +111,9 @@ class JobAttempt(Watched):
         """Return where it stands without a status, and why it is over if it is."""
         claim = claimed_by(self.folder)
         refusal = get(f"{self.folder}/refusal")
-        if claim == WITHDRAWN:
-            return "absent", ""
-        if refusal is not None:
-            return "absent", str(refusal.get("cause", ""))
-        if claim != BEGUN:
+        if claim == WITHDRAWN or refusal is not None:
+            return "absent", str((refusal or {}).get("cause", ""))
+        if claim != BEGUN and started is None:
             return "starting", ""
         queue = self._queue()
         if queue is None or not self._is_over():

@@ -39,6 +39,10 @@ class QueueView:
         """Return the Slurm jobs of an attempt that wait or run."""
         return tuple(job for job in self.jobs.get(key, ()) if not job.has_ended)
 
+    def is_running(self, key: Key) -> bool:
+        """Say whether Slurm runs an attempt."""
+        return any(job.state != "PENDING" for job in self.alive(key))
+
     def standing(self, key: Key) -> tuple[tuple[int, str], ...]:
         """Return what changes when anything of an attempt does."""
         return tuple((job.id, job.state) for job in self.jobs.get(key, ()))

@@ -13,7 +13,7 @@ import msgspec
 
 from shunter.backends.agents.orders import Order
 from shunter.backends.node.attempts import numbers_in, raise_fence, raise_term
-from shunter.backends.node.batch.claims import BEGUN, claimed_by, withdraw
+from shunter.backends.node.batch.claims import claimed_by, withdraw
 from shunter.backends.node.heartbeat import write_beat
 from shunter.backends.node.messages.attempt_records import a_job, number_of, status_in
 from shunter.backends.node.messages.shapes import checked
@@ -122,6 +122,8 @@ class JobRecords:
     def withdraw(self, key: Key, cause: str) -> bool:
         """Let an attempt never begin; False if it has."""
         folder = folder_of(self.root, *key)
+        if self.of(key).has_begun():
+            return False
         own_folder(folder)  # which may be gone
         if cause and not claimed_by(folder):
             put(f"{folder}/refusal", {"cause": cause})
@@ -143,13 +145,14 @@ class JobRecords:
 
         One that has not begun is not to begin, whatever it was told but to stop or continue.
         """
-        folder = folder_of(self.root, *key)
         is_to_leave = do not in ("stop", "continue")
-        if is_to_leave and not claimed_by(folder) and withdraw(folder):
+        if is_to_leave and self.withdraw(key, ""):
             return True
-        if claimed_by(folder) == BEGUN and status_in(folder) is None:
-            self.of(key).send({"do": do, "term": self._term})
-        return claimed_by(folder) != BEGUN
+        attempt = self.of(key)
+        if attempt.has_begun() and status_in(attempt.folder) is None:
+            own_folder(attempt.folder)
+            attempt.send({"do": do, "term": self._term})
+        return not attempt.has_begun()
 
     def give_up(self) -> None:
         """Order those to end that Slurm has given up and that may run all the same."""

@@ -42,6 +42,8 @@ Say = Callable[[bytes], None]
 OVER = ("ended", "lost")
 END_S = 15.0
 """After an order to end at once, until Slurm is told as well."""
+AGAIN_S = 60.0
+"""For so long, in seconds, what Slurm has forgotten is submitted again although it is refused."""
 
 
 class JobSession:
@@ -180,6 +182,9 @@ class JobSession:
         self._records.of(key).asked_s = time.time()
         if not refusal:
             return ""
+        missed_since_s = self._records.of(key).missed_since_s
+        if missed_since_s is not None and time.time() - missed_since_s < AGAIN_S:
+            return ""  # a controller that has just come back knows few of its nodes
         is_withdrawn = await self._in_thread(partial(self._records.withdraw, key, refusal))
         return refusal if is_withdrawn else ""
 
