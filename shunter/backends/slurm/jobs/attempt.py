@@ -5,10 +5,10 @@ it later than Slurm tells; and Slurm forgets jobs, or ends those whose processes
 its records do not say to be over is over only once Slurm says so as well, and has for a while.
 """
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from shunter import clock
 from shunter.backends.node.batch.claims import BEGUN, WITHDRAWN, add_command, claimed_by
 from shunter.backends.node.messages.attempt_records import started_in, status_in
 from shunter.backends.node.messages.wire import Probe, Started, State
@@ -45,7 +45,7 @@ class JobAttempt(Watched):
     ) -> None:
         super().__init__(folder)
         self.key = key
-        self.asked_s = time.time()
+        self.asked_s = clock.wall_s()
         self.missed_since_s: float | None = None
         self._queue = queue
         self._patience = patience
@@ -88,7 +88,7 @@ class JobAttempt(Watched):
         """Say whether it has not begun, though Slurm neither has it waiting nor runs it."""
         if not self._is_over() or self.has_begun():
             return False
-        self.missed_since_s = self.missed_since_s or time.time()
+        self.missed_since_s = self.missed_since_s or clock.wall_s()
         return not claimed_by(self.folder)
 
     def has_begun(self) -> bool:
@@ -120,10 +120,10 @@ class JobAttempt(Watched):
             self._over_since_s = None
             return ("starting" if started is None else "running"), ""
         if self._over_since_s is None:
-            self._over_since_s = time.time()
+            self._over_since_s = clock.wall_s()
         is_sure, patience = queue.is_surely_over(self.key), self._patience
         wait_s = patience.settle_s if is_sure else patience.silent_s
-        if time.time() - self._over_since_s < wait_s:
+        if clock.wall_s() - self._over_since_s < wait_s:
             return ("starting" if started is None else "running"), ""
         said = queue.ended_as(self.key)
         return ("absent" if started is None else "lost"), f"Slurm ended it: {said}" if said else ""

@@ -10,7 +10,6 @@ import json
 import os
 import pwd
 import sys
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
@@ -20,8 +19,8 @@ import msgspec
 from anyio import TASK_STATUS_IGNORED, to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
+from shunter import clock
 from shunter.backends.agents.orders import Order
-from shunter.backends.node.heartbeat import uptime_ns
 from shunter.backends.node.messages.shapes import PROTOCOL
 from shunter.backends.node.messages.wire import Answer
 from shunter.backends.node.records import boot_id, folder_of
@@ -85,7 +84,7 @@ class JobSession:
             "protocol": PROTOCOL,
             "base": self._settings.root,
             "boot": boot_id(),
-            "wall_s": time.time(),
+            "wall_s": clock.wall_s(),
             "python": list(sys.version_info[:3]),
             "uid": os.geteuid(),
         }
@@ -119,7 +118,7 @@ class JobSession:
         self._tell({"id": question["id"], **found})
 
     def _tell(self, record: Mapping[str, object]) -> None:
-        clocks = {"now_ns": time.monotonic_ns(), "up_ns": uptime_ns()}
+        clocks = {"now_ns": clock.monotonic_ns(), "up_ns": clock.uptime_ns()}
         self._say(json.dumps({**clocks, **record}).encode() + b"\n")
 
     async def read(self, question: Question) -> Answer:
@@ -137,7 +136,7 @@ class JobSession:
         """Have Slurm run an attempt; it has begun once it is claimed."""
         told = question["order"]
         key = str(told["job"]), int(told["attempt"])
-        if uptime_ns() > question["before_ns"]:
+        if clock.uptime_ns() > question["before_ns"]:
             return {"answer": "late", "cause": "the order came too late"}
         is_begun = await self._in_thread(partial(self._records.is_begun, key))
         if not is_begun:
@@ -179,11 +178,11 @@ class JobSession:
             refusal = str(error)
         else:
             refusal = await self._submissions.submit(key, script, options)
-        self._records.of(key).asked_s = time.time()
+        self._records.of(key).asked_s = clock.wall_s()
         if not refusal:
             return ""
         missed_since_s = self._records.of(key).missed_since_s
-        if missed_since_s is not None and time.time() - missed_since_s < AGAIN_S:
+        if missed_since_s is not None and clock.wall_s() - missed_since_s < AGAIN_S:
             return ""  # a controller that has just come back knows few of its nodes
         is_withdrawn = await self._in_thread(partial(self._records.withdraw, key, refusal))
         return refusal if is_withdrawn else ""
@@ -225,7 +224,7 @@ class JobSession:
         """Ask for the queue, whole, as long as anything is watched, and act on what it says."""
         while True:
             if self._records.watched or self._queue is None:
-                began_s = time.time()
+                began_s = clock.wall_s()
                 try:
                     queue = await self._slurm.queue()
                 except SlurmUnknownError:

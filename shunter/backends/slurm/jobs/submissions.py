@@ -4,12 +4,12 @@ Nobody waits for it but who submits. What Slurm is to end it is told at every lo
 says that it has, so that a controller which is away, or forgets, changes nothing.
 """
 
-import time
 from contextlib import suppress
 
 import anyio
 from anyio.abc import TaskGroup
 
+from shunter import clock
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.jobs.queue_view import QueueView
 from shunter.backends.slurm.jobs.script import Key, job_name
@@ -65,7 +65,7 @@ class Submissions:
 
     def end(self, key: Key, after_s: float = 0.0) -> None:
         """Have Slurm end all of an attempt that is not over after some seconds."""
-        from_s = time.time() + after_s
+        from_s = clock.wall_s() + after_s
         self._end_from_s[key] = min(from_s, self._end_from_s.get(key, from_s))
         self._end_due()
 
@@ -73,13 +73,13 @@ class Submissions:
         """Take in an answer of squeue, and have ended what still is there and should not be."""
         self._queue = queue
         for key in [key for key in self._end_from_s if not queue.alive(key)]:
-            if time.time() > self._end_from_s[key] + FORGOTTEN_S:
+            if clock.wall_s() > self._end_from_s[key] + FORGOTTEN_S:
                 del self._end_from_s[key]
         self._end_due()
 
     def _end_due(self) -> None:
         for key, from_s in self._end_from_s.items():
-            if time.time() >= from_s:
+            if clock.wall_s() >= from_s:
                 for job in self._alive(key):
                     self._tasks.start_soon(self._cancel, key, job.id, "")
 

@@ -1,7 +1,6 @@
 """Slurm as one agent for all nodes of a partition: a session within the daemon."""
 
 import secrets
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
@@ -9,6 +8,7 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
+from shunter import clock
 from shunter.backends.agents.child_process import begin_here
 from shunter.backends.agents.transport import AgentProcess, Link, Server, UnreachedError
 from shunter.backends.agents.zip_application import install_shared
@@ -43,7 +43,7 @@ class JobTransport:
 
     def wait_of(self, job: str, attempt: int) -> str:
         """Return what Slurm says that an attempt waits for; nothing if it does not wait."""
-        return "" if self._queue is None else self._queue.wait_of((job, attempt), time.time())
+        return "" if self._queue is None else self._queue.wait_of((job, attempt), clock.wall_s())
 
     def take(self, queue: QueueView) -> None:
         """Take in an answer of squeue."""

@@ -10,7 +10,6 @@ it took in the seconds before a crash. An answer that failed says nothing of any
 import os
 import pwd
 import secrets
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import anyio
 
+from shunter import clock
 from shunter.backends.agents.zip_application import install_shared
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.pilots.allocation_view import (
@@ -129,7 +129,9 @@ class PilotFleet:
                 node = NodeName(found.name.rpartition(".")[0])
                 if node in self._transports:
                     listener.admit(found)
-                    self._known[found.name] = _Known(node, found, time.time(), self._limits.limit_s)
+                    self._known[found.name] = _Known(
+                        node, found, clock.wall_s(), self._limits.limit_s
+                    )
 
     def open(self, port: int) -> None:
         """Have pilots dial a port from now on; files of earlier ones are written anew.
@@ -147,7 +149,7 @@ class PilotFleet:
             with anyio.move_on_after(self._settings.poll_s):
                 await self._wake.wait()
             self._wake = anyio.Event()
-            began_s = time.time()
+            began_s = clock.wall_s()
             try:
                 queue = await self._slurm.queue()
                 await self._take_in(queue, began_s)
@@ -194,7 +196,7 @@ class PilotFleet:
     async def _act(self) -> None:
         """Decide what to ask for and to give back, and do it."""
         view = AllocationView(
-            now_s=time.time(),
+            now_s=clock.wall_s(),
             nodes=tuple(
                 PilotNode(str(each.name), each.gpu_type, len(each.gpus))
                 for each in self._settings.nodes
@@ -242,7 +244,7 @@ class PilotFleet:
     async def _submit(self, node: NodeName, limit_s: float) -> None:
         """Ask Slurm for a node; an answer that is lost is settled by the queue."""
         name = f"{node}.{secrets.token_hex(4)}"
-        certificate = self._admit(name, node, time.time(), limit_s)
+        certificate = self._admit(name, node, clock.wall_s(), limit_s)
         server, settings = self._servers[node], self._settings
         folder = self._transports[node].folder
         script = pilot_script(settings.python, self._agent, str(certificate.path), folder)
@@ -252,11 +254,11 @@ class PilotFleet:
         except SlurmRefusedError as error:
             before = self._refusals.get(node)
             count = 1 if before is None else before.count + 1
-            self._refusals[node] = SubmitRefusals(count, time.time(), str(error))
+            self._refusals[node] = SubmitRefusals(count, clock.wall_s(), str(error))
             await self._forget(name)
         except SlurmUnknownError:
             # It may be there, or come yet: the queue tells, some time from now.
-            self._known[name].unheard_at_s = time.time()
+            self._known[name].unheard_at_s = clock.wall_s()
         else:
             self._refusals.pop(node, None)
 
@@ -297,7 +299,7 @@ class PilotFleet:
             self._folder / f"{name}.pilot",
             dial_back,
             valid_s=limit_s + QUEUE_DAYS_S,
-            wall_s=time.time(),
+            wall_s=clock.wall_s(),
         )
         self._listener.admit(certificate)
         self._known[name] = _Known(node, certificate, asked_at_s, limit_s)
