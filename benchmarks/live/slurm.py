@@ -75,9 +75,14 @@ async def plain_s(slurm: SlurmBench, path: Path) -> float:
     began_ns = time.monotonic_ns()
     script = f"exec {sys.executable} -I -S -c '{SAYS_WHEN}' > {path}"
     await to_thread.run_sync(slurm.submit, script, "--nodelist=n1", "--gres=gpu:v100:1")
+    return await to_thread.run_sync(_said_ns, path) / 1e9 - began_ns / 1e9
+
+
+def _said_ns(path: Path) -> int:
+    """Wait for a file, and return the instant in it."""
     while not path.exists() or not path.read_text().endswith("\n"):
-        await anyio.sleep(0.01)
-    return (int(path.read_text()) - began_ns) / 1e9
+        time.sleep(0.01)
+    return int(path.read_text())
 
 
 async def launch_s(site: Site) -> float:
@@ -124,7 +129,6 @@ async def known_s(site: Site, slurm: SlurmBench, count: int) -> tuple[float, int
 async def watch_percent(slurm: SlurmBench, root: Path, count: int, seconds: float) -> float:
     """Return the share of one core that it takes to watch attempts."""
     bench = JobBench(slurm, root)
-    root.mkdir()
     settings = replace(bench.settings(), look_s=1.0, settle_s=15.0, poll_s=5.0, patrol_s=5.0)
     slurm.command("scontrol", "update", "PartitionName=main", "State=DOWN")
     try:
@@ -171,7 +175,9 @@ async def measure(runs: int, at_once: int, running: int, seconds: float) -> dict
                 above = await above_sbatch_s(site, slurm, root, runs)
                 known, refused = await known_s(site, slurm, at_once)
             slurm.restore()
-            percent = await watch_percent(slurm, root / "watched", running, seconds)
+            watched = root / "watched"
+            watched.mkdir()
+            percent = await watch_percent(slurm, watched, running, seconds)
     return {
         "benchmark": "live_slurm",
         "above_sbatch_s": round(above, 3),

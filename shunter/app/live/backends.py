@@ -37,7 +37,7 @@ class LiveBackend(Backend, Protocol):
         """Why servers do not answer, and what to do, of those that do not."""
 
     def launch_wait(self, job_id: JobId) -> str:
-        """Return what an attempt that was ordered to start waits for; nothing if it does not."""
+        """Return what the launch of a job waits for; nothing if it does not."""
 
     def post(self, stamped: Stamped) -> None:
         """Put an input into the inbox; it is made once its instant is known."""

@@ -284,7 +284,7 @@ class Site:
         return self._backend.causes
 
     def launch_wait(self, job_id: JobId) -> str:
-        """Return what an attempt that was ordered to start waits for; nothing if it does not."""
+        """Return what the launch of a job waits for; nothing if it does not."""
         return self._backend.launch_wait(job_id)
 
     def stop(self) -> None:

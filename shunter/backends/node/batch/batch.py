@@ -78,7 +78,7 @@ class _Signals:
 
 
 def _begun(root: str, folder: str) -> str:
-    """Claim an attempt and start its supervisor; return why it is not begun, if it is not."""
+    """Claim an attempt and start its supervisor; return why it is not begun."""
     try:
         number = os.environ.get("SLURM_JOB_ID", "")
         if not take_claim(folder, BEGUN, slurm_job=number, at_s=time.time()):

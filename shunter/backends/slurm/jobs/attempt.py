@@ -22,7 +22,7 @@ __all__ = ["JobAttempt", "Patience"]
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """For how long, in seconds, what Slurm says to be over may be seen to be otherwise.
+    """For how many seconds what Slurm says to be over may not be.
 
     `settle_s` where Slurm has ended all processes, `silent_s` where some may live on: by then they
     have ended themselves for want of a scheduler's sign of life.

@@ -15,7 +15,7 @@ MAY_LIVE_ON = frozenset({"NODE_FAIL", "BOOT_FAIL"})
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """The Slurm jobs of each attempt: none, one, or more where an answer of sbatch was lost.
+    """The Slurm jobs of each attempt; several where an answer of sbatch was lost.
 
     `began_s` is when the question was asked, in seconds since 1970.
     """
@@ -55,11 +55,11 @@ class QueueView:
         )
 
     def ended_as(self, key: Key) -> str:
-        """Return how Slurm says that an attempt ended, such as TIMEOUT; nothing if it does not."""
+        """Return how Slurm ended an attempt, such as TIMEOUT; nothing if it did not."""
         return next((job.state for job in self.jobs.get(key, ()) if job.has_ended), "")
 
     def wait_of(self, key: Key, now_s: float) -> str:
-        """Return for how long an attempt has waited in Slurm's queue, and for what, in words."""
+        """Return how long an attempt has waited in Slurm's queue, and for what."""
         waiting = [job for job in self.alive(key) if job.state == "PENDING"]
         if not waiting or waiting != list(self.alive(key)):
             return ""

@@ -95,7 +95,7 @@ class JobRecords:
         return self._reports.known(*key)
 
     def prepare(self, order: Mapping[str, Any]) -> str:
-        """Store the order of an attempt, unless it has begun or may; return why not, if so."""
+        """Store the order of an attempt; return why it may not begin, if so."""
         job, attempt = order["job"], order["attempt"]
         folder = folder_of(self.root, job, attempt)
         fence = count_in(f"{self.root}/jobs/{job}/fence", "attempt")
@@ -130,7 +130,7 @@ class JobRecords:
         return withdraw(folder)
 
     def fence(self, job: str, last: int) -> list[Known]:
-        """Let no attempt up to one begin, and end those that have; return what is known of them."""
+        """Let no attempt up to one begin, end those that have; return them."""
         raise_fence(self.root, job, last)
         keys = [(job, number) for number in numbers_in(f"{self.root}/jobs/{job}")]
         fenced = []
@@ -167,7 +167,7 @@ class JobRecords:
         return [key for key in sorted(self.watched) if self.of(key).is_missed()]
 
     def inventory(self, question: Question) -> Answer:
-        """Return every attempt of one job, or some and all that may run, or all there are."""
+        """Return the attempts of one job, or some and all that may run, or all."""
         job, wanted, queue = question.get("job"), question.get("wanted"), self._queue()
         if job is not None:
             keys = {(job, number) for number in numbers_in(f"{self.root}/jobs/{job}")}

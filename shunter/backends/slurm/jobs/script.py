@@ -35,7 +35,7 @@ def key_in(cluster_id: str, user: str, job: QueuedJob) -> Key | None:
 
 
 def job_script(python: str, agent: str, root: str, job: str, attempt: int) -> str:
-    """Return the script, which says where the order of the attempt lies, not what it is.
+    """Return the script, which names the order of an attempt and holds none of it.
 
     Signals that come before the program can handle them do nothing.
     """
@@ -97,7 +97,7 @@ def _fair_cpus(server: SlurmServer, gpus: int) -> int:
 
 
 def _gpu_options(shares: Sequence[tuple[SlurmServer, int]]) -> list[str]:
-    """Return how GPUs of a type are asked for: as many on each node, or so many in all."""
+    """Return how GPUs are asked for: as many on each node, or so many in all."""
     counts = {gpus for _, gpus in shares}
     if counts == {0}:
         return []

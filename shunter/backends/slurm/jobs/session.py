@@ -1,9 +1,9 @@
 """The session with Slurm's own jobs, as if an agent answered: the same questions, typed the same.
 
-It runs in the daemon. What an agent does on its node a batch job does here, and what it would tell
-stands in the attempts' folders: these are looked at every `look_s`. Slurm's queue is asked for every
-`poll_s`, as a whole; what it does not answer changes nothing. An attempt that Slurm should have and
-has not is submitted again: whichever of its jobs makes the claim first runs it.
+It runs in the daemon. What an agent does on its node a batch job does here, and what it would
+tell stands in the attempts' folders: these are looked at every `look_s`. Slurm's queue is asked
+for every `poll_s`, as a whole; what it does not answer changes nothing. An attempt that Slurm
+should have and has not is submitted again: whichever of its jobs makes the claim first runs it.
 """
 
 import json
@@ -216,12 +216,12 @@ class JobSession:
         return {"taken": True}
 
     def _end(self, key: Key, *, has_begun: bool) -> None:
-        """Have an attempt end that was ordered to; one that never begins leaves the queue."""
+        """Have an attempt that was ordered to end leave Slurm as well."""
         self._submissions.wake(key)
         self._submissions.end(key, END_S if has_begun else 0.0)
 
     async def _watch_queue(self) -> None:
-        """Ask for the queue, whole, as long as anything is watched, and act on what it says."""
+        """Ask for the queue as long as anything is watched, and act on it."""
         while True:
             if self._records.watched or self._queue is None:
                 began_s = clock.wall_s()
@@ -246,7 +246,7 @@ class JobSession:
                 self._tasks.start_soon(self._submit_again, key)
 
     async def _submit_again(self, key: Key) -> None:
-        """Have an attempt run that Slurm has forgotten; not one that somebody has cancelled."""
+        """Have an attempt run that Slurm has forgotten, and that nobody cancelled."""
         assert self._queue is not None, "it has said that the attempt is missing"
         ended_as = self._queue.ended_as(key)
         order = await self._in_thread(partial(self._records.order_of, key))

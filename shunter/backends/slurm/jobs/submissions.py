@@ -58,7 +58,7 @@ class Submissions:
         return ""
 
     def wake(self, key: Key) -> None:
-        """Have the program of an attempt look at its orders now; it looks by itself later."""
+        """Have the program of an attempt look at its orders now, and not later."""
         for job in self._alive(key):
             if job.state == "RUNNING":
                 self._tasks.start_soon(self._cancel, key, job.id, "USR1")
@@ -70,7 +70,7 @@ class Submissions:
         self._end_due()
 
     def take(self, queue: QueueView) -> None:
-        """Take in an answer of squeue, and have ended what still is there and should not be."""
+        """Take in an answer of squeue; end what is there and should not be."""
         self._queue = queue
         for key in [key for key in self._end_from_s if not queue.alive(key)]:
             if clock.wall_s() > self._end_from_s[key] + FORGOTTEN_S:

@@ -71,7 +71,7 @@ class JobTransport:
             raise failed
 
     async def answers(self) -> bool:
-        """Return that there is somebody: whether the folder can be used is seen by using it."""
+        """Return that there is somebody; the folder is tried by using it."""
         return True
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from shunter.app.cli.application import app
 from shunter.app.config import load_config, make_config
-from shunter.app.slurm import writing
+from shunter.app.slurm import serving, writing
 from shunter.app.slurm.discovery import SlurmInventory, discovered
 from shunter.app.slurm.serving import check_served
 from shunter.backends.slurm import Slurm, listings
@@ -174,7 +174,9 @@ def test_kind_without_its_table_says_what_writes_one() -> None:
         )
 
 
-def test_mode_that_this_version_cannot_serve_is_refused() -> None:
+def test_mode_whose_library_is_missing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     check_served(config_with().backend)
-    with pytest.raises(ConfigError, match="no backend for it yet; expected 'pilot'"):
-        check_served(config_with(mode="per-job").backend)
+    monkeypatch.setattr(serving, "find_spec", lambda name: None)
+    check_served(config_with(mode="per-job").backend)
+    with pytest.raises(ConfigError, match="needs cryptography"):
+        check_served(config_with().backend)

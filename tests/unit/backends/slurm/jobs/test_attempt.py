@@ -1,16 +1,18 @@
 """Where an attempt stands, by its folder and Slurm's queue together."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from shunter import clock
 from shunter.backends.node.batch.claims import BEGUN, take_claim, withdraw
 from shunter.backends.node.records import put
 from shunter.backends.slurm.jobs.attempt import JobAttempt, Patience
 from shunter.backends.slurm.jobs.queue_view import QueueView
 from shunter.backends.slurm.jobs.script import job_name
+from shunter.clock.port import clock_set
+from shunter.clock.virtual import VirtualClock
 from tests.unit.backends.slurm.jobs.queue import queued
 
 KEY = ("j0", 1)
@@ -29,21 +31,24 @@ STATUS = {"code": 0, "suspended": False, "why": "", "saved": False, "ended_ns": 
 class Case:
     """An attempt, a queue that can be set, and a clock that can be moved."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.queue = folder, None
-        self.now_s = time.time()
+    def __init__(self, folder: Path, virtual: VirtualClock) -> None:
+        self.folder = folder
+        self._clock = virtual
         self.view: QueueView | None = None
         self.attempt = JobAttempt(str(folder), KEY, lambda: self.view, Patience(15.0, 900.0))
 
     def sees(self, *states: str, after_s: float = 0.0) -> str:
         """Have squeue tell of Slurm jobs of the attempt, some time later; return its state."""
-        self.now_s += after_s
+        self.waits(after_s)
         jobs = [
             queued(job_name("lab", *KEY), id=number, state=state)
             for number, state in enumerate(states, 1)
         ]
-        self.view = QueueView.of("lab", "me", self.now_s, jobs)
+        self.view = QueueView.of("lab", "me", clock.wall_s(), jobs)
         return self.state
+
+    def waits(self, seconds: float) -> None:
+        self._clock.advance(int(seconds * 1e9))
 
     @property
     def state(self) -> str:
@@ -61,11 +66,11 @@ class Case:
 
 
 @pytest.fixture
-def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Case]:
+def case(tmp_path: Path) -> Iterator[Case]:
     """An attempt of which nothing is known yet."""
-    found = Case(tmp_path)
-    monkeypatch.setattr(time, "time", lambda: found.now_s)
-    return found
+    virtual = VirtualClock()
+    with clock_set(virtual):
+        yield Case(tmp_path, virtual)
 
 
 def test_life_without_trouble(case: Case) -> None:
@@ -87,14 +92,14 @@ def test_answer_that_was_asked_for_too_early_says_nothing(case: Case) -> None:
     case.sees(after_s=2)
     assert case.attempt.is_missed()
     assert case.state == "starting"
-    case.attempt.asked_s = case.now_s  # and is submitted again
+    case.attempt.asked_s = clock.wall_s()  # and is submitted again
     assert not case.attempt.is_missed()
 
 
 def test_queue_that_does_not_answer_ends_nothing(case: Case) -> None:
     case.begins()
     case.starts()
-    case.now_s += 100_000
+    case.waits(100_000)
     assert case.state == "running"
     assert not case.attempt.is_missed()
     assert not case.attempt.may_live_on()
