@@ -35,9 +35,9 @@ class Patience:
 class JobAttempt(Watched):
     """An attempt, as its folder and Slurm's queue tell of it.
 
-    `asked_s` is when Slurm was last asked to run it, in seconds since 1970: an answer of squeue
+    `asked_s` is when Slurm was last asked to run it, by the monotonic clock: an answer of squeue
     that was asked for before, or right after, says nothing of it. `missed_since_s` is since when
-    Slurm should have it and has not.
+    Slurm should have it and has not. `started` is what it was given, once it has started.
     """
 
     def __init__(
@@ -45,7 +45,8 @@ class JobAttempt(Watched):
     ) -> None:
         super().__init__(folder)
         self.key = key
-        self.asked_s = clock.wall_s()
+        self.asked_s = clock.monotonic_s()
+        self.started: Started | None = None
         self.missed_since_s: float | None = None
         self._queue = queue
         self._patience = patience
@@ -65,15 +66,16 @@ class JobAttempt(Watched):
         """Return its state; nothing of it is left to be swept."""
         self.note_seen()
         self._stood = self._stands()
-        started, status = started_in(self.folder), status_in(self.folder)
-        state, cause = self._state(started)
+        self._read_started()
+        status = status_in(self.folder)
+        state, cause = self._state()
         if status is not None:
             state, cause = "ended", ""
-        self.told = (state, started is None)
+        self.told = (state, self.started is None)
         known: Probe = {
             "folder": self.folder,
             "state": state,
-            "started": started,
+            "started": self.started,
             "status": status,
             "cause": cause,
         }
@@ -88,12 +90,12 @@ class JobAttempt(Watched):
         """Say whether it has not begun, though Slurm neither has it waiting nor runs it."""
         if not self._is_over() or self.has_begun():
             return False
-        self.missed_since_s = self.missed_since_s or clock.wall_s()
+        self.missed_since_s = self.missed_since_s or clock.monotonic_s()
         return not claimed_by(self.folder)
 
     def has_begun(self) -> bool:
         """Say whether it runs, or has, also where somebody has removed its folder since."""
-        if claimed_by(self.folder) == BEGUN or started_in(self.folder) is not None:
+        if self._read_started() or claimed_by(self.folder) == BEGUN:
             return True
         queue = self._queue()
         return queue is not None and queue.is_running(self.key)
@@ -107,26 +109,33 @@ class JobAttempt(Watched):
             and not queue.is_surely_over(self.key)
         )
 
-    def _state(self, started: Started | None) -> tuple[State, str]:
+    def _read_started(self) -> bool:
+        """Say whether it has started; that is read once, and stays true."""
+        self.started = self.started or started_in(self.folder)
+        return self.started is not None
+
+    def _state(self) -> tuple[State, str]:
         """Return where it stands without a status, and why it is over if it is."""
-        claim = claimed_by(self.folder)
-        refusal = get(f"{self.folder}/refusal")
-        if claim == WITHDRAWN or refusal is not None:
-            return "absent", str((refusal or {}).get("cause", ""))
-        if claim != BEGUN and started is None:
-            return "starting", ""
-        queue = self._queue()
+        if self.started is None:
+            claim, refusal = claimed_by(self.folder), get(f"{self.folder}/refusal")
+            if claim == WITHDRAWN or refusal is not None:
+                return "absent", str((refusal or {}).get("cause", ""))
+            if claim != BEGUN:
+                return "starting", ""
+        alive: State = "starting" if self.started is None else "running"
+        queue, patience = self._queue(), self._patience
         if queue is None or not self._is_over():
             self._over_since_s = None
-            return ("starting" if started is None else "running"), ""
+            return alive, ""
         if self._over_since_s is None:
-            self._over_since_s = clock.wall_s()
-        is_sure, patience = queue.is_surely_over(self.key), self._patience
+            self._over_since_s = clock.monotonic_s()
+        is_sure, said = queue.is_surely_over(self.key), queue.ended_as(self.key)
         wait_s = patience.settle_s if is_sure else patience.silent_s
-        if clock.wall_s() - self._over_since_s < wait_s:
-            return ("starting" if started is None else "running"), ""
-        said = queue.ended_as(self.key)
-        return ("absent" if started is None else "lost"), f"Slurm ended it: {said}" if said else ""
+        if clock.monotonic_s() - self._over_since_s < wait_s:
+            return alive, ""
+        return (
+            "absent" if self.started is None else "lost"
+        ), f"Slurm ended it: {said or 'forgotten'}"
 
     def _is_over(self) -> bool:
         """Say whether Slurm has none that waits or runs, by an answer that counts."""

@@ -17,7 +17,7 @@ MAY_LIVE_ON = frozenset({"NODE_FAIL", "BOOT_FAIL"})
 class QueueView:
     """The Slurm jobs of each attempt; several where an answer of sbatch was lost.
 
-    `began_s` is when the question was asked, in seconds since 1970.
+    `began_s` is when the question was asked, by the monotonic clock.
     """
 
     began_s: float

@@ -178,11 +178,11 @@ class JobSession:
             refusal = str(error)
         else:
             refusal = await self._submissions.submit(key, script, options)
-        self._records.of(key).asked_s = clock.wall_s()
+        self._records.of(key).asked_s = clock.monotonic_s()
         if not refusal:
             return ""
         missed_since_s = self._records.of(key).missed_since_s
-        if missed_since_s is not None and clock.wall_s() - missed_since_s < AGAIN_S:
+        if missed_since_s is not None and clock.monotonic_s() - missed_since_s < AGAIN_S:
             return ""  # a controller that has just come back knows few of its nodes
         is_withdrawn = await self._in_thread(partial(self._records.withdraw, key, refusal))
         return refusal if is_withdrawn else ""
@@ -224,7 +224,7 @@ class JobSession:
         """Ask for the queue as long as anything is watched, and act on it."""
         while True:
             if self._records.watched or self._queue is None:
-                began_s = clock.wall_s()
+                began_s = clock.monotonic_s()
                 try:
                     queue = await self._slurm.queue()
                 except SlurmUnknownError:

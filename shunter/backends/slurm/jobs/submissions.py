@@ -65,7 +65,7 @@ class Submissions:
 
     def end(self, key: Key, after_s: float = 0.0) -> None:
         """Have Slurm end all of an attempt that is not over after some seconds."""
-        from_s = clock.wall_s() + after_s
+        from_s = clock.monotonic_s() + after_s
         self._end_from_s[key] = min(from_s, self._end_from_s.get(key, from_s))
         self._end_due()
 
@@ -73,13 +73,13 @@ class Submissions:
         """Take in an answer of squeue; end what is there and should not be."""
         self._queue = queue
         for key in [key for key in self._end_from_s if not queue.alive(key)]:
-            if clock.wall_s() > self._end_from_s[key] + FORGOTTEN_S:
+            if clock.monotonic_s() > self._end_from_s[key] + FORGOTTEN_S:
                 del self._end_from_s[key]
         self._end_due()
 
     def _end_due(self) -> None:
         for key, from_s in self._end_from_s.items():
-            if clock.wall_s() >= from_s:
+            if clock.monotonic_s() >= from_s:
                 for job in self._alive(key):
                     self._tasks.start_soon(self._cancel, key, job.id, "")
 
