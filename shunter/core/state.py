@@ -73,7 +73,8 @@ class Job:
     """A job that has not ended.
 
     `allocation` is decided, `held` is what it physically occupies. Service and held time are
-    complete up to `since_us`, the instant its present hold began (None: it holds nothing).
+    complete up to `since_us`, the instant its present hold began (None: no attempt is under way). A
+    job that was displaced holds nothing though its attempt is not over.
     `spec` is what it asks for now: its gang may have been resized since it was submitted.
     `gpus` is the number of GPUs it holds. `work_us` is the work done up to `working_since_us`, in
     microseconds at base speed.
@@ -177,12 +178,14 @@ class FoldResult:
 
     The attempts of `launched` began with it, in this order. `departed` is the job that has ended,
     `unblocked` are those that waited for that end, `stranded` those that wanted another one.
+    `displaced` lost what was booked for them, since others have those GPUs.
     """
 
     launched: tuple[Job, ...] = ()
     departed: Job | None = None
     unblocked: tuple[JobId, ...] = ()
     stranded: tuple[JobId, ...] = ()
+    displaced: tuple[Job, ...] = ()
 
 
 NO_RESULT = FoldResult()
