@@ -93,7 +93,8 @@ class Job:
     where that is not `since_us`: its first mini-batch, at the latest the end of its start-up time.
     `tells_training` says that an attempt has told its first mini-batch. `must_consolidate` says
     that its placement makes it wait for the fewest servers that could hold it. `outcome` is how it
-    ended, for whoever is told of the end: the state has no such jobs.
+    ended, for whoever is told of the end: the state has no such jobs. `learned` is the last attempt
+    of which it was learnt where it is.
     """
 
     job_id: JobId
@@ -137,6 +138,7 @@ class Job:
     failures: int = 0
     must_consolidate: bool = False
     outcome: Outcome | None = None
+    learned: int = 0
 
     def service_us(self, now_us: int) -> int:
         """Return attained service in GPU-microseconds (Tiresias, NSDI 2019: GPUs x time)."""

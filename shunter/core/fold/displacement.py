@@ -1,16 +1,16 @@
 """Who loses GPUs that turn out to be in the hands of others.
 
-What is booked is a plan; what a backend tells of GPUs is true, so the plan gives way. A job whose
-attempt has not started on the GPUs it loses gets as many free ones of the same server instead,
-those first that the other job gave up there: who places jobs outside names the GPUs when it starts
-them, so nothing of the attempt changes. Where there are not as many the job is displaced: what was
-booked for it is free at once, its attempt holds nothing any more, and a fact that follows (the
-reactor's) ends that attempt and lets the job wait again.
+What is booked is a plan; what a backend tells of GPUs is true, so the plan gives way. A job that
+has yet to start on the GPUs it loses gets as many free ones of the same server instead, those first
+that the other job gave up there: who places jobs outside names the GPUs when it starts them, so
+nothing of the attempt changes. Where there are not as many the job is displaced: what was booked
+for it is free at once, its attempt holds nothing any more, and a fact that follows (the reactor's)
+ends that attempt and lets the job wait again. Jobs give way in order of submission.
 
-A job that has started loses nothing to GPUs that others took; it keeps them until it leaves. Two
-jobs cannot both have started on a GPU, but news of them may come in any order. Then the newest
-counts: the other one is counted on those GPUs no more. It is displaced unless it is leaving
-anyway, and being suspended it saves what it can if it is there after all.
+A job that has started, or was found where it is, loses nothing to GPUs that others took; it keeps
+them until it leaves. Two jobs cannot both have started on a GPU, but news of them may come in any
+order. Then the newest counts: the other one is counted on those GPUs no more. It is displaced
+unless it is leaving anyway, and being suspended it saves what it can if it is there after all.
 
 CPUs and memory never decide who is displaced: a job is booked what is left of them, at most what it
 was found to have.
@@ -53,7 +53,7 @@ def move_to(state: State, job: Job, found: Allocation, at_us: int) -> FoldResult
     if not leaves:
         withdraw(state, job)
     release(state, job, at_us)
-    job.held = NOTHING
+    job.held, job.learned = NOTHING, job.attempt
     lost, given_up = _masks(found), _masks(before)
     displaced: list[Job] = []
     for other in state.jobs.values():
@@ -61,9 +61,7 @@ def move_to(state: State, job: Job, found: Allocation, at_us: int) -> FoldResult
             continue
         if _has_begun(other) and _overlaps(other.held, lost):
             _hold(state, other, _without(other.held, lost), at_us)
-            is_booked = not leaves or other.phase is RUNNING
-        else:
-            is_booked = not leaves or other.phase is LAUNCHING
+        is_booked = not leaves or other.phase is RUNNING or other.phase is LAUNCHING
         if is_booked and _gives_way(state, other, lost, given_up, at_us):
             displaced.append(other)
     if leaves:
@@ -84,7 +82,7 @@ def take_from(state: State, server: Server, mask: int, at_us: int) -> FoldResult
     displaced = [
         job
         for job in state.jobs.values()
-        if job.phase in (GRANTED, LAUNCHING, SUSPENDING) and _gives_way(state, job, lost, {}, at_us)
+        if _is_to_start(job) and _gives_way(state, job, lost, {}, at_us)
     ]
     return _settled(state, displaced, at_us)
 
@@ -99,7 +97,7 @@ def _gives_way(state: State, job: Job, lost: Masks, given_up: Masks, at_us: int)
     """Take what is lost from what was booked for a job; say whether it is displaced."""
     if not _overlaps(job.allocation, lost):
         return False
-    if job.phase is not RUNNING and job.phase is not ENDING:
+    if _is_to_start(job):
         instead = _exchanged(state, job.allocation, lost, given_up)
         if instead is not None:
             undecide(state, job)
@@ -109,7 +107,7 @@ def _gives_way(state: State, job: Job, lost: Masks, given_up: Masks, at_us: int)
                 _hold(state, job, instead, at_us)
             return False
     withdraw(state, job)
-    if job.phase is LAUNCHING:
+    if job.phase is LAUNCHING and not _has_begun(job):
         _hold(state, job, NOTHING, at_us)
     return job.phase is not ENDING
 
@@ -163,7 +161,16 @@ def _hold(state: State, job: Job, what: Allocation, at_us: int) -> None:
 
 def _has_begun(job: Job) -> bool:
     """Say whether what a job holds is where it has started, as far as anybody knows."""
+    if job.phase is LAUNCHING:
+        return job.learned == job.attempt
     return job.phase is RUNNING or job.phase is SUSPENDING or job.phase is ENDING
+
+
+def _is_to_start(job: Job) -> bool:
+    """Say whether what is booked for a job is where it has yet to start."""
+    if job.phase is LAUNCHING:
+        return not _has_begun(job)
+    return job.phase is GRANTED or job.phase is SUSPENDING
 
 
 def _affordable(state: State, found: Allocation) -> Allocation:
