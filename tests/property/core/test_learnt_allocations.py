@@ -17,7 +17,7 @@ from shunter.events.facts.execution import AllocationLearned
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import JobId, NodeName
-from tests.property.test_core_machine import COUNT, NODE_NAMES, NODES, Attempt, CoreMachine
+from tests.property.core.test_core_machine import COUNT, NODE_NAMES, NODES, Attempt, CoreMachine
 
 
 class LearningMachine(CoreMachine):
