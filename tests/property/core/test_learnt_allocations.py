@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
+from shunter.core.fold.occupancy import may_launch
 from shunter.core.state import Job, JobPhase
 from shunter.events.facts.cluster import GpusTaken
 from shunter.events.facts.decisions import AllocationChanged
@@ -91,7 +92,10 @@ class LearningMachine(CoreMachine):
         return st.sampled_from(kinds).flatmap(of_kind)
 
     def _check_displaced(self, events: list[Event], before: dict[JobId, JobPhase]) -> None:
-        """Whoever is displaced was to start there, or is said to have; he waits or is to end."""
+        """Whoever is displaced waits or is to end, and nobody waits for GPUs that are free."""
+        state = self.core.state
+        waits = [name for name in state.granted if may_launch(state, state.jobs[name])]
+        assert not waits, f"{waits} could be launched"
         for event in events:
             if not isinstance(event, AllocationChanged) or event.because.rule != "displaced":
                 continue
