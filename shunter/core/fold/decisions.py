@@ -138,15 +138,13 @@ def not_emitted_yet(
 def _count_leaving(job: Job, event: AllocationChanged) -> None:
     """Count a preemption or migration of a job that was not told to leave before.
 
-    With other CPUs or memory on the GPUs it has, it is neither; nor is it where the GPUs it was to
-    start on are others'.
+    With other CPUs or memory on the GPUs it has, it is neither; nor is it where others turned out
+    to have its GPUs.
     """
-    if event.because.rule == DISPLACED.rule and job.phase is LAUNCHING:
-        return
     if job.phase is RUNNING or job.phase is LAUNCHING:
         if event.allocation.shares:
             job.migrations += not event.allocation.is_on_gpus_of(job.allocation)
-        else:
+        elif event.because.rule != DISPLACED.rule:
             job.preemptions += 1
             job.preempted_at_us = (*job.preempted_at_us[1 - _RECENT_PREEMPTIONS :], event.at_us)
     elif job.phase is not SUSPENDING:

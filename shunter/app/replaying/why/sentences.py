@@ -77,7 +77,9 @@ def details(found: Explanation) -> list[str]:
 def is_preempted(run: Run) -> bool:
     """Say whether an attempt ended because its GPUs were taken from it."""
     event = None if run.ended_by is None else run.ended_by.event
-    return isinstance(event, AllocationChanged) and not event.allocation.shares
+    if not isinstance(event, AllocationChanged) or event.allocation.shares:
+        return False
+    return not is_displacement(event)
 
 
 def how_ended(found: Explanation, run: Run) -> str:

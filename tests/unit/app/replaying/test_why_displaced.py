@@ -67,6 +67,7 @@ def test_a_job_that_was_displaced_waits_for_that_until_a_round_looks_at_it() -> 
     assert headline(found) == "j1 has waited for 0s: displaced"
     said = document(found)
     assert said["reason"]["name"] == "displaced"
+    assert said["totals"]["preemptions"] == 0
     assert [blocker["id"] for blocker in said["evidence"]["blockers"]] == ["j0"]
     assert details(found)[0] == ("it was displaced at T+00:00:00.00001: Slurm gave its GPUs to j0")
 
