@@ -20,7 +20,12 @@ from shunter.events.facts.cluster import (
     CLUSTER_CHANGES,
 )
 from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
+from shunter.events.facts.execution import (
+    AllocationLearned,
+    AttemptLost,
+    GpusReleased,
+    LaunchFailed,
+)
 from shunter.events.facts.jobs import JOB_ENDS, Outcome, end_us_of
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation
@@ -29,7 +34,7 @@ from shunter.events.values.ids import JobId
 
 _REJECTED = Outcome.rejected
 # The facts with which attempts begin, but for the ends of jobs: GPUs are given on with all of them.
-_LAUNCHES = (AllocationChanged, GpusReleased, AttemptLost, LaunchFailed)
+_LAUNCHES = (AllocationChanged, AllocationLearned, GpusReleased, AttemptLost, LaunchFailed)
 SIZE_CLASSES = ((0, "cpu"), (1, "1"), (2, "2-4"), (5, "5-8"), (9, "9-16"), (17, "17+"))
 
 
@@ -144,6 +149,8 @@ class JobLedger:
             if job.attempt > 1 and not held.is_on_gpus_of(self.places.get(job_id, held)):
                 self.moves[job_id] = self.moves.get(job_id, 0) + 1
             self.places[job_id] = held
+        if isinstance(event, AllocationLearned):
+            self.places[event.job_id] = view.jobs[event.job_id].held
 
     def _ended(self, event: Event, view: View) -> None:
         result = view.result
@@ -181,6 +188,7 @@ class JobLedger:
         self.capacity_us += self.gpus_up * (event.at_us - self.changed_us)
         self.changed_us = event.at_us
         self.gpus_up = sum(pool.gpus_up for pool in view.pools.values())
+        self._launched(event, view)
 
     def utilisation(self, state: State) -> float | None:
         """Return the share of GPU time jobs held up to the last end; None without any."""

@@ -227,7 +227,10 @@ class Scheduler:
             return
         if orders_end(fact):
             self.terminate(self.state.jobs[fact.job_id])  # type: ignore[union-attr]  # all have one
-        self.emit(fact)
+        if type(fact) is AllocationChanged:
+            self.carry_out(fact)
+        else:
+            self.emit(fact)
 
     def order(self, effect: Effect) -> None:
         """Have something done to a job's attempt, once this step is durable."""
@@ -298,7 +301,7 @@ class Scheduler:
         }
 
     def carry_out(self, event: AllocationChanged) -> None:
-        """Make a decision about a job's GPUs, with the order that follows from it."""
+        """Change what a job is given, with the order that follows from it."""
         job = self.state.jobs[event.job_id]
         target = event.allocation
         if (job.phase is RUNNING or job.phase is LAUNCHING) and not job.stays_for(target):

@@ -73,7 +73,8 @@ class Job:
     """A job that has not ended.
 
     `allocation` is decided, `held` is what it physically occupies. Service and held time are
-    complete up to `since_us`, the instant its present hold began (None: it holds nothing).
+    complete up to `since_us`, the instant its present hold began (None: no attempt is under way). A
+    job that was displaced holds nothing though its attempt is not over.
     `spec` is what it asks for now: its gang may have been resized since it was submitted.
     `gpus` is the number of GPUs it holds. `work_us` is the work done up to `working_since_us`, in
     microseconds at base speed.
@@ -92,7 +93,8 @@ class Job:
     where that is not `since_us`: its first mini-batch, at the latest the end of its start-up time.
     `tells_training` says that an attempt has told its first mini-batch. `must_consolidate` says
     that its placement makes it wait for the fewest servers that could hold it. `outcome` is how it
-    ended, for whoever is told of the end: the state has no such jobs.
+    ended, for whoever is told of the end: the state has no such jobs. `learned` is the last attempt
+    of which it was learnt where it is.
     """
 
     job_id: JobId
@@ -136,6 +138,7 @@ class Job:
     failures: int = 0
     must_consolidate: bool = False
     outcome: Outcome | None = None
+    learned: int = 0
 
     def service_us(self, now_us: int) -> int:
         """Return attained service in GPU-microseconds (Tiresias, NSDI 2019: GPUs x time)."""
@@ -177,12 +180,14 @@ class FoldResult:
 
     The attempts of `launched` began with it, in this order. `departed` is the job that has ended,
     `unblocked` are those that waited for that end, `stranded` those that wanted another one.
+    `displaced` lost what was booked for them, since others have those GPUs.
     """
 
     launched: tuple[Job, ...] = ()
     departed: Job | None = None
     unblocked: tuple[JobId, ...] = ()
     stranded: tuple[JobId, ...] = ()
+    displaced: tuple[Job, ...] = ()
 
 
 NO_RESULT = FoldResult()

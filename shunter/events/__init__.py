@@ -11,6 +11,7 @@ from shunter.events.codec import (
 from shunter.events.facts.cluster import (
     GpuQuarantined,
     GpuRestored,
+    GpusTaken,
     NodeAdded,
     NodeDrained,
     NodeLost,
@@ -38,6 +39,7 @@ from shunter.events.facts.decisions import (
     WaitReasonChanged,
 )
 from shunter.events.facts.execution import (
+    AllocationLearned,
     AttemptEnded,
     AttemptLost,
     AttemptSetAside,
@@ -129,6 +131,7 @@ __all__ = [
     "NOTHING",
     "Allocation",
     "AllocationChanged",
+    "AllocationLearned",
     "AttemptEnded",
     "AttemptLost",
     "AttemptSetAside",
@@ -151,6 +154,7 @@ __all__ = [
     "GpuRestored",
     "GpuType",
     "GpusReleased",
+    "GpusTaken",
     "JobCancelRequested",
     "JobCancelled",
     "JobContinued",

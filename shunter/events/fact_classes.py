@@ -12,6 +12,7 @@ from typing import Final
 
 from shunter.events.facts import cluster, decisions, execution, jobs, profiles, run
 from shunter.events.kinds import KINDS, Event
+from shunter.events.values.causes import DISPLACED
 from shunter.events.values.fact_class import FactClass, KindClass
 from shunter.events.values.reasons import Because
 
@@ -35,7 +36,14 @@ def class_of(event: Event) -> FactClass:
     known = CLASSES[type(event)]
     if not known.cause:
         return known.usual
-    return known.others.get(getattr(event, known.cause), known.usual)
+    return known.others.get(_cause_of(event, known), known.usual)
+
+
+def _cause_of(event: Event, known: KindClass) -> str | Because:
+    """Return the cause by which a fact is classed: a displacement, by whomever it is."""
+    cause: str | Because = getattr(event, known.cause)
+    is_displaced = isinstance(cause, Because) and cause.rule == DISPLACED.rule
+    return DISPLACED if is_displaced else cause
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,7 @@ class DerivedKind:
         """Say whether a fact is one of these."""
         if type(event) is not self.kind:
             return False
-        return self.cause is None or getattr(event, CLASSES[self.kind].cause) == self.cause
+        return self.cause is None or _cause_of(event, CLASSES[self.kind]) == self.cause
 
 
 DERIVED: Final = tuple(

@@ -6,18 +6,27 @@ from shunter.events.values.allocation import Allocation, Sharing
 from shunter.events.values.ids import JobId, NodeName
 
 Owner = tuple[int, JobId, Sharing]
+LEAVING = (JobPhase.suspending, JobPhase.ending)
 PLACED = (JobPhase.launching, JobPhase.running)
 
 
-def check_state(state: State) -> None:
-    """Check all of it."""
+def check_state(state: State, *, may_be_displaced: bool = False) -> None:
+    """Check all of it.
+
+    Where jobs may be displaced, one that leaves may hold less than its gang, and nothing at all.
+    """
     check_bitmaps(state)
+    check_shares_of_gpus(state)
     check_resources(state)
     check_indexes(state)
     check_queues(state)
     for job in state.jobs.values():
-        check_gang(job, state)
-        check_phase(job, state)
+        was_displaced = may_be_displaced and job.phase in LEAVING and job.gpus < job.spec.gpus
+        check_gang(job, state, was_displaced=was_displaced)
+        if not (was_displaced and not job.held.shares):
+            check_phase(job, state)
+        else:
+            assert job.since_us is not None, f"{job.job_id} has no attempt and is {job.phase}"
     promised = [job_id for job_id, job in state.jobs.items() if job.phase is JobPhase.granted]
     assert sorted(state.granted) == sorted(promised), "promises and granted jobs differ"
     assert not any(job.outcome for job in state.jobs.values()), "a job has ended and has not"
@@ -44,6 +53,31 @@ def check_bitmaps(state: State) -> None:
         }
         assert tenants.by_gpu == packed, "tenants"
         assert tenants.overcommit == sum(len(there) - 1 for there in packed.values()), "surplus"
+
+
+def check_shares_of_gpus(state: State) -> None:
+    """Every GPU that is up is free, a job's, taken or quarantined, and counted once."""
+    theirs = owners(
+        [(job, what) for job in state.jobs.values() for what in (job.allocation, job.held)]
+    )
+    for name, pool in state.cluster.pools.items():
+        free = 0
+        for server in pool.servers:
+            if server.health is not Health.up or server.drained:
+                continue
+            unavailable = [
+                bit
+                for bit in range(server.configuration.gpus)
+                if (server.taken | server.quarantined) >> bit & 1
+            ]
+            jobs = {bit for node, bit in theirs if node == server.name}
+            free += server.configuration.gpus - len(jobs.union(unavailable))
+        on_leaving = sum(
+            (server.held & server.offered).bit_count()
+            for server in pool.servers
+            if server.health is Health.up
+        )
+        assert pool.gpus_free - on_leaving == free, f"{name}: free GPUs"
 
 
 def owners(placed: list[tuple[Job, Allocation]]) -> dict[tuple[NodeName, int], list[Owner]]:
@@ -97,11 +131,12 @@ def check_queues(state: State) -> None:
         assert queue.quota_gpus is None or queue.gpus <= queue.quota_gpus, f"{name}: quota"
 
 
-def check_gang(job: Job, state: State) -> None:
+def check_gang(job: Job, state: State, *, was_displaced: bool) -> None:
     """A gang is whole, on GPUs of one type that it accepts, and shares them all or none."""
     for what in (job.allocation, job.held):
         if what.shares:
-            assert what.gpus == job.spec.gpus, f"{job.job_id}: half a gang"
+            is_whole = what.gpus == job.spec.gpus or (was_displaced and what is job.held)
+            assert is_whole, f"{job.job_id}: half a gang"
             assert what.sharing is not Sharing.sliced, f"{job.job_id}: sliced GPUs"
             assert what.sharing is Sharing.exclusive or job.spec.gpus, f"{job.job_id}: no GPUs"
             types = types_of(what, state)
@@ -141,13 +176,13 @@ def free_of(server: Server) -> int:
     if server.health is not Health.up or server.drained:
         return 0
     every = (1 << server.configuration.gpus) - 1
-    return every & ~server.decided & ~server.quarantined
+    return every & ~server.decided & ~server.quarantined & ~server.taken
 
 
 def up_of(server: Server) -> int:
     if server.health is not Health.up or server.drained:
         return 0
-    return server.configuration.gpus - server.quarantined.bit_count()
+    return server.configuration.gpus - (server.quarantined | server.taken).bit_count()
 
 
 def buckets_of(pool: Pool) -> list[int]:

@@ -18,8 +18,9 @@ from shunter.core.intake.inputs import (
 )
 from shunter.core.scheduler import Scheduler
 from shunter.events import Event, SchedulerStarted
-from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
+from shunter.events.facts.cluster import GpusTaken, NodeLost, NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import (
+    AllocationLearned,
     AttemptLost,
     AttemptStarted,
     GpusReleased,
@@ -28,7 +29,7 @@ from shunter.events.facts.execution import (
 )
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Dependency
-from tests.factories import World, job_id, job_spec, policy, servers
+from tests.factories import World, allocation, job_id, job_spec, policy, servers
 from tests.replay.recording import Recorded, rebuilt
 
 S = 1_000_000
@@ -94,6 +95,7 @@ def eventful() -> Recorded:
     _arrays(script)
     _limits_and_waits(script)
     _servers(script)
+    _found_elsewhere(script)
     script.idle()
     return Recorded(script.events, rebuilt(script.policy, script.core.rules))
 
@@ -167,3 +169,25 @@ def _servers(script: Script) -> None:
     assert state.jobs[saver].out_of_reach, "it begins anew on another server"
     script.start(saver)
     script.exit(saver, 0)
+
+
+def _found_elsewhere(script: Script) -> None:
+    """Jobs lose the GPUs they were to start on to one that was found there, and to strangers."""
+    jobs = script.core.state.jobs
+    wide = script.submit("wide", 3, shapes=((3,),))
+    found, second = script.submit("found", 2), script.submit("second", 2)
+    (share,), (beside,) = jobs[second].allocation.shares, jobs[found].allocation.shares
+    node, elsewhere = share.node, jobs[wide].allocation.shares[0].node
+    assert beside.node == node != elsewhere, "two share a server, and one is on another"
+    script.step(AllocationLearned(0, found, 1, allocation(**{node: share.gpu_mask})))
+    assert jobs[second].allocation.shares == (beside,), "they exchange what was booked for them"
+    script.step(AllocationLearned(0, found, 1, allocation(**{elsewhere: 0b0110})))
+    script.step(GpusReleased(0, wide, 1))
+    script.step(GpusTaken(0, node, beside.gpu_mask))
+    assert jobs[second].allocation.shares == (share,), "it has others of the same server"
+    script.step(GpusTaken(0, node, beside.gpu_mask | share.gpu_mask))
+    script.step(LaunchFailed(0, second, 1, "withdrawn"))
+    script.step(GpusTaken(0, node, 0))
+    for name in (found, second, wide):
+        script.start(name)
+        script.exit(name, 0)

@@ -12,6 +12,7 @@ import pytest
 from shunter.app.replaying.verification import Verifier
 from shunter.backends.simulated import Costs
 from shunter.events import (
+    Because,
     Event,
     JobFailed,
     JobFinished,
@@ -43,6 +44,7 @@ CHANGES: dict[str, dict[str, object]] = {
     "JobFailed": {"exit_code": 7},
     "JobCancelled": {"cause": "whim"},
     "AllocationChanged node_lost": {"allocation": allocation(n2=1)},
+    "AllocationChanged displaced": {"because": Because("displaced", (), (OTHER,))},
     "CheckpointDiscarded lost": {"nodes": (NodeName("n9"),)},
 }
 """What is wrong with the changed fact of each kind."""

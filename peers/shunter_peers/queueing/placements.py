@@ -48,7 +48,7 @@ def _change(
             server = view.cluster.servers[share.node]
             for pool in scratch:
                 if pool.gpu_type == server.configuration.gpu_type and server.is_up:
-                    freed = share.gpu_mask & ~server.quarantined
+                    freed = share.gpu_mask & ~server.unavailable
                     pool.set_free(server.position, pool.free[server.position] | freed)
     for item in started:
         for pool in scratch:

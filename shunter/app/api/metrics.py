@@ -113,7 +113,7 @@ class _Cluster(Collector):
     def _nodes(self) -> Iterator[Metric]:
         gpus = GaugeMetricFamily(
             "shunter_node_gpus",
-            "GPUs of a server: all, those somebody runs on, those given to somebody.",
+            "GPUs of a server: all, those jobs run on, those given to jobs, those others hold.",
             labels=("node", "what"),
         )
         ups = GaugeMetricFamily("shunter_node_up", "Whether a server takes jobs.", labels=("node",))
@@ -123,6 +123,7 @@ class _Cluster(Collector):
             gpus.add_metric((server.name, "all"), server.configuration.gpus)
             gpus.add_metric((server.name, "held"), server.held.bit_count())
             gpus.add_metric((server.name, "decided"), server.decided.bit_count())
+            gpus.add_metric((server.name, "taken"), server.taken.bit_count())
             ups.add_metric((server.name,), int(server.is_up))
         yield gpus
         yield ups

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from shunter.app.replaying.instants import clock
-from shunter.core.cluster import Cluster, Health
+from shunter.core.cluster import Cluster, Health, Server
 from shunter.events.facts.decisions import (
     AllocationChanged,
     PlanRejected,
@@ -18,7 +18,7 @@ from shunter.events.facts.execution import CheckpointDiscarded
 from shunter.events.facts.jobs import JobCancelled, JobRejected
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.causes import LOST
+from shunter.events.values.causes import DISPLACED, LOST
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Because, ClassWait
 
@@ -84,6 +84,10 @@ def names_partners(because: Because) -> bool:
 
 def because_in_words(because: Because) -> str:
     """Return the rule with its scores, and who gains."""
+    if because.rule == DISPLACED.rule:
+        gainers = ", ".join(because.beneficiaries)
+        where = f" of {because.detail}" if because.detail else ""
+        return f"Slurm gave its GPUs to {gainers}" if gainers else f"others hold its GPUs{where}"
     if because.detail and len(because.scores) == 2:
         target, received = because.scores
         rule = because.rule.replace("_", " ")
@@ -97,7 +101,7 @@ def because_in_words(because: Because) -> str:
 
 
 def down_in_words(cluster: Cluster, gpu_types: Sequence[str] = ()) -> str:
-    """Return what is out of service, and how: drained, lost, set aside.
+    """Return what is out of service and how: drained, lost, held by others.
 
     `gpu_types` are those that count; none: all. Empty where everything is in service.
     """
@@ -109,10 +113,20 @@ def down_in_words(cluster: Cluster, gpu_types: Sequence[str] = ()) -> str:
         if not server.is_up:
             is_drained = server.drained and server.health is Health.up
             parts.append(f"{server.name} {_HEALTH['drained' if is_drained else server.health]}")
-        elif server.quarantined:
-            parts.append(f"GPU {_ranges(server.quarantined)} of {server.name} is set aside")
+        else:
+            parts += _unavailable(server)
     more = f" and {len(parts) - DOWN_NAMED} more" if len(parts) > DOWN_NAMED else ""
     return ", ".join(parts[:DOWN_NAMED]) + more
+
+
+def _unavailable(server: Server) -> list[str]:
+    """Return which GPUs of a server that is up take no jobs, and why."""
+    parts: list[str] = []
+    if server.quarantined:
+        parts.append(f"GPU {_ranges(server.quarantined)} of {server.name} is set aside")
+    if server.taken:
+        parts.append(f"GPU {_ranges(server.taken)} of {server.name} is held by others")
+    return parts
 
 
 def discarded_in_words(event: CheckpointDiscarded) -> str:

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 
 from shunter.app.replaying.instants import clock, instant_us
 from shunter.errors import NotFoundError, UsageError
+from shunter.events.fact_classes import FactClass, class_of
 from shunter.events.facts.decisions import (
     AllocationChanged,
     PlanRejected,
@@ -21,10 +22,8 @@ from shunter.events.facts.decisions import (
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
-from shunter.events.values.causes import HELD, NODE_LOST
 
 _PARTS = (AllocationChanged, PlanRejected, ReservationSet, WaitReasonChanged)
-_ORDERED = (HELD, NODE_LOST)
 _SEQ = re.compile(r"e?([0-9][0-9,_]{0,25})")
 NEAREST = 3
 _TOLD_MOST = 60
@@ -106,7 +105,7 @@ async def _instant_of(reader: LogReader, seq: int) -> int:
 def is_part(event: Event) -> bool:
     """Say whether an event tells what came of a round."""
     if isinstance(event, AllocationChanged):
-        return event.because not in _ORDERED
+        return class_of(event) is FactClass.decided
     return isinstance(event, _PARTS)
 
 

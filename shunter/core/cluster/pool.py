@@ -91,7 +91,7 @@ class Pool:
         position = server.position
         free = self.free[position]
         before = self, position, free, self.cpus_free[position], self.memory_free[position]
-        self.set_free(position, free | share.gpu_mask & ~server.quarantined)
+        self.set_free(position, free | share.gpu_mask & ~server.unavailable)
         if share.cpus_milli or share.memory_mb:
             self.cpus_free[position] += share.cpus_milli
             self.memory_free[position] += share.memory_mb

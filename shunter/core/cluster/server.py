@@ -28,7 +28,8 @@ class Server:
 
     Bit i of a mask is GPU i. `decided` are the GPUs given to somebody by the last decisions,
     `held` those on which somebody still runs; the two differ while a job is being suspended.
-    `beside_free` are the CPUs and memory that are not given away.
+    `beside_free` are the CPUs and memory that are not given away. `quarantined` are the GPUs that
+    misbehaved, `taken` those that others than this scheduler hold.
     """
 
     name: NodeName
@@ -37,6 +38,7 @@ class Server:
     health: Health = Health.up
     drained: bool = False
     quarantined: int = 0
+    taken: int = 0
     decided: int = field(default=0, metadata=DERIVED)
     held: int = field(default=0, metadata=DERIVED)
     beside_free: Resources = field(default_factory=Resources, metadata=DERIVED)
@@ -52,7 +54,12 @@ class Server:
     @property
     def gpus_up(self) -> int:
         """How many of its GPUs work and take jobs, free or not."""
-        return (self.all_gpus & ~self.quarantined).bit_count() if self.is_up else 0
+        return (self.all_gpus & ~self.unavailable).bit_count() if self.is_up else 0
+
+    @property
+    def unavailable(self) -> int:
+        """The mask of the GPUs that no job is given: quarantined or taken."""
+        return self.quarantined | self.taken
 
     @property
     def all_gpus(self) -> int:
@@ -61,16 +68,16 @@ class Server:
 
     @property
     def working_gpus(self) -> int:
-        """The mask of its working GPUs, given away or not; 0: it is not up."""
-        return self.all_gpus & ~self.quarantined if self.health is _UP else 0
+        """The mask of the GPUs that take jobs, given away or not; 0: it is not up."""
+        return self.all_gpus & ~self.unavailable if self.health is _UP else 0
 
     def lacks(self, share: Share) -> bool:
         """Say whether it has not all the GPUs of a share, or may not give them away."""
-        return bool(share.gpu_mask >> self.configuration.gpus or share.gpu_mask & self.quarantined)
+        return bool(share.gpu_mask >> self.configuration.gpus or share.gpu_mask & self.unavailable)
 
     def working(self, share: Share) -> Share:
-        """Return a share without the GPUs that were taken out of service meanwhile."""
-        mask = share.gpu_mask & ~self.quarantined
+        """Return a share without the GPUs that take no jobs any more."""
+        mask = share.gpu_mask & ~self.unavailable
         return Share(share.node, mask, share.cpus_milli, share.memory_mb)
 
     @property
@@ -78,4 +85,4 @@ class Server:
         """The mask of the GPUs that are free for new jobs."""
         if self.health is not _UP or self.drained:
             return 0
-        return (1 << self.configuration.gpus) - 1 & ~(self.decided | self.quarantined)
+        return (1 << self.configuration.gpus) - 1 & ~(self.decided | self.quarantined | self.taken)

@@ -92,6 +92,19 @@ def started(state: State, job: Job, event: AttemptStarted) -> None:
         settle_demand(state, job)
 
 
+def moved(state: State, job: Job) -> None:
+    """Note on which servers an attempt saves that was found elsewhere."""
+    if job.working_since_us is None:
+        return
+    if job.checkpoints and job.checkpoints[0].attempt == job.attempt:
+        newest, *others = job.checkpoints
+        nodes = tuple(share.node for share in job.held.shares)
+        job.checkpoints = (replace(newest, nodes=nodes), *others)
+    if job.split:
+        job.split = split_of(job.held)
+        settle_demand(state, job)
+
+
 def saved_step(job: Job, event: CheckpointSaved) -> None:
     """Note the step of the checkpoint that an attempt has told of."""
     if event.step is None or not job.checkpoints or job.checkpoints[0].attempt != event.attempt:

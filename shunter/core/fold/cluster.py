@@ -2,11 +2,13 @@
 
 from shunter.core.cluster import Health, Server
 from shunter.core.fold.checkpoints import settle_demand, settle_demands
-from shunter.core.state import Queue, Rule, State
+from shunter.core.fold.displacement import take_from
+from shunter.core.state import FoldResult, Queue, Rule, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.cluster import (
     GpuQuarantined,
     GpuRestored,
+    GpusTaken,
     NodeAdded,
     NodeDrained,
     NodeLost,
@@ -84,6 +86,14 @@ def gpu_restored(state: State, event: GpuRestored) -> None:
     state.cluster.changed(server)
 
 
+def gpus_taken(state: State, event: GpusTaken) -> FoldResult:
+    """Offer the GPUs no more that others hold, and those again that they left."""
+    server = state.cluster.server(event.node)
+    if event.gpu_mask & ~server.all_gpus:
+        raise IllegalEventError(f"node {event.node} has not all of the GPUs {event.gpu_mask:#x}")
+    return take_from(state, server, event.gpu_mask, event.at_us)
+
+
 def quota_changed(state: State, event: QuotaChanged) -> None:
     """Set a queue's bounds, and keep what its jobs use now."""
     before = state.queues.get(event.queue)
@@ -120,5 +130,6 @@ RULES: dict[type[Event], Rule] = {
     NodeRemoved: node_removed,
     GpuQuarantined: gpu_quarantined,
     GpuRestored: gpu_restored,
+    GpusTaken: gpus_taken,
     QuotaChanged: quota_changed,
 }

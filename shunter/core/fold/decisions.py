@@ -40,6 +40,7 @@ from shunter.events.facts.decisions import (
 )
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Sharing
+from shunter.events.values.causes import DISPLACED
 
 _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
 SET_ASIDE = "set aside: "
@@ -137,12 +138,13 @@ def not_emitted_yet(
 def _count_leaving(job: Job, event: AllocationChanged) -> None:
     """Count a preemption or migration of a job that was not told to leave before.
 
-    With other CPUs or memory on the GPUs it has, it is neither.
+    With other CPUs or memory on the GPUs it has, it is neither; nor is it where others turned out
+    to have its GPUs.
     """
     if job.phase is RUNNING or job.phase is LAUNCHING:
         if event.allocation.shares:
             job.migrations += not event.allocation.is_on_gpus_of(job.allocation)
-        else:
+        elif event.because.rule != DISPLACED.rule:
             job.preemptions += 1
             job.preempted_at_us = (*job.preempted_at_us[1 - _RECENT_PREEMPTIONS :], event.at_us)
     elif job.phase is not SUSPENDING:

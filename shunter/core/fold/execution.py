@@ -1,6 +1,6 @@
 """Rules for the facts that backends observe."""
 
-from shunter.core.fold import checkpoints
+from shunter.core.fold import checkpoints, displacement
 from shunter.core.fold.attempt_transitions import (
     attempt_of,
     back_to_queue,
@@ -26,6 +26,7 @@ from shunter.core.state import (
 )
 from shunter.errors import IllegalEventError
 from shunter.events.facts.execution import (
+    AllocationLearned,
     AttemptEnded,
     AttemptLost,
     AttemptSetAside,
@@ -56,9 +57,9 @@ UNTOLD_MOST = 4
 
 
 def launch_failed(state: State, event: LaunchFailed) -> FoldResult:
-    """Put a job back that never started."""
+    """Put a job back that never started; that it was displaced is no failure."""
     job = attempt_of(state, event.job_id, event.attempt, "LaunchFailed")
-    if not event.checkpoint_on:
+    if not event.checkpoint_on and job.held.shares:
         job.launches_failed += 1
     return fall_back(state, job, event.at_us)
 
@@ -78,6 +79,14 @@ def attempt_started(state: State, event: AttemptStarted) -> None:
         job.counts_from_us = counts_from_us
     if event.checkpoints_stay or event.keeps_split or job.checkpoints is not None:
         checkpoints.started(state, job, event)
+
+
+def allocation_learned(state: State, event: AllocationLearned) -> FoldResult:
+    """Let an attempt hold the GPUs it was found on, whoever had them."""
+    job = attempt_of(state, event.job_id, event.attempt, "AllocationLearned")
+    result = displacement.move_to(state, job, event.allocation, event.at_us)
+    checkpoints.moved(state, job)
+    return result
 
 
 def training_started(state: State, event: TrainingStarted) -> None:
@@ -234,4 +243,5 @@ RULES: dict[type[Event], Rule] = {
     TrainingStarted: training_started,
     MessagesDropped: messages_dropped,
     AttemptSetAside: attempt_set_aside,
+    AllocationLearned: allocation_learned,
 }

@@ -54,6 +54,16 @@ def release(state: State, job: Job, at_us: int) -> None:
     cluster.release(shares)
 
 
+def hold_instead(state: State, job: Job, what: Allocation, at_us: int) -> None:
+    """Mark other GPUs than before as physically in use by an attempt, or none."""
+    release(state, job, at_us)
+    job.held = what
+    shares = what.shares
+    if what.sharing is _PACKED:
+        shares = state.cluster.holding.join(job.ordinal, job.job_id, shares)
+    state.cluster.hold(shares)
+
+
 def open_up(state: State, job: Job, packed: Allocation, at_us: int) -> None:
     """Let a job that has its GPUs to itself have company from now on."""
     cluster = state.cluster

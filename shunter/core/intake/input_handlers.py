@@ -29,6 +29,7 @@ from shunter.core.reactor import Reactor
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.cluster import (
+    GpusTaken,
     NodeDrained,
     NodeLost,
     NodeReachable,
@@ -37,6 +38,7 @@ from shunter.events.facts.cluster import (
 )
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (
+    AllocationLearned,
     AttemptEnded,
     AttemptLost,
     AttemptSetAside,
@@ -271,8 +273,15 @@ def as_is(core: Core, seen: Any) -> None:
     core.emit(seen)
 
 
-def profile_sampled(core: Core, seen: ProfileSampled) -> None:
-    """Record a sample, unless its attempt is gone: samples come late."""
+def gpus_taken(core: Core, seen: GpusTaken) -> None:
+    """Note which GPUs of a server others hold, if that is news of one that is there."""
+    server = core.state.cluster.servers.get(seen.node)
+    if server is not None and server.health is not Health.removed and server.taken != seen.gpu_mask:
+        core.emit(seen)
+
+
+def of_attempt(core: Core, seen: AllocationLearned | ProfileSampled) -> None:
+    """Record what was seen of an attempt, unless it is gone: such news comes late."""
     job = core.state.jobs.get(seen.job_id)
     if job is not None and job.attempt == seen.attempt and job.since_us is not None:
         core.emit(seen)
@@ -309,7 +318,9 @@ HANDLERS: dict[type[Input], Callable[[Core, Any], None]] = {
     AttemptLost: as_is,
     NodeUnreachable: node_unreachable,
     NodeReachable: as_is,
-    ProfileSampled: profile_sampled,
+    GpusTaken: gpus_taken,
+    AllocationLearned: of_attempt,
+    ProfileSampled: of_attempt,
     ClockStepped: as_is,
     SegmentSealed: as_is,
 }

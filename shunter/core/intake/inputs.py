@@ -6,8 +6,9 @@ such; the records here are those from which the core must make a fact, or more t
 
 from typing import TypeAlias
 
-from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
+from shunter.events.facts.cluster import GpusTaken, NodeLost, NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import (
+    AllocationLearned,
     AttemptLost,
     AttemptStarted,
     CheckpointSaved,
@@ -195,6 +196,8 @@ Observation: TypeAlias = (
     | NodeLost
     | NodeUnreachable
     | NodeReachable
+    | AllocationLearned
+    | GpusTaken
     | ProfileSampled
     | ClockStepped
     | SegmentSealed

@@ -13,6 +13,7 @@ from shunter.events.facts.cluster import (
 )
 from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned
 from shunter.events.facts.execution import (
+    AllocationLearned,
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
@@ -51,7 +52,7 @@ _TOUCHED = (
     JobSuspended,
     CheckpointDiscarded,
 )
-_LEFT = (AttemptLost, LaunchFailed, GpusReleased)
+_LEFT = (AttemptLost, LaunchFailed, GpusReleased, AllocationLearned)
 
 
 def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
@@ -76,6 +77,8 @@ def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
 
     def changed(event: Any, view: View) -> None:
         for job in view.resumable:  # one may be placed in any split once no checkpoint is left
+            memory.sync(job, ranks, view)
+        for job in view.launched:
             memory.sync(job, ranks, view)
         memory.replan_needed = memory.looks_stale = True
 

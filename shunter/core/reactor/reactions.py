@@ -4,7 +4,8 @@
                                       end of a step ──▶ due ──▶ …
 
 A job that can never run is rejected, one whose dependency ended otherwise than it needs is
-cancelled, what was promised on a lost server is taken back, and how a job ends follows from how its
+cancelled, what was promised on a lost server is taken back, who lost its GPUs to others waits
+again, and how a job ends follows from how its
 attempt did. The live scheduler and a simulation emit these facts; `replay --verify` compares them.
 Which kinds they are stands in `events/classes.py`.
 """
@@ -29,9 +30,10 @@ from shunter.core.state import (
     State,
 )
 from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts.cluster import CLUSTER_CHANGES, NodeLost
+from shunter.events.facts.cluster import CLUSTER_CHANGES, GpusTaken, NodeLost
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (
+    AllocationLearned,
     AttemptLost,
     AttemptStarted,
     CheckpointDiscarded,
@@ -55,7 +57,15 @@ from shunter.events.facts.jobs import (
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import NOTHING
-from shunter.events.values.causes import ARRAY, BACKING_OFF, DEPENDENCY, LOST, NODE_LOST, TIMEOUT
+from shunter.events.values.causes import (
+    ARRAY,
+    BACKING_OFF,
+    DEPENDENCY,
+    DISPLACED,
+    LOST,
+    NODE_LOST,
+    TIMEOUT,
+)
 from shunter.events.values.reasons import Reason
 
 __all__ = ["WATCHED", "Before", "JobEnd", "Reactor", "holds", "orders_end"]
@@ -66,10 +76,14 @@ JobEnd = JobFinished | JobFailed | JobCancelled | JobRetried
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """How a job was before a fact of its attempt was folded."""
+    """How a job was before a fact of its attempt was folded.
+
+    `is_displaced`: its attempt held nothing any more, since others have its GPUs.
+    """
 
     phase: JobPhase
     since_us: int | None
+    is_displaced: bool = False
 
 
 WATCHED = frozenset((AttemptLost, LaunchFailed, JobSuspended))
@@ -104,7 +118,7 @@ class Reactor:
         self.gone_us: int | None = None
         self._reactions: dict[type[Event], Callable[[Any, Any], Sequence[Event]]] = {
             **dict.fromkeys((SchedulerStarted, CheckpointDiscarded, *CLUSTER_CHANGES), _nothing),
-            **dict.fromkeys(JOB_ENDS, _nothing),
+            **dict.fromkeys((*JOB_ENDS, AllocationLearned), _nothing),
             NodeLost: self._node_lost,
             JobSubmitted: self._submitted,
             JobCancelRequested: self._cancel_requested,
@@ -123,7 +137,10 @@ class Reactor:
         if not isinstance(fact, AttemptLost | LaunchFailed | JobSuspended):
             return None
         job = self._state.jobs.get(fact.job_id)
-        return None if job is None else Before(job.phase, job.since_us)
+        if job is None:
+            return None
+        is_displaced = job.since_us is not None and not job.held.shares
+        return Before(job.phase, job.since_us, is_displaced)
 
     def react(self, fact: Event, result: FoldResult, before: Before | None) -> Sequence[Event]:
         """Return what follows from a fact that has just been folded, with its result.
@@ -133,6 +150,8 @@ class Reactor:
         """
         kind = type(fact)
         self.timers.note(kind)
+        if result.displaced:
+            return _displacements(fact, result.displaced)
         if result.stranded:  # they needed this job to end otherwise
             return [JobCancelled(fact.at_us, job_id, DEPENDENCY) for job_id in result.stranded]
         return self._reactions[kind](fact, before)
@@ -278,12 +297,13 @@ class Reactor:
     def _attempt_lost(self, fact: AttemptLost, before: Before) -> Sequence[Event]:
         """End a job that was about to; one that is lost again and again waits.
 
-        A first loss is not its own fault.
+        A first loss is not its own fault, and that it was displaced never is.
         """
         job = self._state.jobs[fact.job_id]
         if before.phase is ENDING:
             return (self.end_of(job, fact.at_us, job.exit_code, None),)
-        waits_us = self._loss_us(job, fact.at_us, before) if self._rules.reacts_as_live else 0
+        counts = self._rules.reacts_as_live and not before.is_displaced
+        waits_us = self._loss_us(job, fact.at_us, before) if counts else 0
         if not waits_us or job.is_on_hold:
             return ()
         return (JobHeld(fact.at_us, job.job_id, BACKING_OFF, fact.at_us + waits_us),)
@@ -339,6 +359,16 @@ def orders_end(fact: Event) -> bool:
     if isinstance(fact, JobCancelled):
         return fact.cause == DEPENDENCY
     return isinstance(fact, JobRejected | TimeLimitReached)
+
+
+def _displacements(fact: Event, displaced: Sequence[Job]) -> Sequence[Event]:
+    """Let jobs wait again whose GPUs another job was found on, or strangers."""
+    if isinstance(fact, AllocationLearned):
+        because = replace(DISPLACED, beneficiaries=(fact.job_id,))
+    else:
+        assert isinstance(fact, GpusTaken), "nothing else displaces anybody"
+        because = replace(DISPLACED, detail=fact.node)
+    return [AllocationChanged(fact.at_us, job.job_id, NOTHING, because) for job in displaced]
 
 
 def _nothing(fact: Event, before: None) -> Sequence[Event]:

@@ -89,6 +89,21 @@ class GpuRestored:
 
 
 @event
+class GpusTaken:
+    """Others than this scheduler hold these GPUs of a server now, and no more.
+
+    Bit i of `gpu_mask` is GPU i; it replaces what was said of the server before (0: they hold
+    none). GPUs that jobs of this scheduler run on are not among them. Who had been given one of
+    them and has not started gets another one of the server, or is displaced.
+    """
+
+    at_us: int
+    node: NodeName
+    gpu_mask: int
+    cause: str = ""
+
+
+@event
 class QuotaChanged:
     """A queue's hard GPU quota (None: no bound), its weight and its users were set."""
 
@@ -109,6 +124,7 @@ CLUSTER_CHANGES = (
     NodeRemoved,
     GpuQuarantined,
     GpuRestored,
+    GpusTaken,
 )
 """The kinds after which other GPUs may be up than before."""
 
@@ -123,6 +139,7 @@ ClusterEvent: TypeAlias = (
     | NodeRemoved
     | GpuQuarantined
     | GpuRestored
+    | GpusTaken
     | QuotaChanged
 )
 
@@ -136,6 +153,7 @@ CLASSES: Mapping[type, KindClass] = {
     NodeRemoved: KindClass(COMMANDED),
     GpuQuarantined: KindClass(OBSERVED),
     GpuRestored: KindClass(OBSERVED),
+    GpusTaken: KindClass(OBSERVED),
     QuotaChanged: KindClass(COMMANDED),
 }
 """Where facts of servers and queues come from."""

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from shunter.events.values.allocation import Allocation
-from shunter.events.values.causes import HELD, NODE_LOST
+from shunter.events.values.causes import DISPLACED, HELD, NODE_LOST
 from shunter.events.values.fact import event, value
 from shunter.events.values.fact_class import COMMANDED, DECIDED, DERIVED, OBSERVED, KindClass
 from shunter.events.values.ids import GpuType, JobId, NodeName
@@ -206,7 +206,9 @@ DecisionEvent: TypeAlias = (
 CLASSES: Mapping[type, KindClass] = {
     RoundPlanned: KindClass(DECIDED),
     TargetsSet: KindClass(DECIDED),
-    AllocationChanged: KindClass(DECIDED, "because", {NODE_LOST: DERIVED, HELD: COMMANDED}),
+    AllocationChanged: KindClass(
+        DECIDED, "because", {NODE_LOST: DERIVED, DISPLACED: DERIVED, HELD: COMMANDED}
+    ),
     WaitReasonChanged: KindClass(DECIDED),
     PlanRejected: KindClass(DECIDED),
     PolicySetAside: KindClass(OBSERVED),

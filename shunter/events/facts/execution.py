@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from shunter.events.values.allocation import Allocation
 from shunter.events.values.causes import GIVEN_UP, LOST
 from shunter.events.values.fact import event
 from shunter.events.values.fact_class import COMMANDED, DERIVED, OBSERVED, KindClass
@@ -46,6 +47,20 @@ class AttemptStarted:
     keeps_split: bool = False
     checkpoints_stay: bool = False
     may_tell_training: bool = False
+
+
+@event
+class AllocationLearned:
+    """An attempt is on these GPUs, and not on those that were booked for it.
+
+    Who places the jobs instead of this scheduler (Slurm) has told it, best before
+    `AttemptStarted`. Others that had been given these GPUs get what it gave up, or are displaced.
+    """
+
+    at_us: int
+    job_id: JobId
+    attempt: int
+    allocation: Allocation
 
 
 @event
@@ -229,6 +244,7 @@ ExecutionEvent: TypeAlias = (
     | SpeedChanged
     | MessagesDropped
     | AttemptSetAside
+    | AllocationLearned
 )
 
 CLASSES: Mapping[type, KindClass] = {
@@ -248,5 +264,6 @@ CLASSES: Mapping[type, KindClass] = {
     SpeedChanged: KindClass(OBSERVED),
     MessagesDropped: KindClass(OBSERVED),
     AttemptSetAside: KindClass(COMMANDED),
+    AllocationLearned: KindClass(OBSERVED),
 }
 """Where facts of attempts come from."""

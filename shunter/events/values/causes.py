@@ -26,5 +26,8 @@ TIMEOUT = "timeout"
 NODE_LOST = Because("node_lost", (), ())
 """Why what was promised on a lost server is taken back."""
 
+DISPLACED = Because("displaced", (), ())
+"""Why a job loses GPUs that were found in the hands of others; with the job that has them now."""
+
 HELD = Because("held", (), ())
 """Why a job leaves that somebody put on hold: the one decision that people make themselves."""

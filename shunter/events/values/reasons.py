@@ -33,6 +33,7 @@ class Reason(StrEnum):
     array_limit = "array_limit"
     node_drained = "node_drained"
     waiting_for_release = "waiting_for_release"
+    displaced = "displaced"
 
 
 @value

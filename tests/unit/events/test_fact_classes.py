@@ -10,7 +10,7 @@ from shunter.events.facts.execution import CheckpointDiscarded
 from shunter.events.facts.jobs import JobHeld, JobReleased
 from shunter.events.kinds import KINDS, Event
 from shunter.events.values.allocation import NOTHING
-from shunter.events.values.causes import GIVEN_UP, HELD, LOST, NODE_LOST
+from shunter.events.values.causes import DISPLACED, GIVEN_UP, HELD, LOST, NODE_LOST
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Because
 
@@ -40,6 +40,9 @@ def test_nothing_but_kinds_of_events_has_a_class() -> None:
         (AllocationChanged(0, J0, NOTHING, Because("las", (1,))), FactClass.decided),
         (AllocationChanged(0, J0, NOTHING, NODE_LOST), FactClass.derived),
         (AllocationChanged(0, J0, NOTHING, HELD), FactClass.commanded),
+        (AllocationChanged(0, J0, NOTHING, DISPLACED), FactClass.derived),
+        (AllocationChanged(0, J0, NOTHING, Because("displaced", (), (J0,))), FactClass.derived),
+        (AllocationChanged(0, J0, NOTHING, Because("displaced", (), (), "n0")), FactClass.derived),
         (CheckpointDiscarded(0, J0, 1, (), None, LOST), FactClass.derived),
         (CheckpointDiscarded(0, J0, 1, (), None, GIVEN_UP, "ana"), FactClass.commanded),
     ],
@@ -65,6 +68,7 @@ def test_derived_kinds_are_named_with_their_causes() -> None:
         "JobFailed",
         "JobCancelled",
         "AllocationChanged node_lost",
+        "AllocationChanged displaced",
         "CheckpointDiscarded lost",
     ]
     assert [each.name for each in DERIVED if each.has(JobHeld(0, J0, "array"))] == ["JobHeld array"]

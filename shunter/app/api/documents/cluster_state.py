@@ -105,4 +105,6 @@ def _gpu_state(
         return "used" if stays else "leaving"
     if decided.get(index):
         return "promised"
+    if server.taken >> index & 1:
+        return "taken"
     return "quarantined" if server.quarantined >> index & 1 else "free"

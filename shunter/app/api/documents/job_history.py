@@ -11,6 +11,7 @@ from shunter.app.api.documents.queue import Dated
 from shunter.app.replaying.formatting import allocation_in_words
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (
+    AllocationLearned,
     AttemptEnded,
     AttemptLost,
     AttemptSetAside,
@@ -129,6 +130,8 @@ class JobHistory:
         """Go through the next event about the job."""
         if isinstance(event, AllocationChanged):
             self._allocate(event)
+        elif isinstance(event, AllocationLearned):
+            self._learn(event)
         elif isinstance(event, ProfileSampled):
             self.sample = event
         elif isinstance(event, JOB_ENDS):
@@ -166,6 +169,10 @@ class JobHistory:
         if event.allocation.shares:
             where = allocation_in_words(event.allocation)
             self._grant = Attempt(0, where, event.because.rule, event.at_us)
+
+    def _learn(self, event: AllocationLearned) -> None:
+        """Say of an attempt where it was found, which may be elsewhere than was granted."""
+        self._attempt(event.attempt, event.at_us).where = allocation_in_words(event.allocation)
 
     def _attempt(self, number: int, at_us: int) -> Attempt:
         """Return an attempt by its number; a new one is what was granted last."""

@@ -10,7 +10,7 @@ class GpuPart(Model):
     """One GPU and those on it."""
 
     index: int
-    state: str = Field(description="free, used, leaving, promised or quarantined")
+    state: str = Field(description="free, used, leaving, promised, quarantined, or taken by others")
     jobs: tuple[str, ...]
 
 

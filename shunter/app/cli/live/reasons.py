@@ -27,6 +27,7 @@ CLAUSES = {
     "backing_off": "its last launch failed or was lost; it is tried again",
     "checkpoint_unreachable": "its checkpoint lies on a server that does not answer",
     "split_kept": "free GPUs are not split over servers as its checkpoints are",
+    "displaced": "others have the GPUs it was to start on; the next round decides",
     "infeasible": "it can never run here",
     "refused": "the approver refused the change",
 }

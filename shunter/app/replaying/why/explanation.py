@@ -32,6 +32,7 @@ from shunter.app.replaying.why.timeline import (
     Segment,
     Waiting,
     ended_as,
+    is_displacement,
     runs_and_waits,
     segments_of,
 )
@@ -61,6 +62,7 @@ _NOT_OF_GPUS = (
     Reason.backing_off,
     Reason.checkpoint_unreachable,
     Reason.array_limit,
+    Reason.displaced,
 )
 _OF_SERVERS = (Reason.node_lost, Reason.node_drained, Reason.gpu_type_unavailable)
 
@@ -214,6 +216,16 @@ class Explanation:
         if isinstance(after.event, AllocationChanged) and now.told == after.round:
             return self.planned.leaves
         return self.planned.waits
+
+    @property
+    def leaves_because(self) -> Own | None:
+        """Why it has to leave, if others have its GPUs and it has not left."""
+        leaves = self.job is not None and self.job.phase is JobPhase.suspending
+        last = next(
+            (own for own in reversed(self.story.own) if isinstance(own.event, AllocationChanged)),
+            None,
+        )
+        return last if leaves and last is not None and is_displacement(last.event) else None
 
     @property
     def grant(self) -> Own | None:

@@ -18,9 +18,10 @@ from shunter.core.fold.checkpoints import in_split, split_of
 from shunter.core.fold.profiles import note_messages
 from shunter.core.placement import Classing
 from shunter.events.codec import decode_event, row_fields
+from shunter.events.fact_classes import FactClass, class_of
 from shunter.events.facts.cluster import QuotaChanged
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
-from shunter.events.facts.execution import AttemptStarted, CheckpointDiscarded
+from shunter.events.facts.execution import AllocationLearned, AttemptStarted, CheckpointDiscarded
 from shunter.events.facts.jobs import (
     JobCancelled,
     JobFailed,
@@ -34,7 +35,6 @@ from shunter.events.kinds import Event
 from shunter.events.log import Frame, LogReader
 from shunter.events.rows import decoder_of, row_encoder, stored_fields
 from shunter.events.values.allocation import NOTHING
-from shunter.events.values.causes import HELD, NODE_LOST
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand, JobSpec
 from shunter.events.values.reasons import Wait
@@ -70,7 +70,8 @@ class Told:
 class Own:
     """An event about the job itself, and the last round before it.
 
-    None also of an allocation that no round changed, but a person, or the loss of a server.
+    None also of an allocation that no round changed, but a person, the loss of a server, or that
+    others have its GPUs.
     """
 
     seq: int
@@ -247,6 +248,9 @@ class _Scan:
         before = self._split
         if isinstance(event, AllocationChanged) and event.allocation.shares:
             self._granted = event.allocation
+        elif isinstance(event, AllocationLearned):
+            self._granted = event.allocation
+            self._split = split_of(self._granted) if self._split else ()
         elif isinstance(event, AttemptStarted):
             self._places.append(event.attempt)
             if event.keeps_split:
@@ -359,7 +363,7 @@ def last_grant(own: Sequence[Own]) -> Own | None:
 
 def _is_ordered(event: Event) -> bool:
     """Say whether an allocation was changed by no round."""
-    return isinstance(event, AllocationChanged) and event.because in (HELD, NODE_LOST)
+    return isinstance(event, AllocationChanged) and class_of(event) is not FactClass.decided
 
 
 def _grants(event: Event) -> bool:

@@ -149,4 +149,5 @@ _NEEDS: dict[Reason, Callable[[Explanation, Wait], list[str]]] = {
     Reason.node_drained: _servers_back,
     Reason.checkpoint_unreachable: _go_on_without,
     Reason.split_kept: _split_fits,
+    Reason.displaced: _next_round,
 }

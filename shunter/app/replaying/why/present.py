@@ -267,7 +267,7 @@ def _given_back(entry: Entry, state: State) -> int:
     """Return how many GPUs others may have once a job has left."""
     servers = state.cluster.servers
     return sum(
-        (share.gpu_mask & ~servers[share.node].quarantined).bit_count()
+        (share.gpu_mask & ~servers[share.node].unavailable).bit_count()
         for share in state.jobs[entry.job_id].allocation.shares
         if servers[share.node].is_up
     )

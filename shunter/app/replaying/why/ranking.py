@@ -6,7 +6,7 @@ from shunter.app.replaying.scores import gpu_time_in_words, score_in_words
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.job_events import Own
 from shunter.app.replaying.why.present import Group
-from shunter.app.replaying.why.timeline import ended_as
+from shunter.app.replaying.why.timeline import ended_as, is_displacement
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JobHeld
 from shunter.events.values.causes import HELD
@@ -19,6 +19,8 @@ def decision_in_words(found: Explanation, own: Own) -> str:
     because = event.because
     if because == HELD:
         return f"held{by_in_words(found, own)}"
+    if is_displacement(event):
+        return because_in_words(because)
     score = scores_in_words(found, own)
     if not score:
         return because_in_words(because)

@@ -2,10 +2,17 @@
 
 from collections.abc import Callable
 
-from shunter.app.replaying.formatting import down_in_words, gpus_in_words, share_in_words
+from shunter.app.replaying.formatting import (
+    because_in_words,
+    down_in_words,
+    gpus_in_words,
+    share_in_words,
+)
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.why.explanation import Explanation
+from shunter.app.replaying.why.timeline import is_displacement
 from shunter.core.fold.checkpoints import awaited, out_of_reach
+from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JobHeld
 from shunter.events.values.reasons import Reason, Wait
 
@@ -131,6 +138,14 @@ def _checkpoint_unreachable(found: Explanation, evidence: Wait) -> str:
     )
 
 
+def _displaced(found: Explanation, evidence: Wait) -> str:
+    """Return who has the GPUs that a job was to start on."""
+    events = [own.event for own in found.story.own if is_displacement(own.event)]
+    last = events[-1] if events else None
+    assert isinstance(last, AllocationChanged), "a job is displaced by one kind only"
+    return f"{because_in_words(last.because)}, and no round has looked at it since"
+
+
 def _split_kept(found: Explanation, evidence: Wait) -> str:
     """Return the split over servers that a job keeps."""
     split = "" if found.job is None else "+".join(map(str, found.job.split))
@@ -174,6 +189,7 @@ _WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
     Reason.node_drained: _lost,
     Reason.checkpoint_unreachable: _checkpoint_unreachable,
     Reason.split_kept: _split_kept,
+    Reason.displaced: _displaced,
     Reason.share_met: _shared,
     Reason.time_sliced: _shared,
 }

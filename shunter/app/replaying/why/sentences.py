@@ -7,7 +7,7 @@ from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.ranking import decision_in_words, standing
 from shunter.app.replaying.why.reasons import reason_in_words
 from shunter.app.replaying.why.scan_start import Round
-from shunter.app.replaying.why.timeline import Run, Segment
+from shunter.app.replaying.why.timeline import Run, Segment, is_displacement
 from shunter.core.state import JobPhase
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptLost, CheckpointDiscarded, LaunchFailed
@@ -45,7 +45,7 @@ def headline(found: Explanation) -> str:
     if run is None:
         return f"{story.job_id} is {phase}"
     held_us = story.at_us - run.from_us
-    where = _where(run.allocation)
+    where = _where(found.job.held if found.job and found.job.held.shares else run.allocation)
     return f"{story.job_id} has been {phase} on {where} for {span(held_us)} (attempt {run.attempt})"
 
 
@@ -77,7 +77,9 @@ def details(found: Explanation) -> list[str]:
 def is_preempted(run: Run) -> bool:
     """Say whether an attempt ended because its GPUs were taken from it."""
     event = None if run.ended_by is None else run.ended_by.event
-    return isinstance(event, AllocationChanged) and not event.allocation.shares
+    if not isinstance(event, AllocationChanged) or event.allocation.shares:
+        return False
+    return not is_displacement(event)
 
 
 def how_ended(found: Explanation, run: Run) -> str:
@@ -90,6 +92,8 @@ def how_ended(found: Explanation, run: Run) -> str:
             return f"moved to {_where(event.allocation)}"
         if event.because == HELD:
             return f"suspended: {decision_in_words(found, run.ended_by)}"
+        if is_displacement(event):
+            return f"displaced: {decision_in_words(found, run.ended_by)}"
         return f"preempted: {decision_in_words(found, run.ended_by)}"
     if isinstance(event, AttemptLost | LaunchFailed):
         return f"lost: {event.cause}"
@@ -168,6 +172,13 @@ def _placed(found: Explanation) -> list[str]:
     if made_room:
         names = ", ".join(str(getattr(own.event, "job_id", "")) for own in made_room)
         lines.append(f"{names} had to leave for it")
+    told = found.leaves_because
+    if told is not None:
+        event = told.event
+        lines.append(
+            f"it was displaced at {clock(event.at_us)}: {decision_in_words(found, told)}; it waits "
+            "again once its attempt is over"
+        )
     earlier = found.runs if found.phase == JobPhase.granted else found.runs[:-1]
     if earlier:
         before = earlier[-1]
@@ -187,8 +198,15 @@ def _because(found: Explanation, now: Segment) -> list[str]:
         why = decision_in_words(found, after)
         if after.event.because == HELD:
             return [f"it was suspended at {clock(after.event.at_us)}: {why}", finds]
+        if is_displacement(after.event):
+            return [f"it was displaced at {clock(after.event.at_us)}: {why}", *_found(now, finds)]
         return [f"it was preempted at {clock(after.event.at_us)}: {why}", finds]
     return [finds]
+
+
+def _found(now: Segment, finds: str) -> list[str]:
+    """Return what a job finds, unless that it was displaced says it already."""
+    return [] if now.wait.reason is Reason.displaced else [finds]
 
 
 def _dated(found: Explanation, now: Segment) -> list[str]:

@@ -17,7 +17,12 @@ from shunter.core.backoff import BACKING_OFF
 from shunter.core.intake.arrays import ARRAY, turn_of
 from shunter.core.planning.planner import RoundRules
 from shunter.events.facts.decisions import AllocationChanged, WaitReasonChanged
-from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
+from shunter.events.facts.execution import (
+    AllocationLearned,
+    AttemptLost,
+    GpusReleased,
+    LaunchFailed,
+)
 from shunter.events.facts.jobs import (
     JOB_ENDS,
     JobCancelled,
@@ -30,8 +35,9 @@ from shunter.events.facts.jobs import (
     Outcome,
     outcome_of,
 )
+from shunter.events.kinds import Event
 from shunter.events.values.allocation import NOTHING, Allocation
-from shunter.events.values.causes import CHECKPOINT, HELD
+from shunter.events.values.causes import CHECKPOINT, DISPLACED, HELD
 from shunter.events.values.reasons import Reason, Wait
 
 _FIRST_ROUND = Wait(Reason.waiting_for_round)
@@ -110,6 +116,7 @@ class _Timeline:
         self._runs_since: tuple[int, int] | None = None
         self._granted: Own | None = None
         self._holds: Own | None = None
+        self._where = NOTHING
         self._told_to_leave: Own | None = None
 
     def launch(self, seq: int, at_us: int) -> None:
@@ -117,6 +124,7 @@ class _Timeline:
         self.stop(at_us)
         self._runs_since, self._holds = (seq, at_us), self._granted
         self._waits_since = self._told_to_leave = None
+        self._where = _given_by(self._holds)
 
     def follow(self, own: Own) -> None:
         """Follow an event of its own."""
@@ -124,6 +132,8 @@ class _Timeline:
         ends = isinstance(event, _ENDS)
         if isinstance(event, AllocationChanged) and self._runs_since is not None:
             self._told_to_leave = own
+        if isinstance(event, AllocationLearned):
+            self._where = event.allocation
         if self._runs_since is not None and _leaves(own):
             self._leave(own, ends=ends)
         elif ends and self._waits_since is not None:
@@ -158,10 +168,8 @@ class _Timeline:
 
     def _run(self, to_us: int | None, by: Own | None) -> Run:
         assert self._runs_since is not None, "only a run can end here"
-        where = NOTHING
-        if self._holds is not None and isinstance(self._holds.event, AllocationChanged):
-            where = self._holds.event.allocation
-        return Run(len(self.runs) + 1, *self._runs_since, to_us, where, self._holds, by)
+        number = len(self.runs) + 1
+        return Run(number, *self._runs_since, to_us, self._where, self._holds, by)
 
 
 def segments_of(
@@ -210,6 +218,7 @@ class _Reasons:
         """Return the instants at which the reason may become another one."""
         own = [each.event.at_us for each in self._story.own]
         met = [] if self._unblocked_us is None else [self._unblocked_us]
+        met += [planned.at_us for planned in self._planned_since_displaced()[:1]]
         return [self._waiting.from_us, self._first_us, *self._told_us, *own, *met]
 
     def at(self, at_us: int) -> tuple[Wait, Round | None]:
@@ -248,6 +257,8 @@ class _Reasons:
                 # A grant on which the job is launched at once ends the wait.
                 is_later = own.seq > self._waiting.from_seq and event.at_us != self._waiting.to_us
                 found = (_FIRST_RELEASE, None) if is_later and _is_grant(own) else None
+                if is_later and is_displacement(event) and not self._was_planned(at_us):
+                    found = _displaced_by(event), None
             elif isinstance(event, WaitReasonChanged) and own.seq > self._waiting.from_seq:
                 found = event.wait, own.round
         if held is Reason.array_limit:
@@ -258,6 +269,16 @@ class _Reasons:
             blockers = tuple(each.job_id for each in self._story.spec.depends_on)
             return Wait(Reason.dependency, blockers=blockers), None
         return found
+
+    def _planned_since_displaced(self) -> list[Round]:
+        """Return the rounds since the GPUs promised to the job were others'."""
+        displaced = [own.seq for own in self._story.own if is_displacement(own.event)]
+        if not displaced or displaced[-1] <= self._waiting.from_seq:
+            return []
+        return [planned for planned in self._story.rounds if planned.seq > displaced[-1]]
+
+    def _was_planned(self, at_us: int) -> bool:
+        return any(planned.at_us <= at_us for planned in self._planned_since_displaced())
 
     def _passed(self, at_us: int) -> bool:
         return at_us >= self._first_us
@@ -291,6 +312,8 @@ def _initial(waiting: Waiting) -> tuple[Wait, Round | None]:
         rule = event.because.rule
         if event.because == HELD:  # and released since: while it is held, that is its reason
             return _FIRST_ROUND, None
+        if is_displacement(event):
+            return _displaced_by(event), None
         reason = Reason(rule) if rule in Reason.__members__ else Reason.outranked
         return Wait(reason, blockers=event.because.beneficiaries), waiting.after.round
     if isinstance(event, AttemptLost):
@@ -303,6 +326,21 @@ def _unblocked_us(story: JobEvents, *, blocked: bool) -> int | None:
     if blocked:
         return None
     return max((event.at_us for _, event in story.dependencies), default=story.submitted.at_us)
+
+
+def is_displacement(event: Event) -> bool:
+    """Say whether a job lost its GPUs because others have them."""
+    return isinstance(event, AllocationChanged) and event.because.rule == DISPLACED.rule
+
+
+def _displaced_by(event: AllocationChanged) -> Wait:
+    because = event.because
+    return Wait(Reason.displaced, blockers=because.beneficiaries, detail=because.detail)
+
+
+def _given_by(own: Own | None) -> Allocation:
+    event = None if own is None else own.event
+    return event.allocation if isinstance(event, AllocationChanged) else NOTHING
 
 
 def _is_grant(own: Own) -> bool:

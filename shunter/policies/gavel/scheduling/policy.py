@@ -25,7 +25,12 @@ from shunter.events.facts.decisions import (
     TargetsSet,
     WaitReasonChanged,
 )
-from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
+from shunter.events.facts.execution import (
+    AllocationLearned,
+    AttemptLost,
+    GpusReleased,
+    LaunchFailed,
+)
 from shunter.events.facts.jobs import (
     JOB_ENDS,
     JobCancelRequested,
@@ -37,13 +42,7 @@ from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Reason, Wait
-from shunter.policies.gavel.mechanism import (
-    Demands,
-    Fractions,
-    Gang,
-    Ledger,
-    Targets,
-)
+from shunter.policies.gavel.mechanism import Demands, Fractions, Gang, Ledger, Targets
 from shunter.policies.gavel.objectives import FinishTimes
 from shunter.policies.gavel.scheduling.changes import Told, changes_of, waits_of
 from shunter.policies.gavel.scheduling.choosing import Candidate, choose, is_starved
@@ -154,6 +153,10 @@ class GavelPolicy:
         def changed(event: Any, view: View) -> None:
             memory.stale = memory.changed = True
 
+        def learned(event: AllocationLearned, view: View) -> None:
+            memory.post(view.jobs[event.job_id], view, event.at_us)
+            changed(event, view)
+
         def given(event: TargetsSet, view: View) -> None:
             memory.take(event)
             memory.contended = is_contended(memory)
@@ -167,12 +170,11 @@ class GavelPolicy:
         def waits(event: WaitReasonChanged, view: View) -> None:
             memory.told[event.job_id] = event.wait.reason
 
-        told: dict[Any, Any] = dict.fromkeys((*_TOUCHED, JobSubmitted, QuotaChanged), changed)
-        told.update(dict.fromkeys(CLUSTER_CHANGES, changed))
+        touched = (*_TOUCHED, *CLUSTER_CHANGES, JobSubmitted, QuotaChanged)
+        told: dict[Any, Any] = dict.fromkeys(touched, changed)
         told.update(dict.fromkeys(JOB_ENDS, _ended(memory)))
-        told.update(
-            {AllocationChanged: _moved(memory), ProfileSampled: _sampled(memory, self._rates)}
-        )
+        told.update({AllocationChanged: _moved(memory), AllocationLearned: learned})
+        told[ProfileSampled] = _sampled(memory, self._rates)
         told.update({TargetsSet: given, RoundPlanned: planned, PlanRejected: refused})
         return {**told, WaitReasonChanged: waits}
 

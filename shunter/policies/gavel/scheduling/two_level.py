@@ -32,7 +32,12 @@ from shunter.events.facts.decisions import (
     Target,
     WaitReasonChanged,
 )
-from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
+from shunter.events.facts.execution import (
+    AllocationLearned,
+    AttemptLost,
+    GpusReleased,
+    LaunchFailed,
+)
 from shunter.events.facts.jobs import (
     JOB_ENDS,
     JobCancelRequested,
@@ -53,7 +58,10 @@ from shunter.policies.params import Duration, PolicyParams
 
 __all__ = ["TwoLevel", "TwoLevelMemory", "TwoLevelParams", "TwoLevelPolicy"]
 
-_TOUCHED = (JobHeld, JobReleased, JobCancelRequested, GpusReleased, LaunchFailed, AttemptLost)
+_TOUCHED = (
+    *(JobHeld, JobReleased, JobCancelRequested),
+    *(GpusReleased, LaunchFailed, AttemptLost, AllocationLearned),
+)
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 

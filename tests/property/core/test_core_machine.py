@@ -63,12 +63,14 @@ KINDS = ["start", "start", "start", "suspend", "exit", "fail", "silence"]
 """What may come of a job that runs, one at a time; not all of it is always possible."""
 
 
-UNGUARDED = ("node_lost", "held")
-"""Decisions that are no policy's: a server was lost, or somebody suspended a job."""
+UNGUARDED = ("node_lost", "held", "displaced")
+"""Decisions that are no policy's: a server was lost, a job suspended, or its GPUs were others'."""
 
 
 class CoreMachine(RuleBasedStateMachine):
     """Plays people and cluster. `attempts` is what really runs, and what it was told last."""
+
+    may_be_displaced = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -254,7 +256,7 @@ class CoreMachine(RuleBasedStateMachine):
         for effect in effects:
             self._perform(effect)
         self._witness(events)
-        check_state(self.core.state)
+        check_state(self.core.state, may_be_displaced=self.may_be_displaced)
         return events
 
     def _perform(self, effect: Effect) -> None:

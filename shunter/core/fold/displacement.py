@@ -1,0 +1,215 @@
+"""Who loses GPUs that turn out to be in the hands of others.
+
+What is booked is a plan; what a backend tells of GPUs is true, so the plan gives way. A job that
+has yet to start on the GPUs it loses gets as many free ones of the same server instead, those first
+that the other job gave up there: who places jobs outside names the GPUs when it starts them, so
+nothing of the attempt changes. Where there are not as many the job is displaced: what was booked
+for it is free at once, its attempt holds nothing any more, and a fact that follows (the reactor's)
+ends that attempt and lets the job wait again. Jobs give way in order of submission.
+
+A job that has started, or was found where it is, loses nothing to GPUs that others took; it keeps
+them until it leaves. Two jobs cannot both have started on a GPU, but news of them may come in any
+order. Then the newest counts: the other one is counted on those GPUs no more. It is displaced
+unless it is leaving anyway, and being suspended it saves what it can if it is there after all.
+
+CPUs and memory never decide who is displaced: a job is booked what is left of them, at most what it
+was found to have.
+"""
+
+from shunter.core.cluster import Server
+from shunter.core.fold.attempt_transitions import launch_granted, withdraw
+from shunter.core.fold.occupancy import decide, hold_instead, release, undecide
+from shunter.core.state import (
+    ENDING,
+    GRANTED,
+    LAUNCHING,
+    RUNNING,
+    SUSPENDING,
+    FoldResult,
+    Job,
+    State,
+)
+from shunter.errors import IllegalEventError
+from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
+from shunter.events.values.ids import NodeName
+
+Masks = dict[NodeName, int]
+"""GPUs by server: bit i of a mask is GPU i."""
+
+_EXCLUSIVE = Sharing.exclusive  # members are slow to look up
+
+
+def move_to(state: State, job: Job, found: Allocation, at_us: int) -> FoldResult:
+    """Let an attempt hold what it was found on; whoever has that gives way.
+
+    Of a job that has to leave only what it holds is changed, not where it is to go.
+
+    Raises:
+        IllegalEventError: there are no such GPUs, or they are not held exclusively.
+    """
+    _check(state, job, found)
+    leaves = job.phase is SUSPENDING
+    before = job.held if leaves else job.allocation
+    if not leaves:
+        withdraw(state, job)
+    release(state, job, at_us)
+    job.held, job.learned = NOTHING, job.attempt
+    lost, given_up = _masks(found), _masks(before)
+    displaced: list[Job] = []
+    for other in state.jobs.values():
+        if other is job:
+            continue
+        if _has_begun(other) and _overlaps(other.held, lost):
+            _hold(state, other, _without(other.held, lost), at_us)
+        is_booked = not leaves or other.phase is RUNNING or other.phase is LAUNCHING
+        if is_booked and _gives_way(state, other, lost, given_up, at_us):
+            displaced.append(other)
+    if leaves:
+        _hold(state, job, found, at_us)
+    else:
+        job.allocation = _affordable(state, found)
+        decide(state, job)
+        state.queues[job.spec.queue].gpus += job.allocation.gpus
+        _hold(state, job, job.allocation, at_us)
+    return _settled(state, displaced, at_us)
+
+
+def take_from(state: State, server: Server, mask: int, at_us: int) -> FoldResult:
+    """Offer the GPUs no more that others hold; whoever was to start there gives way."""
+    server.taken = mask
+    state.cluster.changed(server)
+    lost = {server.name: mask}
+    displaced = [
+        job
+        for job in state.jobs.values()
+        if _is_to_start(job) and _gives_way(state, job, lost, {}, at_us)
+    ]
+    return _settled(state, displaced, at_us)
+
+
+def _settled(state: State, displaced: list[Job], at_us: int) -> FoldResult:
+    """Launch whose GPUs are free now, and return what became of jobs."""
+    launched = launch_granted(state, at_us) if state.granted else ()
+    return FoldResult(launched, displaced=tuple(displaced))
+
+
+def _gives_way(state: State, job: Job, lost: Masks, given_up: Masks, at_us: int) -> bool:
+    """Take what is lost from what was booked for a job; say whether it is displaced."""
+    if not _overlaps(job.allocation, lost):
+        return False
+    if _is_to_start(job):
+        instead = _exchanged(state, job.allocation, lost, given_up)
+        if instead is not None:
+            undecide(state, job)
+            job.allocation = instead
+            decide(state, job)
+            if job.phase is LAUNCHING:
+                _hold(state, job, instead, at_us)
+            return False
+    withdraw(state, job)
+    if job.phase is LAUNCHING and not _has_begun(job):
+        _hold(state, job, NOTHING, at_us)
+    return job.phase is not ENDING
+
+
+def _exchanged(state: State, what: Allocation, lost: Masks, given_up: Masks) -> Allocation | None:
+    """Return an allocation with free GPUs of a server for lost ones of it.
+
+    None: too few are free.
+    """
+    if what.sharing is not _EXCLUSIVE:
+        return None
+    shares = []
+    for share in what.shares:
+        gone = share.gpu_mask & lost.get(share.node, 0)
+        if gone:
+            free = _free(state.cluster.servers[share.node]) & ~lost[share.node]
+            preferred = free & given_up.get(share.node, 0)
+            found = _lowest(preferred, gone.bit_count())
+            found |= _lowest(free & ~found, (gone.bit_count() - found.bit_count()))
+            if found.bit_count() < gone.bit_count():
+                return None
+            mask = share.gpu_mask ^ gone | found
+            share = Share(share.node, mask, share.cpus_milli, share.memory_mb)
+        shares.append(share)
+    return Allocation(tuple(shares))
+
+
+def _free(server: Server) -> int:
+    """Return the GPUs that nobody has, whether the server takes jobs or not."""
+    return server.all_gpus & ~(server.decided | server.held | server.unavailable)
+
+
+def _lowest(mask: int, count: int) -> int:
+    """Return the lowest so many bits of a mask, or all it has."""
+    found = 0
+    while mask and found.bit_count() < count:
+        found |= mask & -mask
+        mask &= mask - 1
+    return found
+
+
+def _hold(state: State, job: Job, what: Allocation, at_us: int) -> None:
+    """Let an attempt hold other GPUs; settle its service if their number changes."""
+    assert job.since_us is not None, "only an attempt under way holds anything"
+    if what.gpus != job.gpus:
+        job.service_gpu_us += job.gpus * (at_us - job.since_us)
+        job.held_us += at_us - job.since_us
+        job.gpus, job.since_us = what.gpus, at_us
+    hold_instead(state, job, what, at_us)
+
+
+def _has_begun(job: Job) -> bool:
+    """Say whether what a job holds is where it has started, as far as anybody knows."""
+    if job.phase is LAUNCHING:
+        return job.learned == job.attempt
+    return job.phase is RUNNING or job.phase is SUSPENDING or job.phase is ENDING
+
+
+def _is_to_start(job: Job) -> bool:
+    """Say whether what is booked for a job is where it has yet to start."""
+    if job.phase is LAUNCHING:
+        return not _has_begun(job)
+    return job.phase is GRANTED or job.phase is SUSPENDING
+
+
+def _affordable(state: State, found: Allocation) -> Allocation:
+    """Return an allocation with no more CPUs and memory than its servers have left."""
+    shares = []
+    for share in found.shares:
+        left = state.cluster.servers[share.node].beside_free
+        cpus_milli = min(share.cpus_milli, max(0, left.cpus_milli))
+        memory_mb = min(share.memory_mb, max(0, left.memory_mb))
+        shares.append(Share(share.node, share.gpu_mask, cpus_milli, memory_mb))
+    return Allocation(tuple(shares))
+
+
+def _overlaps(what: Allocation, masks: Masks) -> bool:
+    return any(share.gpu_mask & masks.get(share.node, 0) for share in what.shares)
+
+
+def _without(what: Allocation, masks: Masks) -> Allocation:
+    """Return an allocation without some GPUs, and without servers where none is left."""
+    rest = tuple(
+        Share(share.node, mask, share.cpus_milli, share.memory_mb)
+        for share in what.shares
+        if (mask := share.gpu_mask & ~masks.get(share.node, 0))
+    )
+    return Allocation(rest, what.sharing) if rest else NOTHING
+
+
+def _masks(what: Allocation) -> Masks:
+    return {share.node: share.gpu_mask for share in what.shares}
+
+
+def _check(state: State, job: Job, found: Allocation) -> None:
+    """Raise unless an allocation names GPUs that there are, for one job alone."""
+    nodes = {share.node for share in found.shares}
+    if found.sharing is not _EXCLUSIVE or not nodes or len(nodes) < len(found.shares):
+        raise IllegalEventError(f"job {job.job_id} cannot have been found on {found}")
+    for share in found.shares:
+        missing = share.gpu_mask & ~state.cluster.server(share.node).all_gpus
+        if missing or min(share.gpu_mask, share.cpus_milli, share.memory_mb) < 0:
+            raise IllegalEventError(
+                f"job {job.job_id} was found on what node {share.node} has not: {share}"
+            )

@@ -1,0 +1,138 @@
+"""Why a job waits whose GPUs turned out to be others', and what is told of GPUs that are taken."""
+
+import asyncio
+from dataclasses import replace
+
+from shunter.app.api.documents.cluster_state import nodes_of
+from shunter.app.api.documents.job_history import history_of
+from shunter.app.replaying.formatting import down_in_words, fact_in_words
+from shunter.app.replaying.lookup import is_part
+from shunter.app.replaying.why.document import document
+from shunter.app.replaying.why.explanation import Explanation
+from shunter.app.replaying.why.sentences import details, headline
+from shunter.core.fold import replay
+from shunter.core.intake.inputs import Input, SubmitJob, SuspendJob
+from shunter.events.facts.cluster import GpuQuarantined, GpusTaken
+from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
+from shunter.events.facts.execution import AllocationLearned, AttemptStarted, GpusReleased
+from shunter.events.values.reasons import Reason
+from tests.factories import World, allocation, job_id, job_spec, node_name, policy, servers
+from tests.replay.recording import Recorded, asked, rebuilt
+
+J0, J1, J2 = job_id(0), job_id(1), job_id(2)
+N0 = node_name(0)
+
+
+def played(*steps: list[Input]) -> Recorded:
+    """Return what a live scheduler records, stepped once each 10 us."""
+    chosen = policy()
+    core, events = World(servers=servers(4, 4), is_live=True, round_us=10).scheduler(
+        chosen, instant=False
+    )
+    for number, inputs in enumerate(steps):
+        at_us = 10 * number
+        events += core.step(at_us, [replace(one, at_us=at_us) for one in inputs])[0]
+    return Recorded(list(events), rebuilt(chosen, core.rules))
+
+
+def why(recorded: Recorded, job: str, at: int | None = None) -> Explanation:
+    return asyncio.run(asked(recorded, job, at))
+
+
+BOTH: list[Input] = [SubmitJob(0, J0, job_spec(4)), SubmitJob(0, J1, job_spec(4))]
+FOUND = AllocationLearned(0, J0, 1, allocation(n1=0b1111))
+DISPLACED = played(
+    BOTH,
+    [FOUND],
+    [],
+    [GpusReleased(0, J1, 1), GpusTaken(0, N0, 0b1111), SubmitJob(0, J2, job_spec(8))],
+)
+
+
+def test_a_job_whose_attempt_is_withdrawn_says_who_has_its_gpus() -> None:
+    found = why(DISPLACED, "j1", 20)
+
+    assert found.phase == "suspending"
+    assert details(found)[-1] == (
+        "it was displaced at T+00:00:00.00001: Slurm gave its GPUs to j0; "
+        "it waits again once its attempt is over"
+    )
+
+
+def test_a_job_that_was_displaced_waits_for_that_until_a_round_looks_at_it() -> None:
+    withdrawn = [*DISPLACED.events]
+    planned = next(seq for seq in DISPLACED.seqs(RoundPlanned) if DISPLACED.at(seq).at_us == 30)
+    found = why(replace(DISPLACED, events=withdrawn[: planned - 1]), "j1")
+
+    assert headline(found) == "j1 has waited for 0s: displaced"
+    said = document(found)
+    assert said["reason"]["name"] == "displaced"
+    assert said["totals"]["preemptions"] == 0
+    assert [blocker["id"] for blocker in said["evidence"]["blockers"]] == ["j0"]
+    assert details(found)[0] == ("it was displaced at T+00:00:00.00001: Slurm gave its GPUs to j0")
+
+
+def test_afterwards_it_waits_for_what_the_round_says_and_gpus_of_others_are_told() -> None:
+    found = why(DISPLACED, "j1")
+
+    assert found.waits_now is not None
+    assert found.waits_now.wait.reason is Reason.no_capacity
+    assert details(found)[0] == "it needs 4 GPUs, and 0 are free"
+    wide = why(DISPLACED, "j2")
+    assert "4 are in service: GPU 0-3 of n0 is held by others" in details(wide)[0]
+
+
+def test_a_job_granted_gpus_that_strangers_take_waits_for_that() -> None:
+    """j2 is to get what j0 leaves on n0, and strangers have all of it."""
+    recorded = played(
+        [*BOTH, SubmitJob(0, J2, job_spec(4))],
+        [AttemptStarted(0, J0, 1), AttemptStarted(0, J1, 1), SuspendJob(0, J0)],
+        [],
+        [GpusTaken(0, N0, 0b1111)],
+    )
+    seq = next(
+        seq
+        for seq in recorded.seqs(AllocationChanged)
+        if recorded.at(seq).because.rule == "displaced"
+    )
+    found = why(replace(recorded, events=recorded.events[:seq]), "j2")
+
+    assert found.waits_now is not None
+    assert found.waits_now.wait.reason is Reason.displaced
+    assert details(found)[0] == "others hold its GPUs of n0, and no round has looked at it since"
+
+
+def test_a_job_is_where_it_was_found_and_not_where_it_was_to_be() -> None:
+    found = why(DISPLACED, "j0", 10)
+
+    assert headline(found).startswith("j0 has been launching on n1[0-3] for ")
+    assert [run.allocation for run in found.runs] == [FOUND.allocation]
+    history = history_of(
+        [event for event in DISPLACED.events if getattr(event, "job_id", None) == J0]
+    )
+    assert history is not None
+    assert [attempt.where for attempt in history.attempts] == ["n1[0-3]"]
+
+
+def test_a_displacement_is_no_part_of_a_round_and_says_who_has_the_gpus() -> None:
+    event = DISPLACED.at(
+        next(
+            seq
+            for seq in DISPLACED.seqs(AllocationChanged)
+            if DISPLACED.at(seq).because.rule == "displaced"
+        )
+    )
+
+    assert not is_part(event)
+    assert fact_in_words(event) == ("take everything from j1, because Slurm gave its GPUs to j0")
+
+
+def test_gpus_of_others_are_told_apart_from_those_set_aside() -> None:
+    state = replay([*servers(4), GpuQuarantined(0, N0, 0), GpusTaken(0, N0, 0b0110)])
+
+    gpus = nodes_of(state)[0]["gpus"]
+    assert isinstance(gpus, list)
+    assert [gpu["state"] for gpu in gpus] == ["quarantined", "taken", "taken", "free"]
+    assert down_in_words(state.cluster) == (
+        "GPU 0 of n0 is set aside, GPU 1-2 of n0 is held by others"
+    )

@@ -1,0 +1,320 @@
+"""What becomes of bookings when jobs are found elsewhere, or strangers hold GPUs.
+
+Two servers of four GPUs; tests read: given bookings, when something is found, then what is booked.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from shunter.core.effects import Effect, Launch, Suspend
+from shunter.core.fold import apply, replay
+from shunter.core.intake.inputs import AttemptExited, SubmitJob, SuspendJob
+from shunter.core.scheduler import Scheduler
+from shunter.core.state import FoldResult, JobPhase, State
+from shunter.errors import IllegalEventError
+from shunter.events.codec import decode_record, encode_record
+from shunter.events.facts.cluster import GpuQuarantined, GpusTaken
+from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.execution import (
+    AllocationLearned,
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    LaunchFailed,
+)
+from shunter.events.facts.jobs import JobFinished, JobHeld
+from shunter.events.kinds import Event
+from shunter.events.values.allocation import NOTHING, Allocation, Share
+from shunter.events.values.reasons import Because
+from tests.factories import (
+    World,
+    allocation,
+    attempt_started,
+    granted,
+    job_id,
+    job_spec,
+    job_submitted,
+    node_added,
+    node_name,
+    packed,
+    policy,
+    revoked,
+    servers,
+)
+from tests.property.invariants import check_state
+
+J0, J1, J2 = job_id(0), job_id(1), job_id(2)
+N0 = node_name(0)
+QUEUED: list[Event] = [*servers(4, 4), job_submitted(0, 2), job_submitted(1, 2)]
+SIDE_BY_SIDE: list[Event] = [*QUEUED, granted(0, n0=0b0011), granted(1, n0=0b1100)]
+APART: list[Event] = [*QUEUED, granted(0, n1=0b0011), granted(1, n0=0b1100)]
+FULL: list[Event] = [*APART, job_submitted(2, 2), granted(2, n0=0b0011)]
+
+
+def learned(job: int = 0, at: int = 0, **masks: int) -> AllocationLearned:
+    return AllocationLearned(at, job_id(job), 1, allocation(**masks))
+
+
+def told(history: Sequence[Event], event: Event) -> tuple[State, FoldResult]:
+    """Return what is true after one more fact, and what became of jobs with it."""
+    state = replay(history)
+    result = apply(state, event)
+    check_state(state, may_be_displaced=True) if not result.displaced else None
+    return state, result
+
+
+def test_an_attempt_holds_the_gpus_it_was_found_on_of_another_type_too() -> None:
+    history: list[Event] = [node_added(0, 4), node_added(1, 4, gpu_type="k80"), job_submitted(0, 2)]
+    state, result = told([*history, granted(0, n0=0b0011)], learned(n1=0b0110))
+
+    job = state.jobs[J0]
+    assert job.allocation == job.held == allocation(n1=0b0110)
+    assert not result.displaced
+    assert {name: pool.gpus_free for name, pool in state.cluster.pools.items()} == {
+        "v100": 4,
+        "k80": 2,
+    }
+
+
+def test_who_has_not_started_gets_the_gpus_that_the_other_gave_up() -> None:
+    state, result = told(SIDE_BY_SIDE, learned(n0=0b0110))
+
+    assert not result.displaced
+    assert state.jobs[J0].held == allocation(n0=0b0110)
+    assert state.jobs[J1].held == state.jobs[J1].allocation == allocation(n0=0b1001)
+    assert state.jobs[J1].phase is JobPhase.launching
+
+
+def test_who_has_not_started_gets_other_free_gpus_of_the_server() -> None:
+    state, result = told(APART, learned(n0=0b1100))
+
+    assert not result.displaced
+    assert state.jobs[J1].held == allocation(n0=0b0011)
+
+
+def test_who_has_not_started_and_finds_none_is_displaced() -> None:
+    """One after the other, in order of submission: j2 gets the GPU that j1 does not need now."""
+    state, result = told(FULL, learned(n0=0b0110))
+
+    job = state.jobs[J1]
+    assert result.displaced == (job,)
+    assert (job.allocation, job.held, job.gpus) == (NOTHING, NOTHING, 0)
+    assert state.jobs[J2].held == allocation(n0=0b1001)
+    assert state.queues[job.spec.queue].gpus == 4
+
+
+def test_quarantined_and_taken_gpus_are_given_to_nobody_instead() -> None:
+    history: list[Event] = [*APART, GpuQuarantined(0, N0, 0), GpusTaken(0, N0, 0b0010)]
+    _, result = told(history, learned(n0=0b1000))
+
+    assert [job.job_id for job in result.displaced] == [J1]
+
+
+def test_a_gang_is_exchanged_whole_or_not_at_all() -> None:
+    history: list[Event] = [*servers(4, 2), job_submitted(0, 2), job_submitted(1, 4)]
+    history += [granted(0, n0=0b1100), granted(1, n0=0b0011, n1=0b11)]
+    state, result = told(history, AllocationLearned(0, J0, 1, allocation(n0=0b0001, n1=0b01)))
+
+    assert [job.job_id for job in result.displaced] == [J1]
+    assert state.cluster.servers[N0].decided == 0b0001
+
+
+def test_a_started_job_is_displaced_and_counted_there_no_more() -> None:
+    state, result = told([*FULL, attempt_started(1)], learned(n0=0b0110))
+
+    assert [job.job_id for job in result.displaced] == [J1, J2]
+    assert state.jobs[J1].allocation == NOTHING
+    assert state.jobs[J1].held == allocation(n0=0b1000)
+
+
+def test_a_job_granted_gpus_is_launched_on_others_that_are_free() -> None:
+    """j2 waits for j0 to leave; j1 is found there, and j2 gets what j1 gave up."""
+    leaving: list[Event] = [attempt_started(0), revoked(0), job_submitted(2, 2)]
+    history: list[Event] = [*SIDE_BY_SIDE, *leaving, granted(2, n0=0b0011)]
+    assert replay(history).jobs[J2].phase is JobPhase.granted
+
+    state, result = told(history, learned(1, n0=0b0011))
+
+    assert state.jobs[J2].held == allocation(n0=0b1100)
+    assert [job.job_id for job in result.launched] == [J2]
+    assert state.jobs[J0].held == NOTHING
+
+
+def test_of_a_job_that_leaves_only_what_it_holds_changes() -> None:
+    history: list[Event] = [*SIDE_BY_SIDE, revoked(0)]
+    state, result = told(history, learned(n1=0b0011))
+
+    job = state.jobs[J0]
+    assert (job.phase, job.allocation, job.held) == (
+        JobPhase.suspending,
+        NOTHING,
+        allocation(n1=0b0011),
+    )
+    assert not result.displaced
+
+
+def test_service_counts_the_gpus_that_were_held_when() -> None:
+    state = replay([*SIDE_BY_SIDE, learned(at=10, n1=0b0111)])
+
+    assert state.jobs[J0].service_us(10) == 20
+    assert state.jobs[J0].service_us(12) == 26
+    assert state.jobs[J0].occupied_us(12) == 12
+
+
+def test_a_job_is_booked_no_more_cpus_than_are_left() -> None:
+    history: list[Event] = [node_added(0, 4, cpus_milli=4000), node_added(1, 4, cpus_milli=4000)]
+    history += [job_submitted(0, 1), job_submitted(1, 1)]
+    for name, node in ((J0, 0), (J1, 1)):
+        what = Allocation((Share(node_name(node), 1, 3000),))
+        history.append(AllocationChanged(0, name, what, Because("test")))
+    found = Allocation((Share(node_name(1), 0b10, 3000),))
+
+    state, _ = told(history, AllocationLearned(0, J0, 1, found))
+
+    assert state.jobs[J0].allocation.shares[0].cpus_milli == 1000
+    assert state.cluster.servers[node_name(1)].beside_free.cpus_milli == 0
+
+
+def test_what_strangers_hold_is_free_for_nobody_and_no_capacity() -> None:
+    state, _ = told([*servers(4)], GpusTaken(0, N0, 0b0011))
+    pool = state.cluster.pools["v100"]
+    assert (pool.gpus_free, pool.gpus_up) == (2, 2)
+
+    apply(state, GpusTaken(0, N0, 0b1000))
+    assert (pool.gpus_free, pool.gpus_up) == (3, 3)
+
+
+def test_who_runs_keeps_what_strangers_take() -> None:
+    state, result = told([*SIDE_BY_SIDE, attempt_started(0)], GpusTaken(0, N0, 0b0011))
+
+    assert not result.displaced
+    assert state.jobs[J0].held == allocation(n0=0b0011)
+
+
+@pytest.mark.parametrize(("mask", "has"), [(0b0101, 0b1010), (0b0111, 0)])
+def test_who_has_not_started_gives_way_to_strangers(mask: int, has: int) -> None:
+    history: list[Event] = [*QUEUED, granted(0, n0=0b0011)]
+    state, result = told(history, GpusTaken(0, N0, mask))
+
+    assert state.jobs[J0].allocation == (allocation(n0=has) if has else NOTHING)
+    assert len(result.displaced) == (not has)
+
+
+ILLEGAL: dict[str, tuple[Sequence[Event], Event]] = {
+    "a job that waits": (QUEUED, learned(n0=1)),
+    "another attempt": (SIDE_BY_SIDE, replace(learned(n0=1), attempt=2)),
+    "nothing": (SIDE_BY_SIDE, learned()),
+    "GPUs that are shared": (SIDE_BY_SIDE, AllocationLearned(0, J0, 1, packed(n0=1))),
+    "GPUs that there are not": (SIDE_BY_SIDE, learned(n0=0b10000)),
+    "no server": (SIDE_BY_SIDE, learned(n7=1)),
+    "more taken than there are": (QUEUED, GpusTaken(0, N0, 0b10000)),
+    "taken of no server": (QUEUED, GpusTaken(0, node_name(7), 1)),
+}
+
+
+@pytest.mark.parametrize("name", ILLEGAL)
+def test_what_cannot_be_found_is_illegal(name: str) -> None:
+    history, event = ILLEGAL[name]
+    with pytest.raises(IllegalEventError):
+        replay([*history, event])
+
+
+def test_a_snapshot_keeps_what_is_taken_and_one_without_it_is_as_before() -> None:
+    before = replay(QUEUED)
+    state, _ = told(QUEUED, GpusTaken(0, N0, 0b0011))
+
+    again = decode_record(State, encode_record(state))
+    assert encode_record(again) == encode_record(state)
+    assert again.cluster.pools["v100"].gpus_free == 6
+    apply(state, GpusTaken(0, N0, 0))
+    before.seq = state.seq
+    assert encode_record(state) == encode_record(before), "no field is written for nobody"
+
+
+def live(*gpus: int) -> Scheduler:
+    """Return a live core with a server of four GPUs and some jobs on it, being launched."""
+    core, _ = World(servers=servers(4, 4), is_live=True).scheduler(policy(), instant=False)
+    core.step(
+        0, [SubmitJob(0, job_id(number), job_spec(count)) for number, count in enumerate(gpus)]
+    )
+    return core
+
+
+def displaced(core: Scheduler, at_us: int = 5) -> tuple[list[Event], list[Effect]]:
+    """Find the first job where the second one was to start."""
+    found = core.state.jobs[J1].allocation
+    return core.step(at_us, [AllocationLearned(at_us, J0, 1, found)])
+
+
+def test_the_attempt_of_who_is_displaced_is_withdrawn_and_the_job_waits() -> None:
+    core = live(4, 4)
+    events, effects = displaced(core)
+
+    because = Because("displaced", (), (J0,))
+    assert events[:2] == [
+        AllocationLearned(5, J0, 1, core.state.jobs[J0].held),
+        AllocationChanged(5, J1, NOTHING, because),
+    ]
+    assert effects == [Suspend(J1, 1)]
+    assert core.state.jobs[J1].phase is JobPhase.suspending
+    assert core.state.jobs[J1].preemptions == 0
+
+    _, effects = core.step(6, [GpusReleased(6, J1, 1)])
+    assert [type(effect).__name__ for effect in effects] == ["Resume"], "not before it is over"
+    assert core.state.jobs[J1].attempt == 2
+
+
+@pytest.mark.parametrize(
+    "over", [LaunchFailed(6, J1, 1, "withdrawn"), AttemptLost(6, J1, 1, "withdrawn")]
+)
+def test_however_the_withdrawal_is_told_it_is_no_failure(over: LaunchFailed | AttemptLost) -> None:
+    core = live(4, 4)
+    displaced(core)
+    events, _ = core.step(6, [over])
+
+    assert not any(isinstance(event, JobHeld) for event in events)
+    assert core.state.jobs[J1].launches_failed == 0
+    assert core.state.jobs[J1].attempt == 2, "it is started again at once"
+
+
+def test_news_of_the_end_may_come_after_that_of_who_has_the_gpus_now() -> None:
+    core = live(4, 4)
+    core.step(1, [AttemptStarted(1, J1, 1)])
+    displaced(core)
+    events, _ = core.step(6, [AttemptExited(6, J1, 1, 0, released=True)])
+
+    assert any(isinstance(event, JobFinished) for event in events)
+
+
+def test_a_job_promised_gpus_that_strangers_have_waits_again() -> None:
+    """j1 was granted what j0 leaves."""
+    core = live(4, 4, 4)
+    core.step(1, [AttemptStarted(1, J0, 1), AttemptStarted(1, J1, 1)])
+    core.step(2, [SuspendJob(2, J0)])
+    assert core.state.jobs[J2].phase is JobPhase.granted
+
+    node = core.state.jobs[J2].allocation.shares[0].node
+    events, effects = core.step(3, [GpusTaken(3, node, 0b1111)])
+
+    assert AllocationChanged(3, J2, NOTHING, Because("displaced", (), (), node)) in events
+    assert core.state.jobs[J2].phase is JobPhase.waiting
+    assert not any(isinstance(effect, Launch) for effect in effects)
+
+
+def test_news_that_comes_late_or_is_none_becomes_no_fact() -> None:
+    core = live(4, 4)
+    core.step(1, [GpusTaken(1, N0, 0)])
+    core.step(2, [AttemptExited(2, J1, 1, 0, released=True)])
+    found = allocation(n0=0b1111)
+    events, _ = core.step(
+        3,
+        [
+            AllocationLearned(3, J1, 1, found),
+            AllocationLearned(3, J0, 7, found),
+            GpusTaken(3, N0, 0),
+            GpusTaken(3, node_name(9), 1),
+        ],
+    )
+    assert not any(isinstance(event, AllocationLearned | GpusTaken) for event in events)
