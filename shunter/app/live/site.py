@@ -1,6 +1,7 @@
 """One running cluster: its state, its log, its loop, and what people may do with it."""
 
 import re
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from shunter.app.live.clock import watch_clock
 from shunter.app.live.cluster_identity import Identity
 from shunter.app.live.command_broker import CommandBroker, Stopped
 from shunter.app.live.commands import Commands, Stamped
-from shunter.app.live.demand import HoldsOnDemand, tell_demand
 from shunter.app.live.digests import Digests
 from shunter.app.live.feed import Feed
 from shunter.app.live.maintenance.log_maintenance import LogMaintenance
@@ -26,6 +26,8 @@ from shunter.app.live.maintenance.retention import forget_environments, keep_for
 from shunter.app.live.past_jobs import LivePastJobs
 from shunter.app.live.policy import AskedPolicy
 from shunter.app.live.requests import Caller, Receipt, Submission
+from shunter.app.live.slurm.demand import HoldsOnDemand, tell_demand
+from shunter.app.live.slurm.nodes import SeesNodes, follow_slurm_nodes
 from shunter.app.live.task_groups import first_error
 from shunter.app.snapshots import snapshot_of
 from shunter.backends.node.failpoints import failpoint
@@ -266,6 +268,9 @@ class Site:
                 if self.config.backend.kind == "slurm":
                     on_demand = cast(HoldsOnDemand, self._backend)
                     tasks.start_soon(tell_demand, self.feed, self.state, on_demand)
+                    sees = cast(SeesNodes, self._backend)
+                    news = (self.feed, self._log, self.state, sees, self.tell)
+                    tasks.start_soon(follow_slurm_nodes, *news)
                 if keep_s := self.config.backend.keep_s:
                     keeping = (keep_s, self._backend, self.state, self.past, self.feed, tell)
                     tasks.start_soon(keep_for, *keeping)
@@ -279,6 +284,14 @@ class Site:
         finally:
             self._broker.close(cause)
             self.feed.close()
+
+    @property
+    def node_causes(self) -> Mapping[NodeName, str]:
+        """Why servers do not answer, or take no jobs in Slurm, of those that do not."""
+        is_slurm = self.config.backend.kind == "slurm"
+        sees = cast(SeesNodes, self._backend) if is_slurm else None
+        out = None if sees is None else sees.out_of_service(time.time())
+        return {**(out or {}), **self._backend.causes}
 
     @property
     def silent_servers(self) -> Mapping[NodeName, str]:

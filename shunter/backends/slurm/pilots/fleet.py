@@ -21,6 +21,7 @@ import anyio
 from shunter.backends.agents.zip_application import digest, zip_application
 from shunter.backends.node.records import create_private
 from shunter.backends.slurm.commands import Slurm
+from shunter.backends.slurm.node_service import NodeService
 from shunter.backends.slurm.pilots.allocation_view import (
     AllocationLimits,
     AllocationView,
@@ -56,6 +57,15 @@ SETTLED_S = 15.0  # after a submission, until squeue is believed that it is not 
 JobsOn = Callable[[NodeName], tuple[int, int]]
 
 
+def limits_of(settings: SlurmSettings) -> AllocationLimits:
+    """Return the bounds within which the nodes of a backend are asked for."""
+    return AllocationLimits(
+        pilots_max=settings.pilots_max or len(settings.nodes),
+        limit_s=settings.time_limit_s,
+        idle_s=settings.idle_s,
+    )
+
+
 @dataclass(slots=True)
 class _Known:
     """A pilot of ours, and what was last seen of it in the queue."""
@@ -76,6 +86,7 @@ class PilotFleet:
         settings: of the backend.
         slurm: the commands of the cluster.
         transports: the agent of each node.
+        service: which nodes Slurm has in service.
         jobs_on: how many jobs run on a node, and how many GPUs they hold.
     """
 
@@ -84,18 +95,16 @@ class PilotFleet:
         settings: SlurmSettings,
         slurm: Slurm,
         transports: Mapping[NodeName, PilotTransport],
+        service: NodeService,
         jobs_on: JobsOn,
     ) -> None:
         self._settings = settings
         self._slurm = slurm
         self._transports = transports
+        self._service = service
         self._jobs_on = jobs_on
         self._servers = {server.name: server for server in settings.nodes}
-        self._limits = AllocationLimits(
-            pilots_max=settings.pilots_max or len(settings.nodes),
-            limit_s=settings.time_limit_s,
-            idle_s=settings.idle_s,
-        )
+        self._limits = limits_of(settings)
         self._folder = Path(settings.root) / "pilots"
         self._user = pwd.getpwuid(os.geteuid()).pw_name
         self._known: dict[str, _Known] = {}
@@ -194,8 +203,9 @@ class PilotFleet:
 
     async def _act(self) -> None:
         """Decide what to ask for and to give back, and do it."""
+        now_s = time.time()
         view = AllocationView(
-            now_s=time.time(),
+            now_s=now_s,
             nodes=tuple(
                 PilotNode(str(each.name), each.gpu_type, len(each.gpus))
                 for each in self._settings.nodes
@@ -203,6 +213,8 @@ class PilotFleet:
             pilots=tuple(self._pilot(name, known) for name, known in self._known.items()),
             waiting=self._waiting,
             refusals=dict(self._refusals),
+            reservations=self._service.reservations,
+            out_of_service=self._service.out_of_service(now_s) or {},
             spare_since_s=self._spare_since_s,
         )
         decisions = decide(view, self._limits)
