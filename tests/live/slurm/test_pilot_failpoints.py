@@ -31,9 +31,9 @@ STRUCK_LEAST = 14
 # In the order in which a run comes to them.
 POINTS = {
     "n1": ("term taken", "pilot submitted", "pilot connected", "order Suspend", "done Suspend"),
-    "n2": ("pilot admitted", "backend taken over", "ask launch", "append JobSuspended"),
+    "n2": ("pilot admitted", "backend taken over", "asked start", "append JobSuspended"),
     "n3": ("durable NodeReachable", "supervisors answered", "adopted", "done Terminate"),
-    "n4": ("durable AllocationChanged", "order Launch", "settled", "durable AttemptEnded"),
+    "n4": ("durable AllocationChanged", "to Launch", "settled", "durable AttemptEnded"),
 }
 ENDS = (Outcome.finished, Outcome.finished, Outcome.cancelled, Outcome.failed)
 
