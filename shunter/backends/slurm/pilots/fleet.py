@@ -201,7 +201,7 @@ class PilotFleet:
         await self._end_unknown([found[name] for name in sorted(found.keys() - self._known.keys())])
 
     async def _end_unknown(self, pilots: Sequence[QueuedJob]) -> None:
-        """End pilots of ours that nobody lets in, and that would keep their nodes from others.
+        """End pilots of ours that are not let in, and would keep their nodes.
 
         Their submissions came to be long after the answers were lost, or their files are gone.
         """
@@ -236,7 +236,7 @@ class PilotFleet:
             await self._release(release.pilot)
 
     def _unread(self) -> list[GpuRequest]:
-        """Return requests for nodes whose pilots are gone, and with them the ends of attempts.
+        """Return requests for nodes with attempts whose pilots are gone.
 
         What attempts left there is read by the next pilot: else they would count as running until
         nothing of them can be alive any more.
@@ -356,7 +356,7 @@ class PilotFleet:
             known.certificate.remove_file()
 
     def _prepare(self) -> None:
-        """Have the folder of pilots, and the agent in it; somebody may remove what is there.
+        """Have the folder of pilots, and the agent in it, which may be removed.
 
         Raises:
             OSError: it cannot be written.
