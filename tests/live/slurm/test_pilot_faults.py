@@ -16,6 +16,7 @@ from shunter.app.live import Site, Submission
 from shunter.backends.slurm import node_service
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.jobs import Outcome
+from shunter.events.values.ids import GpuType
 from tests.live.site.daemons import Daemon
 from tests.live.site.sites import NOBODY
 from tests.live.slurm.bench import SlurmBench
@@ -174,13 +175,14 @@ def test_controller_that_is_away_while_the_daemon_is_killed_and_a_job_submitted(
     bench: PilotBench,
 ) -> None:
     slurm = bench.slurm
-    one, two = worker(bench, "one", 6.0, gpus=4), worker(bench, "two", 0.5, gpus=4)
-    daemon = daemon_of(bench, ("n1", "n2"), one, call=2.0)
+    one = worker(bench, "one", 6.0, gpu_types=(GpuType("v100"),))
+    two = worker(bench, "two", 0.5, gpu_types=(GpuType("p100"),))
+    daemon = daemon_of(bench, ("n1", "n3"), one, call=2.0)
     wait(begun(bench, "j1"), "the first job")
     slurm.wait_until_saved(bench.pilots()["n1"][0])
     slurm.kill_slurmctld()
     daemon.kill()
-    daemon = daemon_of(bench, ("n1", "n2"), one, two, call=2.0)
+    daemon = daemon_of(bench, ("n1", "n3"), one, two, call=2.0)
     time.sleep(3)
     assert not begun(bench, "j2")(), "nobody gives it a node"
     slurm.start_slurmctld()
