@@ -146,6 +146,20 @@ BENCHMARKS = (
         ),
     ),
     Benchmark(
+        "live_slurm",
+        ("--best-of", "1", "--at-once", "8", "--running", "10", "--seconds", "1"),
+        (
+            Measure("above_sbatch_s", "budget_above_sbatch_s", "s to user code above sbatch"),
+            Measure("known_s", "budget_known_s", "s until Slurm has 500"),
+            Measure(
+                "watch_percent",
+                "budget_watch_percent",
+                "% of a core, 1,000 that run",
+                seconds=None,
+            ),
+        ),
+    ),
+    Benchmark(
         "live_long_queue",
         ("--queued", "500", "--ended", "200", "--policies", "las"),
         (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.tidy import bans, sizes, words
+from tests.tidy import bans, clocks, sizes, words
 from tests.tidy.circles import circle_of_imports
 from tests.tidy.source import Finding, Source, repository_sources
 
@@ -25,6 +25,7 @@ CODE_CHECKERS: tuple[Checker, ...] = (
     bans.outside_world,
     bans.set_iteration,
     bans.unsorted_listing,
+    clocks.direct_time,
     words.docstrings,
     words.file_names,
     words.ignores,

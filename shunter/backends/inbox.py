@@ -5,13 +5,13 @@ nothing. Whatever is put in gets the instant at which it is taken out at the ear
 instants never run backwards, and `observe` ends at its deadline exactly.
 """
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 import anyio
 from anyio import lowlevel
 
+from shunter import clock
 from shunter.backends.node.messages.channel import CAUSE_CHARACTERS
 from shunter.core.intake.inputs import Input
 from shunter.events.facts.execution import MessagesDropped
@@ -25,7 +25,7 @@ class Inbox:
     """Inputs that wait for the round loop, and the clock they are stamped with."""
 
     def __init__(self, start_us: int = 0) -> None:
-        self._begun_ns = time.monotonic_ns() - start_us * 1000
+        self._begun_ns = clock.monotonic_ns() - start_us * 1000
         self._told_us = start_us
         self._waiting: deque[Stamped] = deque()
         self._put = self._taken = self._settled = 0
@@ -34,7 +34,7 @@ class Inbox:
 
     def now_us(self) -> int:
         """Return the instant it is."""
-        return self.instant_us(time.monotonic_ns())
+        return self.instant_us(clock.monotonic_ns())
 
     def instant_us(self, monotonic_ns: int) -> int:
         """Return the instant of a reading of the monotonic clock of this boot."""

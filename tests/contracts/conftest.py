@@ -9,11 +9,14 @@ from tests.contracts.slurm_backends import SLURM_KINDS
 from tests.contracts.ssh_backends import SSH_KINDS
 
 LIVE_KINDS: tuple[BackendKind, ...] = (*LOCAL_KINDS, *SSH_KINDS)
-SLURM_MARKS = (pytest.mark.live, pytest.mark.slurm, pytest.mark.xdist_group("slurm"))
+SLURM_MARKS = (pytest.mark.live, pytest.mark.slurm)
 BACKEND_KINDS = (
     *(pytest.param(kind, id=kind.name) for kind in SIMULATED_KINDS),
     *(pytest.param(kind, id=kind.name, marks=pytest.mark.live) for kind in LIVE_KINDS),
-    *(pytest.param(kind, id=kind.name, marks=SLURM_MARKS) for kind in SLURM_KINDS),
+    *(
+        pytest.param(kind, id=kind.name, marks=(*SLURM_MARKS, pytest.mark.xdist_group(kind.name)))
+        for kind in SLURM_KINDS
+    ),
 )
 
 

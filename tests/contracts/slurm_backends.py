@@ -1,4 +1,4 @@
-"""The Slurm backend for the contract suite: pilots on two nodes of a real cluster."""
+"""The Slurm backends for the contract suite, on nodes of a real cluster."""
 
 import atexit
 import tempfile
@@ -10,22 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.slurm.pilots.backend import PilotBackend
+from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
 from tests.contracts.backends import Program, Stage
 from tests.contracts.local_backends import TICK_US, spec_of
 from tests.live.slurm.bench import BenchNode, SlurmBench, bench_at, lacking
+from tests.live.slurm.jobs import JobBench
 from tests.live.slurm.pilots import PilotBench, holds
 
 NODES = tuple(BenchNode(name, "v100", 4, "v100") for name in ("n0", "n1", "n2"))
 
 
 @dataclass(frozen=True, slots=True)
-class PilotStage:
-    """A pilot backend that holds its nodes."""
+class SlurmStage:
+    """A backend that has its nodes."""
 
-    backend: PilotBackend
+    backend: SupervisedBackend
     now_us: int
     programs: Mapping[str, Program]
 
@@ -54,7 +55,31 @@ class PilotKind:
                 # As the local backend, so that the same ticks do.
                 async with bench.opened(nodes=used, grace_s=0.3, patrol_s=1.0) as backend:
                     await holds(backend, *servers)
-                    yield PilotStage(backend, backend.now_us(), named)
+                    yield SlurmStage(backend, backend.now_us(), named)
+            finally:
+                bench.clean()
+
+
+@dataclass(frozen=True, slots=True)
+class JobKind:
+    """The Slurm backend that runs each attempt as a batch job; the folder is shared."""
+
+    name: str = "slurm-per-job"
+    tick_us: int = TICK_US
+    slack_us: int = 4 * TICK_US
+
+    @asynccontextmanager
+    async def staged(
+        self, servers: Mapping[NodeName, int], programs: Sequence[Program]
+    ) -> AsyncIterator[Stage]:
+        """Open the backend on some nodes, and leave nothing of it."""
+        named = {program.name: program for program in programs}
+        with tempfile.TemporaryDirectory() as folder:
+            bench = JobBench(cluster(), Path(folder))
+            used = tuple(node for node in bench.settings().nodes if node.name in servers)
+            try:
+                async with bench.jobs_opened(nodes=used, grace_s=0.3, patrol_s=1.0) as backend:
+                    yield SlurmStage(backend, backend.now_us(), named)
             finally:
                 bench.clean()
 
@@ -70,4 +95,4 @@ def cluster() -> SlurmBench:
     return stack.enter_context(bench_at(folder / "bench", NODES))
 
 
-SLURM_KINDS = (PilotKind(),)
+SLURM_KINDS = (PilotKind(), JobKind())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.live.slurm.bench import lacking
 from tests.live.ssh.farm import LACKING
 
 pytestmark = pytest.mark.live
@@ -23,6 +24,7 @@ NAMES = [
     "live_append",
     "live_jobs",
     "live_ssh",
+    "live_slurm",
     "live_long_queue",
     "live_short_jobs",
     "live_submissions",
@@ -33,9 +35,11 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_benchmark_runs_and_measures_what_its_table_shows(name: str) -> None:
+def test_benchmark_runs_and_measures_what_its_table_shows(name: str, tmp_path: Path) -> None:
     if name == "live_ssh" and LACKING:
         pytest.skip(LACKING)
+    if name == "live_slurm" and (lack := lacking(tmp_path)):
+        pytest.skip(lack)
     words = [sys.executable, "-m", "benchmarks.run", "--quick", "--json", "--only", name]
     done = subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

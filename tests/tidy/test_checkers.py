@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.tidy import bans, sizes, words
+from tests.tidy import bans, clocks, sizes, words
 from tests.tidy.circles import circle_of_imports
 from tests.tidy.source import Finding, Source
 
@@ -12,6 +12,7 @@ Checker = Callable[[Source], Iterator[Finding]]
 
 CORE = "shunter/core/step.py"
 ANYWHERE = "shunter/app/cli.py"
+LIVE = "shunter/backends/inbox.py"
 LONG_SUMMARY = "a" * 80
 
 
@@ -59,6 +60,19 @@ BAD = [
     (bans.blind_except, CORE, "try: f()\nexcept Exception: pass"),
     (bans.blind_except, CORE, "try: f()\nexcept (OSError, BaseException) as e: pass"),
     (bans.blind_except, CORE, "try: f()\nexcept: pass"),
+    (clocks.direct_time, LIVE, "import time\ntime.monotonic()"),
+    (clocks.direct_time, LIVE, "import time as t\nbegan = t.time_ns()"),
+    (clocks.direct_time, LIVE, "import time\ndef f(now=time.monotonic): pass"),
+    (clocks.direct_time, LIVE, "import time\ntime.sleep(1)"),
+    (clocks.direct_time, LIVE, "import time\ntime.strftime('%Y')"),
+    (clocks.direct_time, LIVE, "import time\ntime.strftime('%Y', time.localtime())"),
+    (clocks.direct_time, LIVE, "def f():\n    from time import perf_counter"),
+    (clocks.direct_time, LIVE, "from time import *"),
+    (clocks.direct_time, LIVE, "from shunter.backends.node.heartbeat import uptime_ns"),
+    (clocks.direct_time, LIVE, "import datetime\ndatetime.datetime.now(UTC)"),
+    (clocks.direct_time, LIVE, "from datetime import date\ndate.today()"),
+    (clocks.direct_time, LIVE, "import anyio\nanyio.current_time()"),
+    (clocks.direct_time, "shunter/clock/virtual.py", "import time\ntime.time()"),
     (words.docstrings, CORE, "x = 1"),
     (words.docstrings, CORE, '"""M."""\ndef f(): pass'),
     (words.docstrings, CORE, '"""M."""\nclass C: pass'),
@@ -108,6 +122,13 @@ GOOD = [
         "shunter/core/planning/fault_barrier.py",
         "try: f()\nexcept Exception: pass",
     ),
+    (clocks.direct_time, LIVE, "from shunter import clock\nclock.monotonic_s()"),
+    (clocks.direct_time, LIVE, "import time\ntime.strftime('%Y', time.localtime(at_s))"),
+    (clocks.direct_time, LIVE, "from datetime import datetime\ndatetime.fromtimestamp(1, UTC)"),
+    (clocks.direct_time, LIVE, "import anyio\nanyio.sleep(1); message.time"),
+    (clocks.direct_time, "shunter/clock/port.py", "import time\ntime.time()"),
+    (clocks.direct_time, "shunter/backends/node/session.py", "import time\ntime.time()"),
+    (clocks.direct_time, "tests/test_x.py", "import time\ntime.time()"),
     (words.docstrings, CORE, '"""M."""\ndef _f(): pass\nclass C:\n    """C."""\n    def f(): pass'),
     (words.docstrings, CORE, '"""M."""\n@overload\ndef f(): ...\ndef f():\n    """Do."""'),
     (words.docstrings, "tests/test_x.py", "def test_x(): pass"),
@@ -135,7 +156,7 @@ def test_good_code_is_left_alone(checker: Checker, path: str, text: str) -> None
 
 
 def test_every_checker_has_a_bad_and_a_good_snippet() -> None:
-    modules = (sizes, bans, words)
+    modules = (sizes, bans, clocks, words)
     every = {getattr(module, name) for module in modules for name in module.__all__}
     every -= {sizes.folders}
     assert {checker for checker, _, _ in BAD} == every == {checker for checker, _, _ in GOOD}

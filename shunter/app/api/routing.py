@@ -7,7 +7,6 @@ errors, so that a misspelt filter never filters nothing.
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any, Generic, Literal, TypeVar
 
 import orjson
@@ -19,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp
 
+from shunter import clock
 from shunter.app.api.access.host_guard import HostGuard
 from shunter.app.api.models.model import Model
 from shunter.app.api.models.submission import job_id_pattern
@@ -142,12 +142,12 @@ def endpoint(route: Route, services: Services) -> Endpoint:
     """Return what Starlette calls for a route."""
 
     async def answer(request: Request) -> Response:
-        began, status = perf_counter(), "error"
+        began, status = clock.monotonic_s(), "error"
         try:
             response = await _answer(route, services, request)
             status = f"{response.status_code // 100}xx"
         finally:
-            services.metrics.answered(route.name, status, perf_counter() - began)
+            services.metrics.answered(route.name, status, clock.monotonic_s() - began)
         return response
 
     return answer

@@ -100,6 +100,8 @@ def _rows(document: "Answer") -> list[tuple[str, str]]:
         rows.append(("since", f"{reason['since']}, for {duration(reason['for_s'])}"))
     if evidence is not None:
         rows.extend(("blocker", _blocker(blocker)) for blocker in evidence["blockers"])
+    if document.get("launch_wait"):
+        rows.append(("launch", document["launch_wait"]))
     silent = document.get("silent_servers", ())
     rows += [("no answer", f"{each['node']}: {each['cause']}") for each in silent[:SERVERS_NAMED]]
     if len(silent) > SERVERS_NAMED:

@@ -4,6 +4,7 @@ import fcntl
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
@@ -35,6 +36,9 @@ class LiveBackend(Backend, Protocol):
     @property
     def causes(self) -> Mapping[NodeName, str]:
         """Why servers do not answer, and what to do, of those that do not."""
+
+    def launch_wait(self, job_id: JobId) -> str:
+        """Return what the launch of a job waits for; nothing if it does not."""
 
     def post(self, stamped: Stamped) -> None:
         """Put an input into the inbox; it is made once its instant is known."""
@@ -145,21 +149,29 @@ def _over_ssh(
 def _inside_slurm(
     loaded: LoadedConfig, section: SlurmSection, cluster_id: str, term: int, start_us: int
 ) -> AbstractAsyncContextManager[LiveBackend]:
-    """Return the backend of pilots, whose libraries only its users need."""
-    from shunter.app.slurm.serving import check_served, slurm_settings
+    """Return the backend of a mode, whose libraries only its users need."""
+    from shunter.app.slurm.serving import check_served, keep_mode, slurm_settings
 
     check_served(loaded.config.backend)
+    settings = slurm_settings(section, loaded.config.cluster, cluster_id, term)
+    keep = partial(keep_mode, settings.root, section.mode)
+    if section.mode == "per-job":
+        from shunter.backends.slurm.jobs.backend import JobBackend
+
+        return _below(settings.root, cluster_id, JobBackend(settings, start_us), keep)
     from shunter.backends.slurm.pilots.backend import PilotBackend
 
-    settings = slurm_settings(section, loaded.config.cluster, cluster_id, term)
-    return _below(settings.root, cluster_id, PilotBackend(settings, start_us))
+    return _below(settings.root, cluster_id, PilotBackend(settings, start_us), keep)
 
 
 @asynccontextmanager
 async def _below(
-    root: str, cluster_id: str, backend: AbstractAsyncContextManager[LiveBackend]
+    root: str,
+    cluster_id: str,
+    backend: AbstractAsyncContextManager[LiveBackend],
+    check: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[LiveBackend]:
-    """Enter a backend whose folder on this machine nobody else uses."""
+    """Enter a backend whose folder nobody else uses, once that was checked."""
     try:
         os.makedirs(root, exist_ok=True)  # noqa: PTH103 a text, as in all records of attempts
         lock = hold(f"{root}/cluster.lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -167,6 +179,7 @@ async def _below(
             raise BackendError(f"another scheduler runs jobs below {root}; stop it first")
         try:
             claim(root, cluster_id)
+            check()
             async with backend as entered:
                 yield entered
         finally:

@@ -1,11 +1,11 @@
 """The wall clock, watched: its steps are recorded, and nothing follows them."""
 
-import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 
 import anyio
 
+from shunter import clock
 from shunter.app.live.backends import LiveBackend
 from shunter.events.facts.run import ClockStepped
 
@@ -18,12 +18,12 @@ Ahead = Callable[[], int]
 
 def wall_now() -> datetime:
     """Return the date and time that the wall clock shows."""
-    return datetime.now(UTC)
+    return clock.wall_now()
 
 
 def ahead_us() -> int:
     """Return how far the wall clock is ahead of the monotonic clock."""
-    return (time.time_ns() - time.monotonic_ns()) // 1000
+    return (clock.wall_ns() - clock.monotonic_ns()) // 1000
 
 
 async def watch_clock(

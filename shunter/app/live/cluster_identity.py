@@ -2,9 +2,10 @@
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from uuid import uuid4
 
+from shunter import clock
 from shunter.app.replaying.folding import state_at
 from shunter.core.state import State
 from shunter.errors import LogDamagedError, UsageError
@@ -22,7 +23,7 @@ class Identity:
     @classmethod
     def new(cls) -> "Identity":
         """Return that of a cluster which begins now."""
-        return cls(uuid4().hex[:12], datetime.now(UTC))
+        return cls(uuid4().hex[:12], clock.wall_now())
 
     def instant_us(self, wall: datetime) -> int:
         """Return a date and time as an instant of the log."""

@@ -1,16 +1,15 @@
 """One running cluster: its state, its log, its loop, and what people may do with it."""
 
 import re
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import cast
 
 import anyio
 
+from shunter import clock
 from shunter.app.config.model import Config
 from shunter.app.gc_control import collector_off
 from shunter.app.live.backends import LiveBackend
@@ -265,12 +264,11 @@ class Site:
                 tasks.start_soon(tell_faults, self.feed, self._core, self._asked, tell)
                 tasks.start_soon(tell_delays, self._asked, tell)
                 tasks.start_soon(tell_slow_starts, self.feed, self._core, tell)
-                if self.config.backend.kind == "slurm":
-                    on_demand = cast(HoldsOnDemand, self._backend)
-                    tasks.start_soon(tell_demand, self.feed, self.state, on_demand)
-                    sees = cast(SeesNodes, self._backend)
-                    news = (self.feed, self._log, self.state, sees, self.tell)
-                    tasks.start_soon(follow_slurm_nodes, *news)
+                if isinstance(self._backend, HoldsOnDemand):
+                    tasks.start_soon(tell_demand, self.feed, self.state, self._backend)
+                if isinstance(self._backend, SeesNodes):
+                    seen = (self.feed, self._log, self.state, self._backend, self.tell)
+                    tasks.start_soon(follow_slurm_nodes, *seen)
                 if keep_s := self.config.backend.keep_s:
                     keeping = (keep_s, self._backend, self.state, self.past, self.feed, tell)
                     tasks.start_soon(keep_for, *keeping)
@@ -288,15 +286,19 @@ class Site:
     @property
     def node_causes(self) -> Mapping[NodeName, str]:
         """Why servers do not answer, or take no jobs in Slurm, of those that do not."""
-        is_slurm = self.config.backend.kind == "slurm"
-        sees = cast(SeesNodes, self._backend) if is_slurm else None
-        out = None if sees is None else sees.out_of_service(time.time())
-        return {**(out or {}), **self._backend.causes}
+        backend, out = self._backend, None
+        if isinstance(backend, SeesNodes):
+            out = backend.out_of_service(clock.wall_s())
+        return {**(out or {}), **backend.causes}
 
     @property
     def silent_servers(self) -> Mapping[NodeName, str]:
         """Why servers do not answer now, of those that do not."""
         return self._backend.causes
+
+    def launch_wait(self, job_id: JobId) -> str:
+        """Return what the launch of a job waits for; nothing if it does not."""
+        return self._backend.launch_wait(job_id)
 
     def stop(self) -> None:
         """Let `run` end after the step it is in; jobs run on."""

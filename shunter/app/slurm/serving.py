@@ -4,37 +4,67 @@ import os
 import secrets
 import socket
 from importlib.util import find_spec
+from pathlib import Path
 
 from shunter.app.config.cluster_section import ClusterSection
 from shunter.app.config.live import BackendSection
 from shunter.app.config.live.limits import shared_limits
 from shunter.app.config.live.slurm import SlurmSection
+from shunter.backends.node.batch.claims import WITHDRAWN, claimed_by
+from shunter.backends.node.records import get, put
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.errors import ConfigError, extra_hint
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import NodeName
 
-__all__ = ["check_served", "slurm_settings"]
+__all__ = ["check_served", "keep_mode", "slurm_settings"]
 
 UNTYPED = "gpu"
 """The type under which discovery counts GPUs that have none in Slurm."""
 
 
 def check_served(section: BackendSection) -> None:
-    """Return if this version can run jobs where a config says.
+    """Return if what a config needs of this machine is installed.
 
     Raises:
-        ConfigError: it says Slurm, in a mode of which this version has no backend.
+        ConfigError: it says Slurm, in a mode whose libraries are not there.
     """
     if section.kind != "slurm" or section.slurm is None:
         return
-    if section.slurm.mode == "per-job":
-        raise ConfigError(
-            "backend.slurm.mode = 'per-job': this version has no backend for it yet; expected "
-            "'pilot'"
-        )
-    if find_spec("cryptography") is None:
+    if section.slurm.mode == "pilot" and find_spec("cryptography") is None:
         raise ConfigError(f"backend.kind = 'slurm' needs cryptography: {extra_hint('slurm')}")
+
+
+def keep_mode(root: str, mode: str) -> None:
+    """Note the mode of a cluster; refuse another one while attempts may run.
+
+    Each mode has its attempts in folders of its own, and would take the other's for gone.
+
+    Raises:
+        ConfigError: attempts of the other mode have not ended.
+        OSError: the folder cannot be used.
+    """
+    path = f"{root}/mode"
+    before = (get(path) or {}).get("mode", mode)
+    if before != mode:
+        left = _not_ended(root, str(before))
+        if left:
+            raise ConfigError(
+                f"backend.slurm.mode = '{mode}': attempt {left} of mode '{before}' has not ended by "
+                f"its records below {root}: serve it with that mode until it has; or remove {path} if "
+                "nothing of it runs"
+            )
+    put(path, {"mode": mode})
+
+
+def _not_ended(root: str, mode: str) -> str:
+    """Return an attempt of a mode that has begun, or may, and has not ended."""
+    pattern = "jobs/*/*/order" if mode == "per-job" else "nodes/*/clusters/*/jobs/*/*/started"
+    for found in sorted(Path(root).glob(pattern)):
+        folder = found.parent
+        if not (folder / "status").exists() and claimed_by(str(folder)) != WITHDRAWN:
+            return f"{folder.parent.name}/{folder.name}"
+    return ""
 
 
 def slurm_settings(

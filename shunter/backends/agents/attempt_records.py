@@ -152,7 +152,7 @@ class Known(Struct, frozen=True, kw_only=True):
     """All that a host tells of an attempt.
 
     `notes` are those of its journal behind the number `after`, before which were `facts`, and
-    `is_all` says whether they are all.
+    `is_all` says whether they are all. `cause` is why it is over without a status, if it is known.
     """
 
     job: JobName
@@ -165,6 +165,7 @@ class Known(Struct, frozen=True, kw_only=True):
     facts: Whole | None
     notes: Annotated[tuple[Note, ...], Meta(max_length=READ_MOST)]
     is_all: bool
+    cause: Cause = ""
 
 
 class Sample(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,6 @@ one was sent, the node counts as lost, and only then may its jobs run elsewhere.
 when it was sent, so that it is of no use to anybody if it comes too late.
 """
 
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
@@ -14,6 +13,7 @@ from typing import Protocol, TypeVar
 import anyio
 from msgspec.structs import replace
 
+from shunter import clock
 from shunter.backends.agents.answers import Answer, ClaimRefused, StartAnswer
 from shunter.backends.agents.attempt_records import GpuReading, Known, Sample
 from shunter.backends.agents.messages import Beat, Claim, Look, Question, Start
@@ -88,8 +88,8 @@ class NodeAgent:
         self._anew: set[tuple[str, int]] = set()
         self._back, self._gone = anyio.Event(), anyio.Event()
         self._grace_s = 0.0
-        self._alive_s = time.monotonic()
-        self._down_s = time.monotonic()
+        self._alive_s = clock.monotonic_s()
+        self._down_s = clock.monotonic_s()
 
     @property
     def name(self) -> NodeName:
@@ -123,7 +123,7 @@ class NodeAgent:
                     patient_s = min(GRACE_S, self._limits.keepalive_s)
                     self._grace_s = 0.0 if self._rpc.went_silent else patient_s
                     self._rpc, self._link = None, None
-                    self._down_s = time.monotonic()
+                    self._down_s = clock.monotonic_s()
                 if self._back.is_set():  # a task that waits for one not set goes on waiting
                     self._back = anyio.Event()
                 self._gone.set()
@@ -161,7 +161,7 @@ class NodeAgent:
         if rpc is None:
             raise UnreachedError(self.cause)
         limit_s = self._limits.launch_s
-        self._alive_s = max(self._alive_s, time.monotonic() + limit_s)
+        self._alive_s = max(self._alive_s, clock.monotonic_s() + limit_s)
         before_ns = rpc.remote_uptime_ns() + int(limit_s * 1e9)
         return await self.ask(Start(order=order, before_ns=before_ns), limit_s, on_reply)
 
@@ -249,7 +249,7 @@ class NodeAgent:
 
     async def _claim(self, rpc: RpcChannel) -> None:
         owner, before_s = self._owner, self._alive_s
-        self._count_from(time.monotonic())
+        self._count_from(clock.monotonic_s())
         asked_ns = rpc.remote_uptime_ns()
         try:
             claim = Claim(
@@ -288,23 +288,23 @@ class NodeAgent:
 
     async def _watch_attempts(self, rpc: RpcChannel) -> None:
         """Look at all watched attempts each period, and at once at those that are named."""
-        limits, round_s = self._limits, time.monotonic() - self._limits.patrol_s
+        limits, round_s = self._limits, clock.monotonic_s() - self._limits.patrol_s
         while True:
             self._look_now = anyio.Event()
-            is_round = time.monotonic() >= round_s + limits.patrol_s
-            round_s = time.monotonic() if is_round else round_s
+            is_round = clock.monotonic_s() >= round_s + limits.patrol_s
+            round_s = clock.monotonic_s() if is_round else round_s
             await self._look(rpc, is_round=is_round)
-            while (left_s := round_s + limits.patrol_s - time.monotonic()) > 0:
+            while (left_s := round_s + limits.patrol_s - clock.monotonic_s()) > 0:
                 with anyio.move_on_after(min(left_s, limits.beat_s or left_s)):
                     await self._look_now.wait()
                     break
                 if limits.beat_s is not None and left_s > limits.beat_s:
-                    self._count_from(time.monotonic())
+                    self._count_from(clock.monotonic_s())
                     await rpc.ask(Beat(asked_ns=rpc.remote_uptime_ns()), limits.call_s)
 
     async def _look(self, rpc: RpcChannel, *, is_round: bool) -> None:
         """Send a heartbeat, and read of attempts what is new."""
-        self._count_from(time.monotonic())
+        self._count_from(clock.monotonic_s())
         asked_ns, anew = rpc.remote_uptime_ns(), sorted(self._anew)
         keys = sorted(self._watched) if is_round else [key for key in anew if key in self._watched]
         readings = [(key, self._watched[key]) for key in keys]
@@ -340,7 +340,7 @@ class NodeAgent:
             self._observer.became_unreachable(self)
             patience_s = limits.heartbeat_deadline_s + limits.margin_s
             # A try to reach it that got no answer may have been a sign of life all the same.
-            while (left_s := self._alive_s + patience_s - time.monotonic()) > 0:
+            while (left_s := self._alive_s + patience_s - clock.monotonic_s()) > 0:
                 with anyio.move_on_after(left_s):
                     await self._back.wait()
                 if self._back.is_set():
@@ -356,7 +356,7 @@ class NodeAgent:
 
     def _pause_s(self) -> float:
         """Return how long to wait between tries: the longer, the longer it is down."""
-        return min(max(RETRY_S, (time.monotonic() - self._down_s) / 60), RETRY_S_MAX)
+        return min(max(RETRY_S, (clock.monotonic_s() - self._down_s) / 60), RETRY_S_MAX)
 
     async def _probe(self) -> None:
         """Wait until somebody answers at all.

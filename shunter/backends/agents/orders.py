@@ -42,9 +42,10 @@ class HeartbeatLimits(Struct, frozen=True, kw_only=True):
     is_remote: bool
 
 
-class Order(Struct, frozen=True, kw_only=True):
+class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the supervisor of an attempt is started with.
 
+    `time_limit_s` is for who hands it to a batch system: supervisors keep no time limits.
     An agent finds out itself who `user_name` is, and which control group is to hold the attempt.
     """
 
@@ -63,6 +64,7 @@ class Order(Struct, frozen=True, kw_only=True):
     memory_mb: int
     user_name: str
     checkpoints: str
+    time_limit_s: float | None = None
 
 
 class Command(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,6 @@ News may come right behind an answer, and the task that asked wakes after news a
 `on_reply` handles an answer where its line is read: in the order in which the host sent it.
 """
 
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 import anyio
 
+from shunter import clock
 from shunter.backends.agents.answers import Answer, Failed, Greeting
 from shunter.backends.agents.attempt_records import Known
 from shunter.backends.agents.messages import (
@@ -33,7 +33,6 @@ from shunter.backends.agents.transport import (
     hinted,
 )
 from shunter.backends.node.failpoints import failpoint
-from shunter.backends.node.heartbeat import uptime_ns
 from shunter.backends.node.messages.shapes import WrongMessageError
 from shunter.errors import BackendError
 
@@ -205,7 +204,7 @@ class RpcChannel:
 
     def remote_uptime_ns(self) -> int:
         """Return for how long the host has been up by now, its sleep included."""
-        return self.uptime.to_remote(uptime_ns())
+        return self.uptime.to_remote(clock.uptime_ns())
 
     def _end(self, cause: str) -> None:
         """Give no more answers; who waits for one is told."""
@@ -245,7 +244,7 @@ class RpcChannel:
 
 
 def _clocks() -> tuple[int, int]:
-    return time.monotonic_ns(), uptime_ns()
+    return clock.monotonic_ns(), clock.uptime_ns()
 
 
 @asynccontextmanager

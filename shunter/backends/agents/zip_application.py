@@ -9,13 +9,15 @@ no other. See docs/decisions/0034-the-agent-is-a-zip-application.md.
 """
 
 import io
+import os
 import zipfile
 from hashlib import sha256
 from pathlib import Path
 
 from shunter.backends import node
+from shunter.backends.node.records import create_private, own_folder
 
-__all__ = ["digest", "installer", "zip_application"]
+__all__ = ["digest", "install_shared", "installer", "zip_application"]
 
 NODE = Path(node.__file__).parent
 NOT_PACKED = ("messages/wire.py", "remote/base_folder.py")
@@ -57,6 +59,25 @@ def installer() -> bytes:
     """Return the program that puts the file on a host: see remote/base_folder.py."""
     source = (NODE / "remote/base_folder.py").read_bytes()
     return source + b"\n\ninstall(*sys.argv[3:])\n"
+
+
+def install_shared(folder: str) -> str:
+    """Put the file into a folder that other machines share; return its path.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    content = zip_application()
+    own_folder(folder)
+    path = Path(folder) / f"shunter-{digest(content)}.pyz"
+    if not path.exists() or path.read_bytes() != content:
+        fresh = path.with_suffix(f".{os.getpid()}")
+        with create_private(str(fresh)) as file:
+            file.buffer.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    return str(path)
 
 
 def digest(content: bytes) -> str:

@@ -31,6 +31,11 @@ def adopt_orphans() -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
+def tell_of_parents_end(number: int) -> None:
+    """Have this process get a signal when its parent ends."""
+    _prctl(PR_SET_PDEATHSIG, number)
+
+
 def close_all_but(*kept: int) -> None:
     """Close all files but the first three and some more.
 
@@ -139,7 +144,7 @@ def _become_rank(folder: str, order: Order, number: int, lock: int, parent: int)
         os.setgroups(user["groups"])
         os.setgid(user["gid"])
         os.setuid(user["uid"])
-    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # after the change of user, which resets it
+    tell_of_parents_end(signal.SIGKILL)  # after the change of user, which resets it
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
     os.environ.clear()

@@ -141,7 +141,7 @@ def _become_supervisor(root: str, folder: str, order: Order, given: tuple[int, i
     for ignored in (signal.SIGHUP, signal.SIGINT):
         signal.signal(ignored, signal.SIG_IGN)
     try:
-        go_on_below_reaper(order.get("cgroup"))
+        go_on_below_reaper(order.get("cgroup"), is_bound=order.get("is_bound", False))
         adopt_orphans()
         fences = [hold(f"{root}/term.lock", fcntl.LOCK_SH)]
         fences.append(hold(f"{root}/jobs/{order['job']}/fence.lock", fcntl.LOCK_EX))

@@ -10,6 +10,7 @@
     python3 -I -S FILE beat ROOT                {"beaten": true}: the daemon is alive
     python3 -I -S FILE serve BASE NONCE         many questions in turn: remote/session.py
     python3 -I -S FILE pilot PILOT_FILE BASE    the same for a daemon that it dials: pilots/pilot.py
+    python3 -I -S FILE batch ROOT JOB ATTEMPT   an attempt that is a batch job: batch/batch.py
     python3 -I -S FILE ages|prune ROOT NONCE    what jobs that ended have left: remote/pruning.py
     python3 -I -S FILE survey BASE CGROUP NONCE what the host has: remote/host_inventory.py
     python3 -I -S FILE gpus BASE NONCE          what its GPUs tell: remote/gpus.py
@@ -47,6 +48,7 @@ VERBS = {
     "prune": "remote.pruning:prune",
     "serve": "remote.session:serve",
     "pilot": "pilots.pilot:pilot",
+    "batch": "batch.batch:batch",
     "gpus": "remote.gpus:gpus",
     "survey": "remote.host_inventory:host_inventory",
     "manifest": "remote.checkpoint_transfer:manifest",

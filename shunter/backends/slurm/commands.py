@@ -188,18 +188,25 @@ class Slurm:
         return answer.err.strip().removeprefix("sbatch: ")
 
     async def cancel(
-        self, jobs: Sequence[int], *, signal: str = "", batch_only: bool = False
+        self,
+        jobs: Sequence[int],
+        *,
+        name: str = "",
+        signal: str = "",
+        batch_only: bool = False,
     ) -> None:
         """End jobs, or send them a signal; of a job that is not there Slurm says nothing.
 
-        Without `batch_only` a signal reaches only what srun has started.
+        With a name only jobs that are called so: an id may be somebody else's by now. Without
+        `batch_only` a signal reaches only what srun has started.
 
         Raises:
             SlurmUnknownError: whether it was done is not known.
         """
         if not jobs:
             return
-        chosen = [f"--signal={signal}"] if signal else []
+        chosen = [f"--name={name}"] if name else []
+        chosen += [f"--signal={signal}"] if signal else []
         chosen += ["--batch"] if batch_only else []
         await self._commands.text(["scancel", *chosen, *(str(job) for job in jobs)])
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from shunter import clock
 from shunter.backends.slurm.records import Reservation
 from shunter.events.values.ids import NodeName
 
@@ -66,6 +67,6 @@ def reservation_in(options: Sequence[str]) -> str:
 
 def _time_of_day(at_s: float) -> str:
     """Return an instant in local time, with the day if it is not today."""
-    at, today = time.localtime(at_s), time.localtime()
+    at, today = time.localtime(at_s), time.localtime(clock.wall_s())
     is_today = (at.tm_year, at.tm_yday) == (today.tm_year, today.tm_yday)
     return time.strftime("%H:%M" if is_today else "%Y-%m-%d %H:%M", at)

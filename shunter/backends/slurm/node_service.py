@@ -10,12 +10,12 @@ What an answer does not tell stays as it was: a controller that is away takes no
 service.
 """
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import anyio
 
+from shunter import clock
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.node_reservations import (
     NodeReservation,
@@ -90,7 +90,7 @@ class NodeService:
         reservations = await self._slurm.reservations()
         self._down = {node: why for node in self._nodes if (why := _why_out(nodes.get(node), node))}
         self._reservations = reservations_by_node(
-            [each for each in reservations if each.name != self._own], self._nodes, time.time()
+            [each for each in reservations if each.name != self._own], self._nodes, clock.wall_s()
         )
         self._is_known = True
 

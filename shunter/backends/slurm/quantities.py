@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final
 
 __all__ = [
+    "duration",
     "gpu_indices",
     "gpus_in_gres",
     "gpus_in_tres",
@@ -19,6 +20,7 @@ __all__ = [
     "whole",
 ]
 
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 UNTYPED: Final = "gpu"
 """The type of GPUs that Slurm knows no type of."""
 
@@ -137,3 +139,17 @@ def _entries(text: str) -> Iterator[re.Match[str]]:
             if found is not None:
                 yield found
             start = place + 1
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in words, of two units at most: 12 min, 3 h 10 min."""
+    whole = max(0, int(seconds))
+    if whole < MINUTE_S:
+        return f"{whole} s"
+    if whole < HOUR_S:
+        return f"{whole // MINUTE_S} min"
+    large, small, size, part = (
+        ("h", "min", HOUR_S, MINUTE_S) if whole < DAY_S else ("d", "h", DAY_S, HOUR_S)
+    )
+    rest = whole % size // part
+    return f"{whole // size} {large}" + (f" {rest} {small}" if rest else "")

@@ -30,7 +30,8 @@ class SlurmSettings(Limits):
     `root` is a folder that this machine and all nodes share under the same path. `addresses` are
     what pilots dial, `listen` is where they are awaited ("": at all addresses). A pilot is asked
     for `time_limit_s`, and given back after `idle_s` without jobs; `options` are further ones of
-    sbatch.
+    sbatch. Where attempts are jobs of their own, their records are looked at every `look_s`, and
+    what has changed there or in the queue is known everywhere `settle_s` later.
     """
 
     root: str
@@ -47,6 +48,8 @@ class SlurmSettings(Limits):
     idle_s: float = 600.0
     pilots_max: int | None = None
     poll_s: float = 5.0
+    look_s: float = 1.0
+    settle_s: float = 15.0
     command_s: float = 20.0
     python: str = "python3"
     options: tuple[str, ...] = ()

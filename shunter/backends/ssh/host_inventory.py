@@ -1,12 +1,12 @@
 """What hosts have, asked once and beside any scheduler: for `shunter init --ssh` and `doctor`."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import anyio
 
+from shunter import clock
 from shunter.backends.agents.transport import run_verb
 from shunter.backends.node.messages.shapes import an_object
 from shunter.backends.profiles import EXPLANATIONS, fault_of_code
@@ -61,21 +61,21 @@ async def _take_inventories(
 async def _take_inventory(
     host: SshHost, settings: SshSettings, limit: anyio.Semaphore
 ) -> HostInventory:
-    began_s = time.monotonic()
+    began_s = clock.monotonic_s()
     try:
         async with SshTransport(host, settings, limit).opened() as link:
-            asked_s = time.time()
+            asked_s = clock.wall_s()
             words = ["survey", host.base, host.cgroup]
             answer: dict[str, Any] = await run_verb(
                 link, host.name, words, limit_s=INVENTORY_S, shape=an_object
             )
             # Its clock was read within the question: half of that is what nobody can know.
-            middle_s = (asked_s + time.time()) / 2
+            middle_s = (asked_s + clock.wall_s()) / 2
     except BackendError as error:
         return HostInventory(host, cause=str(error))
     ahead_s = float(answer["wall_s"]) - middle_s
     answer["gpu_fault"] = _why_no_gpus(answer)
-    return HostInventory(host, answer, ahead_s=ahead_s, slow_s=time.monotonic() - began_s)
+    return HostInventory(host, answer, ahead_s=ahead_s, slow_s=clock.monotonic_s() - began_s)
 
 
 def _why_no_gpus(answer: Mapping[str, Any]) -> str:

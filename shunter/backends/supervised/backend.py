@@ -91,7 +91,6 @@ class SupervisedBackend:
         try:
             for agent in self._hosts.values():
                 await agent.tried.wait()
-            for agent in self._hosts.values():
                 if agent.taken is not None:
                     raise agent.taken
             self._is_open = True
@@ -125,8 +124,11 @@ class SupervisedBackend:
     def causes(self) -> Mapping[NodeName, str]:
         """Why servers do not answer, and how to mend it, of those that do not."""
         silent = [agent for agent in self._hosts.values() if not agent.is_up]
-        why = {agent.name: agent.transport.reason or agent.cause for agent in silent}
-        return {node: why[agent.name] for agent in silent for node in agent.nodes}
+        return {node: each.transport.reason or each.cause for each in silent for node in each.nodes}
+
+    def launch_wait(self, job_id: JobId) -> str:
+        """Return what the launch of a job waits for; nothing if it does not."""
+        return ""
 
     def post(self, stamped: Stamped) -> None:
         """Put a command of somebody into the inbox; it gets its instant there."""
@@ -139,14 +141,13 @@ class SupervisedBackend:
     async def observe(
         self, until_us: int | None, gather_us: int = 0
     ) -> tuple[int, Sequence[Input]]:
-        """Wait for inputs; a live world gathers nothing, it hands over what it sees."""
+        """Wait for inputs; a live world gathers nothing."""
         return await self._inbox.observe(until_us)
 
     async def inventory(self, wanted: Collection[tuple[JobId, int]] | None = None) -> list[Found]:
-        """Return the records of every attempt under agents that answer, gangs as one.
+        """Return the records of all attempts, or some and all that run, gangs as one.
 
-        With some that are wanted, only of those and of all that still run. An attempt of which an
-        agent knows that does not answer counts as running.
+        An attempt of which an agent knows that does not answer counts as running.
         """
         return await self._locations.inventory(wanted)
 
@@ -165,7 +166,7 @@ class SupervisedBackend:
         on: Allocation | None = None,
         is_set_aside: bool = False,
     ) -> None:
-        """Watch an attempt of an earlier term, of which some has been told already."""
+        """Watch an attempt of an earlier term, of which some was told."""
         nodes = self._locations.of(job_id, attempt)
         if not nodes and on is not None:
             nodes = tuple(share.node for share in on.shares)
@@ -173,8 +174,7 @@ class SupervisedBackend:
         self._newest[job_id] = attempt
         watch = Watch(job_id, attempt, told_start=started, told_facts=noted)
         watch.is_set_aside = is_set_aside
-        parts = {name: Part() for name in self._locations.agents_of(nodes)}
-        gang = Gang(watch, parts, nodes)
+        gang = Gang(watch, {name: Part() for name in self._locations.agents_of(nodes)}, nodes)
         self._gangs[job_id] = gang
         if not is_set_aside:
             self._watch(gang)
@@ -326,9 +326,9 @@ class SupervisedBackend:
             gang.ask(effect)
             self._settle(gang)
         for name in self._locations.up_to(job_id, attempt):
-            if self._hosts[name].is_up:  # one that was silent ends what is not watched there
+            if (host := self._hosts[name]).is_up:  # one that was silent ends what is not watched
                 with suppress(BackendError):
-                    await self._hosts[name].ask(messages.Fence(job=job_id, attempt=attempt))
+                    await host.ask(messages.Fence(job=job_id, attempt=attempt))
 
     def _set_aside(self, effect: SetAside) -> None:
         gang = self._gangs.get(effect.job_id)

@@ -193,7 +193,7 @@ def told_of(gang: Gang, inbox: Inbox) -> Iterator[Stamped]:
     job_id, attempt = watch.job_id, watch.attempt
     if gang.is_over and not watch.told_start and (gang.cause or not gang.has_begun):
         watch.is_over = True
-        cause = gang.cause or gang.doubt or NOT_BEGUN
+        cause = gang.cause or known.cause or gang.doubt or NOT_BEGUN
         yield lambda at_us: LaunchFailed(at_us, job_id, attempt, cause)
     elif gang.is_over and any(part.is_gone for part in gang.parts.values()):
         watch.is_over = True
@@ -231,13 +231,14 @@ def merged(gang: Gang) -> Standing:
     if begun and len(begun) == len(parts):
         ranks = tuple(rank for one in begun for rank in one.ranks)
         started = replace(begun[0], ranks=ranks, started_ns=max(one.started_ns for one in begun))
+    cause = next((record.cause for record in records if record.cause), "")
     if not gang.is_over:
         return Standing("running", started, None, is_all)
     statuses = [part.status for part in parts if part.status is not None]
     if not statuses or len(statuses) < len(parts) or started is None:
         is_absent = bool(records) and all(record.state == "absent" for record in records)
         state: State = "absent" if is_absent else "lost"
-        return Standing(state, started, None, is_all)
+        return Standing(state, started, None, is_all, cause)
     return Standing("ended", started, _ended(statuses), is_all)
 
 

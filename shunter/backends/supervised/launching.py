@@ -104,7 +104,8 @@ class Launches:
 
         try:
             answer = await agent.start(order, on_reply)
-            if answer.known is None or answer.known.started is None:
+            known = answer.known
+            if known is None or (known.started is None and known.state != "starting"):
                 gang.cause = gang.cause or answer.cause or "its supervisor did not start"
                 part.is_refused = answer.answer in REFUSALS
         except UnreachedError as error:

@@ -115,6 +115,7 @@ def _order(
 ) -> Order:
     """Return the order of an attempt to an agent, with the ranks on its servers."""
     own = {server.name for server in where.transport.servers}
+    limit_us = effect.spec.time_limit_us
     return Order(
         job=effect.job_id,
         attempt=effect.attempt,
@@ -141,6 +142,7 @@ def _order(
             deadline_s=limits.heartbeat_deadline_s,
             is_remote=not where.transport.is_here,
         ),
+        time_limit_s=None if limit_us is None else limit_us / 1e6,
     )
 
 

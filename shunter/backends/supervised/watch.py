@@ -34,13 +34,14 @@ GONE = "its records are gone"
 class Standing:
     """Where an attempt stands, a gang as a whole.
 
-    `is_all` says that all its notes were read.
+    `is_all` says that all its notes were read, `cause` why it is over without a status.
     """
 
     state: State
     started: Started | None = None
     status: Status | None = None
     is_all: bool = True
+    cause: str = ""
 
 
 @dataclass(slots=True)
@@ -100,10 +101,11 @@ class Watch:
             yield from self._end(known.started or self.started, known.status, inbox)
         elif known.state == "absent" and not self.told_start:
             self.is_over = True
-            yield lambda at_us: LaunchFailed(at_us, job_id, attempt, NOT_BEGUN)
+            why = known.cause or NOT_BEGUN
+            yield lambda at_us: LaunchFailed(at_us, job_id, attempt, why)
         elif known.state in ("absent", "lost", "ended"):
             self.is_over = True
-            cause = "supervisor lost" if known.state == "lost" else GONE
+            cause = known.cause or ("supervisor lost" if known.state == "lost" else GONE)
             yield lambda at_us: AttemptLost(at_us, job_id, attempt, cause)
 
     def _note(self, notes: list[Note], before: int) -> Iterator[Stamped]:

@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,9 +13,12 @@ import anyio
 from shunter.backends.slurm.pilots.allocation_view import GpuRequest
 from shunter.backends.slurm.pilots.backend import PilotBackend
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
-from shunter.core.intake.inputs import Input
+from shunter.backends.supervised.backend import SupervisedBackend
+from shunter.core.intake.inputs import AttemptExited, Input
+from shunter.events.facts.execution import AttemptLost, JobSuspended
 from shunter.events.values.ids import NodeName
 from tests.contracts.local_backends import empty
+from tests.factories import job_id
 from tests.live.slurm.bench import BenchNode, SlurmBench
 from tests.live.ssh.bench import Ledger, rest
 
@@ -157,6 +160,23 @@ async def holds(backend: PilotBackend, *nodes: str) -> list[Input]:
     told += await rest(backend, 0.05)
     backend.want([])
     return told
+
+
+async def leaves(backend: SupervisedBackend, patience_s: int = 90) -> list[Input]:
+    """Observe until the first job was told suspended or lost, and a while longer."""
+    told: list[Input] = []
+    until_us = backend.now_us() + patience_s * 1_000_000
+    while not ends_in(told):
+        _, inputs = await backend.observe(until_us)
+        assert inputs, f"neither suspended nor lost, but {told}"
+        told += inputs
+    return told + await rest(backend)
+
+
+def ends_in(told: Sequence[Input]) -> list[Input]:
+    """Return what was told of the end of attempts of the first job."""
+    kinds = (AttemptExited, AttemptLost, JobSuspended)
+    return [seen for seen in told if isinstance(seen, kinds) and seen.job_id == job_id(0)]
 
 
 def why(backend: PilotBackend, node: str) -> str:

@@ -1,4 +1,4 @@
-"""The live example on a node of Slurm: the backend of its config is another one, nothing else.
+"""The live example on Slurm, in both modes: the backend of its config is another one, nothing else.
 
 The scheduler is killed in the middle, and every loss is that of a run which nobody interrupted.
 """
@@ -17,9 +17,10 @@ PATIENCE_S = 400
 
 
 @pytest.mark.skipif(bool(LACKS_TORCH), reason=LACKS_TORCH)
+@pytest.mark.parametrize("mode", ["pilot", "per-job"])
 @pytest.mark.parametrize("policy", ["tiresias", "gavel"])
-def test_jobs_end_in_a_pilot_as_if_nobody_had_interrupted_them(
-    policy: str, scratch: Path, slurm: SlurmBench
+def test_jobs_end_as_if_nobody_had_interrupted_them(
+    policy: str, mode: str, scratch: Path, slurm: SlurmBench
 ) -> None:
     plays_through(
         "local",
@@ -28,6 +29,7 @@ def test_jobs_end_in_a_pilot_as_if_nobody_had_interrupted_them(
         PATIENCE_S,
         EXAMPLE_CLUSTER=str(EXAMPLES / "slurm" / "cluster.toml"),
         SLURM_CONF=str(slurm.conf),
+        SHUNTER_BACKEND__SLURM__MODE=mode,
         SHUNTER_BACKEND__SLURM__LISTEN="127.0.0.1",
         SHUNTER_BACKEND__SLURM__ADDRESSES='["127.0.0.1"]',
     )

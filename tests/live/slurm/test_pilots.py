@@ -2,7 +2,7 @@
 
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,12 +13,21 @@ from shunter.backends.slurm import Slurm
 from shunter.backends.slurm.commands import Submitted
 from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.core.effects import Terminate
-from shunter.core.intake.inputs import AttemptExited, Input
+from shunter.core.intake.inputs import AttemptExited
 from shunter.errors import SlurmUnknownError
-from shunter.events.facts.execution import AttemptLost, AttemptStarted, JobSuspended
+from shunter.events.facts.execution import AttemptStarted, JobSuspended
 from tests.factories import allocation, job_id
 from tests.live.slurm.bench import SlurmBench
-from tests.live.slurm.pilots import PilotBench, comes, holds, most_at_once, wanting, why
+from tests.live.slurm.pilots import (
+    PilotBench,
+    comes,
+    ends_in,
+    holds,
+    leaves,
+    most_at_once,
+    wanting,
+    why,
+)
 from tests.live.ssh.bench import order, rest, seen_until
 
 pytestmark = [
@@ -36,23 +45,6 @@ def bench(slurm: SlurmBench, tmp_path: Path) -> Iterator[PilotBench]:
     found = PilotBench(slurm, tmp_path)
     yield found
     found.clean()
-
-
-async def leaves(backend: SupervisedBackend, patience_s: int = 90) -> list[Input]:
-    """Observe until the first job was told suspended or lost, and a while longer."""
-    told: list[Input] = []
-    until_us = backend.now_us() + patience_s * 1_000_000
-    while not ends_in(told):
-        _, inputs = await backend.observe(until_us)
-        assert inputs, f"neither suspended nor lost, but {told}"
-        told += inputs
-    return told + await rest(backend)
-
-
-def ends_in(told: Sequence[Input]) -> list[Input]:
-    """Return what was told of the end of attempts of the first job."""
-    kinds = (AttemptExited, AttemptLost, JobSuspended)
-    return [seen for seen in told if isinstance(seen, kinds) and seen.job_id == J0]
 
 
 async def goes_on(bench: PilotBench, backend: SupervisedBackend, node: str) -> None:

@@ -123,6 +123,7 @@ async def why(call: Call[AtQuery, NoBody]) -> Response:
     is_now = call.query.at is None and job is not None and job.is_eligible
     silent = services.site.silent_servers if is_now else {}
     document["silent_servers"] = [{"node": node, "cause": silent[node]} for node in sorted(silent)]
+    document["launch_wait"] = services.site.launch_wait(job_id) if call.query.at is None else ""
     for part in document["timeline"]:
         for each in (part, *part.get("reasons", ())):
             each["from"] = services.dated(each["from_us"])

@@ -12,7 +12,6 @@ import resource
 import signal
 import socket
 import sys
-import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ import orjson
 import uvicorn
 from anyio.abc import TaskGroup
 
+from shunter import clock
 from shunter.app.api.access.callers import Callers, user_name
 from shunter.app.api.access.peers import PeerProtocol
 from shunter.app.api.access.tokens import Tokens, read_tokens
@@ -254,7 +254,7 @@ class BriefHandler(logging.Handler):
     def __init__(
         self,
         tell: Callable[[str], None],
-        now: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = clock.monotonic_s,
     ) -> None:
         super().__init__(logging.WARNING)
         self._tell = tell

@@ -41,13 +41,13 @@ class SlurmSection(LimitsSection):
     mode: Literal["pilot", "per-job"] = Field(
         default="pilot",
         description="'pilot': hold nodes by long jobs and run ours inside; 'per-job': one sbatch "
-        "for each attempt",
+        "for each attempt, which gets its GPUs from Slurm",
     )
     account: str = Field(default="", description="the account to charge; empty: the user's usual")
     qos: str = Field(default="", description="the quality of service; empty: the usual one")
     time_limit: Stretch = Field(
         default=86_400 * _SECOND,
-        description="how long Slurm is asked for a pilot, and for a job that names no limit",
+        description="how long Slurm is asked for a pilot, or for an attempt that names no limit",
     )
     idle_release: Span = Field(
         default=600 * _SECOND, description="how long a pilot without jobs keeps its node"

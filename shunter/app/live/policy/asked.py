@@ -8,11 +8,11 @@ A policy that answers too late, or whose process ends, is set aside until the sc
 anew: a fact says so, jobs run on, and none is started.
 """
 
-import time
 from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 
+from shunter import clock
 from shunter.app.live.policy.messages import (
     Begin,
     Decide,
@@ -155,7 +155,7 @@ class AskedPolicy:
     @property
     def busy(self) -> tuple[str, float]:
         """What the policy is at, and for how many seconds; nothing if it is idle."""
-        return (self._hook, time.monotonic() - self._since_s) if self._hook else ("", 0.0)
+        return (self._hook, clock.monotonic_s() - self._since_s) if self._hook else ("", 0.0)
 
     @property
     def limit_s(self) -> float:
@@ -218,7 +218,7 @@ class AskedPolicy:
         async with self._turn:
             if self._process is None or self._lost:
                 return None
-            self._hook, self._since_s = hook, time.monotonic()
+            self._hook, self._since_s = hook, clock.monotonic_s()
             try:
                 # Whoever asked may give up; the reply must be taken all the same.
                 with anyio.CancelScope(shield=True):
@@ -238,7 +238,7 @@ class AskedPolicy:
             PlanError: there was none, or it is no reply.
         """
         limit_s = self.limit_s
-        end_s = time.monotonic() + limit_s
+        end_s = clock.monotonic_s() + limit_s
         with anyio.move_on_after(limit_s) as sending:
             await process.send(request)
         if not sending.cancelled_caught:
@@ -246,7 +246,7 @@ class AskedPolicy:
                 return await process.reply()
         if hand_on is not None:
             await hand_on()
-        with anyio.move_on_after(end_s - time.monotonic()):
+        with anyio.move_on_after(end_s - clock.monotonic_s()):
             return await process.reply()
         raise PlanError(f"it took longer than policy.time_limit, {self._limit_s:g} s")
 

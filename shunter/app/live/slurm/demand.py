@@ -1,7 +1,7 @@
 """What jobs wait for, told to a backend that holds servers only as long as they are needed."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import anyio
 
@@ -16,6 +16,7 @@ JOBS_MOST = 2000
 """Beyond so many that wait, more of them ask for no more servers than there are."""
 
 
+@runtime_checkable
 class HoldsOnDemand(Protocol):
     """A backend whose servers come and go with the demand."""
 

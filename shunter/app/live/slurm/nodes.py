@@ -6,13 +6,13 @@ service again, is restored. A node that a person drained is neither told again n
 drained it is what the log says, so a restart of the daemon changes nothing of it.
 """
 
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import anyio
 
+from shunter import clock
 from shunter.app.live.feed import Feed
 from shunter.core.cluster import Health
 from shunter.core.intake.inputs import Command, DrainNode, RestoreNode
@@ -30,6 +30,7 @@ _KINDS: Final = frozenset({NodeDrained.__name__, NodeRestored.__name__, NodeRemo
 Tell = Callable[[Callable[[int], Command]], Awaitable[object]]
 
 
+@runtime_checkable
 class SeesNodes(Protocol):
     """A backend that knows which of its nodes somebody else has out of service."""
 
@@ -46,7 +47,7 @@ async def follow_slurm_nodes(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_note, feed, seq, by)
         while True:
-            out = backend.out_of_service(time.time())
+            out = backend.out_of_service(clock.wall_s())
             if out is not None:
                 await _settle(state, out, by, tell)
             await anyio.sleep(EVERY_S)

@@ -56,7 +56,10 @@ class HeartbeatLimits(TypedDict):
 
 
 class Order(TypedDict):
-    """What the supervisor of an attempt is started with; see `supervisor`."""
+    """What the supervisor of an attempt is started with; see `supervisor`.
+
+    With `is_bound` nothing of it outlives the process that starts its supervisor.
+    """
 
     job: str
     attempt: int
@@ -76,6 +79,7 @@ class Order(TypedDict):
     checkpoints: NotRequired[str]
     heartbeat: NotRequired[HeartbeatLimits | None]
     seal: NotRequired[str]
+    is_bound: NotRequired[bool]
 
 
 class Command(TypedDict):
@@ -182,9 +186,10 @@ class Records(TypedDict):
 
 
 class Probe(Records):
-    """The state of an attempt, and the folder of its records."""
+    """The state of an attempt, the folder of its records, and perhaps why it is over."""
 
     folder: str
+    cause: NotRequired[str]
 
 
 class Found(Probe):

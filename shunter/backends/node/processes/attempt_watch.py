@@ -18,6 +18,8 @@ from shunter.backends.node.messages.attempt_records import sample_in
 from shunter.backends.node.messages.journal import read_journal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from shunter.backends.node.messages.wire import Notes, Probe, Sample, Started
 
 UNREAD: Notes = {"after": 0, "facts": None, "notes": [], "is_all": False}
@@ -42,14 +44,18 @@ class Watched:
 
     def may_have_news(self) -> bool:
         """Say whether a look could show anything new."""
-        return self.told is None or self.end < 0 or _stamp(self.folder) != self._seen
+        return self.end < 0 or self.has_changed()
+
+    def has_changed(self) -> bool:
+        """Say whether its records have changed since it was told."""
+        return self.told is None or _stamp(self.folder) != self._seen
 
     def look(self) -> tuple[Probe, bool]:
         """Return its state, and whether that is settled.
 
         It is not while what a lost supervisor has left is being swept.
         """
-        self._seen = _stamp(self.folder)  # first: what changes from here on is news
+        self.note_seen()  # first: what changes from here on is news
         known, is_settled = probe(self.folder), True
         if known["state"] in NO_END and sweep(self.folder):
             known["state"], is_settled = "running", False
@@ -58,6 +64,10 @@ class Watched:
             self.end = _opened_end(self.folder, started)
         self.told = (known["state"], started is None)
         return known, is_settled
+
+    def note_seen(self) -> None:
+        """Note that its records were seen as they are."""
+        self._seen = _stamp(self.folder)
 
     def journal(self, *, with_notes: bool) -> Notes:
         """Return a piece of what its journal says that was not read."""
@@ -72,8 +82,12 @@ class Watched:
         """Let its supervisor drop the notes that are in the log, once it takes the order."""
         if durable > self._acknowledged:
             order = {"do": "acknowledge", "upto": durable, "term": term}
-            if send(self.folder, order):
+            if self.send(order):
                 self._acknowledged = durable
+
+    def send(self, order: Mapping[str, object]) -> bool:
+        """Hand an order to its supervisor; False if nobody takes it."""
+        return send(self.folder, order)
 
     def sample(self) -> Sample | None:
         """Return its newest sample; None if that was told, or there is none."""

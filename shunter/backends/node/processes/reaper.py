@@ -17,30 +17,35 @@ from typing import TYPE_CHECKING
 
 from shunter.backends.node.cgroups import close_group, members
 from shunter.backends.node.failpoints import failpoint
-from shunter.backends.node.ranks import adopt_orphans, close_all_but
+from shunter.backends.node.ranks import adopt_orphans, close_all_but, tell_of_parents_end
 from shunter.backends.node.records import kill, processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 REAP_POLL_S, REAP_POLL_S_MAX = 0.002, 1.0
+PARENT_ENDED = signal.SIGRTMIN + 1
 
 
-def go_on_below_reaper(group: str | None) -> None:
+def go_on_below_reaper(group: str | None, *, is_bound: bool = False) -> None:
     """Go on as a child of this process, which stays as the reaper and never returns.
 
     Args:
         group: the control group of the attempt, if it has one.
+        is_bound: the supervisor is killed once the process that started this one has ended.
 
     Raises:
         OSError: there is no room for another process.
     """
     adopt_orphans()
+    parent = os.getppid()
     supervisor = os.fork()
     if not supervisor:
         os.setsid()  # a signal to the session of one is none to the other
         return
     try:
+        if is_bound:
+            _kill_once_ended(supervisor, parent)
         _reap_after(supervisor, group)
     finally:
         os._exit(0)
@@ -96,6 +101,15 @@ def _has_children() -> bool:
     except ChildProcessError:
         return False
     return True
+
+
+def _kill_once_ended(supervisor: int, parent: int) -> None:
+    """Have a child killed once our parent has ended, by whatever."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(PARENT_ENDED, lambda *_: kill(supervisor, signal.SIGKILL))
+    tell_of_parents_end(PARENT_ENDED)
+    if os.getppid() != parent:
+        kill(supervisor, signal.SIGKILL)
 
 
 def _reap_after(supervisor: int, group: str | None) -> None:

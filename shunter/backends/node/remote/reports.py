@@ -15,7 +15,7 @@ from shunter.backends.node.processes.attempt_watch import Watched
 from shunter.backends.node.records import folder_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from shunter.backends.node.messages.wire import Known, Probe, SampleOf
 
@@ -31,12 +31,13 @@ class Reports:
     by file whose supervisor's end it tells; `ports` are those that running attempts were given.
     """
 
-    def __init__(self, poll: select.poll) -> None:
+    def __init__(self, poll: select.poll, make: Callable[[str], Watched] = Watched) -> None:
         self.again: set[Key] = set()
         self.ends: dict[int, Key] = {}
         self.ports: dict[Key, int | None] = {}
         self._root = ""
         self._poll = poll
+        self._make = make
         self._attempts: dict[Key, Watched] = {}
         self._begun: set[Key] = set()
 
@@ -62,7 +63,7 @@ class Reports:
         """Return what is known of an attempt."""
         key = job, attempt
         if key not in self._attempts:
-            self._attempts[key] = Watched(folder_of(self._root, job, attempt))
+            self._attempts[key] = self._make(folder_of(self._root, job, attempt))
         return self._attempts[key]
 
     def forget_all_but(self, kept: Collection[Key]) -> None:

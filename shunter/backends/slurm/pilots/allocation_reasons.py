@@ -7,11 +7,10 @@ from shunter.backends.slurm.pilots.allocation_view import (
     PilotNode,
     PilotState,
 )
+from shunter.backends.slurm.quantities import duration
 from shunter.events.values.ids import NodeName
 
-__all__ = ["duration", "reason_of"]
-
-MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
+__all__ = ["reason_of"]
 
 
 def reason_of(
@@ -78,17 +77,3 @@ def _in_slurm(node: PilotNode, view: AllocationView, limits: AllocationLimits) -
     if not out and kept is not None and kept.start_s - view.now_s < limits.limit_s:
         out = kept.in_words(node.name)
     return f"; {out}" if out else ""
-
-
-def duration(seconds: float) -> str:
-    """Return a duration in words, of two units at most: 12 min, 3 h 10 min."""
-    whole = max(0, int(seconds))
-    if whole < MINUTE_S:
-        return f"{whole} s"
-    if whole < HOUR_S:
-        return f"{whole // MINUTE_S} min"
-    large, small, size, part = (
-        ("h", "min", HOUR_S, MINUTE_S) if whole < DAY_S else ("d", "h", DAY_S, HOUR_S)
-    )
-    rest = whole % size // part
-    return f"{whole // size} {large}" + (f" {rest} {small}" if rest else "")

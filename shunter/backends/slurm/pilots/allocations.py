@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from shunter.backends.slurm.node_reservations import NodeReservation
-from shunter.backends.slurm.pilots.allocation_reasons import duration, reason_of
+from shunter.backends.slurm.pilots.allocation_reasons import reason_of
 from shunter.backends.slurm.pilots.allocation_view import (
     AllocationLimits,
     AllocationView,
@@ -31,6 +31,7 @@ from shunter.backends.slurm.pilots.allocation_view import (
     Release,
     Submit,
 )
+from shunter.backends.slurm.quantities import duration
 
 __all__ = ["decide"]
 

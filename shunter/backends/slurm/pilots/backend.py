@@ -1,10 +1,10 @@
 """A partition of Slurm as a cluster, whose nodes are held by pilots as jobs need them."""
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from shunter import clock
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.node_service import NodeService
 from shunter.backends.slurm.pilots.allocation_view import GpuRequest
@@ -42,7 +42,7 @@ class PilotBackend(SupervisedBackend):
             OSError: the port cannot be had, or the shared folder not be used.
         """
         settings = self._slurm_settings
-        authority = ClusterAuthority.load(Path(settings.root), time.time())
+        authority = ClusterAuthority.load(Path(settings.root), clock.wall_s())
         await super().__aenter__()
         listener = PilotListener(
             authority, self._fleet, ListenerSettings(host=settings.listen or None)

@@ -18,7 +18,6 @@ Who knows no key costs little: a connection must be authenticated within `handsh
 import json
 import secrets
 import socket
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,6 +35,7 @@ from anyio.abc import (
 )
 from anyio.streams.tls import TLSAttribute, TLSStream
 
+from shunter import clock
 from shunter.backends.node.pilots.pilot_connection import PILOT_LINE_BYTES_MOST, PILOT_VERSION
 from shunter.backends.slurm.pilots.certificates import (
     ClusterAuthority,
@@ -106,7 +106,7 @@ class PilotStream(ByteStream):
         self.name, self.hello = name, hello
         self.nonce = secrets.token_hex(8)
         self.cause = ""
-        self.heard_s = time.monotonic()
+        self.heard_s = clock.monotonic_s()
         self.over = anyio.Event()
         self._tls, self._rest = tls, rest
         self._sending = anyio.Lock()
@@ -120,7 +120,7 @@ class PilotStream(ByteStream):
         except LOST as error:
             self.cause = self.cause or f"the connection to pilot {self.name} was lost"
             raise anyio.EndOfStream from error
-        self.heard_s = time.monotonic()
+        self.heard_s = clock.monotonic_s()
         return found
 
     async def send(self, item: bytes) -> None:
@@ -219,7 +219,7 @@ class PilotListener:
             if not self._make_room():
                 self._observer.refused(peer, f"{len(self._half_open)} others prove who they are")
                 return None
-            self._half_open[scope] = time.monotonic()
+            self._half_open[scope] = clock.monotonic_s()
             try:
                 return await self._let_in(raw, peer)
             except (msgspec.MsgspecError, anyio.TypedAttributeLookupError, *LOST) as error:
@@ -239,7 +239,7 @@ class PilotListener:
         if len(self._half_open) < self._settings.half_open_max:
             return True
         oldest, since_s = next(iter(self._half_open.items()))
-        if time.monotonic() - since_s < YOUNG_S:
+        if clock.monotonic_s() - since_s < YOUNG_S:
             return False
         del self._half_open[oldest]
         oldest.cancel()
@@ -289,7 +289,7 @@ class PilotListener:
             return {"refused": "its certificate has been replaced by another", "is_over": False}
         before = self._live.get(stream.name)
         if hello.do == "serve" and before is not None and before.hello.instance != hello.instance:
-            silent_s = time.monotonic() - before.heard_s
+            silent_s = clock.monotonic_s() - before.heard_s
             if silent_s < self._settings.silent_s:
                 said = f"another process of it is connected, heard of {silent_s:.0f} s ago"
                 return {"refused": said, "is_over": False}

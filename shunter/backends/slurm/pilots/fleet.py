@@ -10,7 +10,6 @@ it took in the seconds before a crash. An answer that failed says nothing of any
 import os
 import pwd
 import secrets
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,9 +17,9 @@ from pathlib import Path
 
 import anyio
 
-from shunter.backends.agents.zip_application import digest, zip_application
+from shunter import clock
+from shunter.backends.agents.zip_application import install_shared
 from shunter.backends.node.failpoints import failpoint
-from shunter.backends.node.records import create_private
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.node_service import NodeService
 from shunter.backends.slurm.pilots.allocation_view import (
@@ -138,7 +137,9 @@ class PilotFleet:
                 node = NodeName(found.name.rpartition(".")[0])
                 if node in self._transports:
                     listener.admit(found)
-                    self._known[found.name] = _Known(node, found, time.time(), self._limits.limit_s)
+                    self._known[found.name] = _Known(
+                        node, found, clock.wall_s(), self._limits.limit_s
+                    )
 
     def open(self, port: int) -> None:
         """Have pilots dial a port from now on; files of earlier ones are written anew.
@@ -156,7 +157,7 @@ class PilotFleet:
             with anyio.move_on_after(self._settings.poll_s):
                 await self._wake.wait()
             self._wake = anyio.Event()
-            began_s = time.time()
+            began_s = clock.wall_s()
             try:
                 queue = await self._slurm.queue()
                 await self._take_in(queue, began_s)
@@ -211,7 +212,7 @@ class PilotFleet:
 
     async def _act(self) -> None:
         """Decide what to ask for and to give back, and do it."""
-        now_s = time.time()
+        now_s = clock.wall_s()
         view = AllocationView(
             now_s=now_s,
             nodes=tuple(
@@ -283,7 +284,7 @@ class PilotFleet:
             self._prepare()
         except OSError as error:
             raise BackendError(f"{self._folder} cannot be written: {error}") from error
-        certificate = self._admit(name, node, time.time(), limit_s)
+        certificate = self._admit(name, node, clock.wall_s(), limit_s)
         server, settings = self._servers[node], self._settings
         folder = self._transports[node].folder
         script = pilot_script(settings.python, self._agent, str(certificate.path), folder)
@@ -294,11 +295,11 @@ class PilotFleet:
         except SlurmRefusedError as error:
             before = self._refusals.get(node)
             count = 1 if before is None else before.count + 1
-            self._refusals[node] = SubmitRefusals(count, time.time(), str(error))
+            self._refusals[node] = SubmitRefusals(count, clock.wall_s(), str(error))
             await self._forget(name)
         except SlurmUnknownError:
             # It may be there, or come yet: the queue tells, some time from now.
-            self._known[name].unheard_at_s = time.time()
+            self._known[name].unheard_at_s = clock.wall_s()
         else:
             failpoint("pilot submitted")
             self._refusals.pop(node, None)
@@ -341,7 +342,7 @@ class PilotFleet:
             self._folder / f"{name}.pilot",
             dial_back,
             valid_s=limit_s + QUEUE_DAYS_S,
-            wall_s=time.time(),
+            wall_s=clock.wall_s(),
         )
         self._listener.admit(certificate)
         self._known[name] = _Known(node, certificate, asked_at_s, limit_s)
@@ -363,17 +364,4 @@ class PilotFleet:
         """
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self._agent or not Path(self._agent).exists():
-            self._agent = self._installed()
-
-    def _installed(self) -> str:
-        """Return where the agent lies on the shared folder, after putting it there."""
-        content = zip_application()
-        path = self._folder / f"shunter-{digest(content)}.pyz"
-        if not path.exists() or path.read_bytes() != content:
-            fresh = path.with_suffix(f".{os.getpid()}")
-            with create_private(str(fresh)) as file:
-                file.buffer.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(path)
-        return str(path)
+            self._agent = install_shared(str(self._folder))

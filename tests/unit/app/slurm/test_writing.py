@@ -10,9 +10,10 @@ from typer.testing import CliRunner
 
 from shunter.app.cli.application import app
 from shunter.app.config import load_config, make_config
-from shunter.app.slurm import writing
+from shunter.app.slurm import serving, writing
 from shunter.app.slurm.discovery import SlurmInventory, discovered
-from shunter.app.slurm.serving import check_served
+from shunter.app.slurm.serving import check_served, keep_mode
+from shunter.backends.node.batch.claims import withdraw
 from shunter.backends.slurm import Slurm, listings
 from shunter.errors import ConfigError, SlurmUnknownError, UsageError
 from tests.unit.backends.slurm.recorded import recorded
@@ -174,7 +175,40 @@ def test_kind_without_its_table_says_what_writes_one() -> None:
         )
 
 
-def test_mode_that_this_version_cannot_serve_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("before", "after", "record"),
+    [
+        ("per-job", "pilot", "jobs/j0/1/order"),
+        ("pilot", "per-job", "nodes/n1/clusters/lab/jobs/j0/1/started"),
+    ],
+)
+def test_mode_does_not_change_under_attempts_that_may_run(
+    tmp_path: Path, before: str, after: str, record: str
+) -> None:
+    keep_mode(str(tmp_path), before)
+    keep_mode(str(tmp_path), before)
+    path = tmp_path / record
+    path.parent.mkdir(parents=True)
+    path.write_text("{}")
+    with pytest.raises(ConfigError, match=f"attempt j0/1 of mode '{before}' has not ended"):
+        keep_mode(str(tmp_path), after)
+    (path.parent / "status").write_text("{}")
+    keep_mode(str(tmp_path), after)
+    keep_mode(str(tmp_path), before)
+
+
+def test_what_was_withdrawn_runs_in_no_mode(tmp_path: Path) -> None:
+    keep_mode(str(tmp_path), "per-job")
+    folder = tmp_path / "jobs" / "j0" / "1"
+    folder.mkdir(parents=True)
+    assert withdraw(str(folder))
+    (folder / "order").write_text("{}")
+    keep_mode(str(tmp_path), "pilot")
+
+
+def test_mode_whose_library_is_missing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     check_served(config_with().backend)
-    with pytest.raises(ConfigError, match="no backend for it yet; expected 'pilot'"):
-        check_served(config_with(mode="per-job").backend)
+    monkeypatch.setattr(serving, "find_spec", lambda name: None)
+    check_served(config_with(mode="per-job").backend)
+    with pytest.raises(ConfigError, match="needs cryptography"):
+        check_served(config_with().backend)

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from shunter.backends.slurm.node_reservations import NodeReservation
-from shunter.backends.slurm.pilots.allocation_reasons import duration
 from shunter.backends.slurm.pilots.allocation_view import (
     AllocationLimits,
     AllocationView,
@@ -18,6 +17,7 @@ from shunter.backends.slurm.pilots.allocation_view import (
     SubmitRefusals,
 )
 from shunter.backends.slurm.pilots.allocations import decide
+from shunter.backends.slurm.quantities import duration
 from shunter.events.values.ids import NodeName
 
 NOW_S = 100_000.0

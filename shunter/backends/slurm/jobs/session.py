@@ -1,0 +1,278 @@
+"""The session with Slurm's own jobs, as if an agent answered: the same questions, typed the same.
+
+It runs in the daemon. What an agent does on its node a batch job does here, and what it would
+tell stands in the attempts' folders: these are looked at every `look_s`. Slurm's queue is asked
+for every `poll_s`, as a whole; what it does not answer changes nothing. An attempt that Slurm
+should have and has not is submitted again: whichever of its jobs makes the claim first runs it.
+"""
+
+import json
+import os
+import pwd
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio
+import msgspec
+from anyio import TASK_STATUS_IGNORED, to_thread
+from anyio.abc import TaskGroup, TaskStatus
+
+from shunter import clock
+from shunter.backends.agents.orders import Order
+from shunter.backends.node.messages.shapes import PROTOCOL
+from shunter.backends.node.messages.wire import Answer
+from shunter.backends.node.records import boot_id, folder_of
+from shunter.backends.slurm.commands import Slurm
+from shunter.backends.slurm.jobs.attempt import Patience
+from shunter.backends.slurm.jobs.queue_view import QueueView
+from shunter.backends.slurm.jobs.records import JobRecords
+from shunter.backends.slurm.jobs.script import Key, job_options, job_script
+from shunter.backends.slurm.jobs.submissions import Submissions
+from shunter.backends.slurm.settings import SlurmSettings
+from shunter.errors import BackendError, SlurmUnknownError
+
+__all__ = ["JobSession"]
+
+T = TypeVar("T")
+Question = Mapping[str, Any]
+Say = Callable[[bytes], None]
+OVER = ("ended", "lost")
+END_S = 15.0
+"""After an order to end at once, until Slurm is told as well."""
+AGAIN_S = 60.0
+"""For so long, in seconds, what Slurm has forgotten is submitted again although it is refused."""
+
+
+class JobSession:
+    """Answers questions about attempts that are batch jobs.
+
+    Args:
+        settings: of the cluster.
+        slurm: its commands.
+        agent: the path of the agent's program on the shared folder.
+        say: takes each line that an agent would print.
+        seen: takes each answer of squeue.
+    """
+
+    def __init__(
+        self,
+        settings: SlurmSettings,
+        slurm: Slurm,
+        agent: str,
+        say: Say,
+        seen: Callable[[QueueView], None],
+    ) -> None:
+        self._settings = settings
+        self._slurm = slurm
+        self._agent = agent
+        self._say = say
+        self._seen = seen
+        self._queue: QueueView | None = None
+        self._asked = anyio.Event()
+        self._user = pwd.getpwuid(os.geteuid()).pw_name
+        patience = Patience(settings.settle_s, settings.heartbeat_deadline_s + settings.margin_s)
+        self._records = JobRecords(settings.root, lambda: self._queue, patience)
+        self._tasks: TaskGroup = anyio.create_task_group()
+        self._submissions = Submissions(slurm, settings.cluster_id, self._tasks)
+        self._turn = anyio.Lock()
+
+    def greet(self, nonce: str) -> None:
+        """Say who is there, as an agent does."""
+        greeting = {
+            "protocol": PROTOCOL,
+            "base": self._settings.root,
+            "boot": boot_id(),
+            "wall_s": clock.wall_s(),
+            "python": list(sys.version_info[:3]),
+            "uid": os.geteuid(),
+        }
+        self._say(f"\n{nonce} ".encode())
+        self._tell(greeting)
+
+    async def run(self, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Look at the records and ask for the queue, for ever.
+
+        Raises:
+            ExceptionGroup: of OSError, where the shared folder cannot be read.
+        """
+        async with self._tasks:
+            self._tasks.start_soon(self._watch_queue)
+            task_status.started()
+            while True:
+                await anyio.sleep(self._settings.look_s)
+                changed = await self._in_thread(self._records.news)
+                if changed:
+                    self._tell({"changed": changed})
+
+    def take(self, line: bytes) -> None:
+        """Have a question answered, beside those that came before."""
+        self._tasks.start_soon(self._answer, json.loads(line))
+
+    async def _answer(self, question: Question) -> None:
+        try:
+            found: Answer = await _ANSWERS[question["do"]](self, question)
+        except (OSError, KeyError, ValueError, BackendError) as error:
+            found = {"error": f"{type(error).__name__}: {error}"}
+        self._tell({"id": question["id"], **found})
+
+    def _tell(self, record: Mapping[str, object]) -> None:
+        clocks = {"now_ns": clock.monotonic_ns(), "up_ns": clock.uptime_ns()}
+        self._say(json.dumps({**clocks, **record}).encode() + b"\n")
+
+    async def read(self, question: Question) -> Answer:
+        """Answer what the records alone say."""
+        work: Callable[[Question], Answer] = getattr(self._records, question["do"])
+        return await self._in_thread(partial(work, question))
+
+    async def inventory(self, question: Question) -> Answer:
+        """Return attempts, once the queue was seen or has not answered in time."""
+        with anyio.move_on_after(self._settings.call_s / 2):  # it says more than the records
+            await self._asked.wait()
+        return await self.read(question)
+
+    async def start(self, question: Question) -> Answer:
+        """Have Slurm run an attempt; it has begun once it is claimed."""
+        told = question["order"]
+        key = str(told["job"]), int(told["attempt"])
+        if clock.uptime_ns() > question["before_ns"]:
+            return {"answer": "late", "cause": "the order came too late"}
+        is_begun = await self._in_thread(partial(self._records.is_begun, key))
+        if not is_begun:
+            cause = await self._in_thread(partial(self._records.prepare, told))
+            if cause:
+                return {"answer": "refused", "cause": cause}
+            order = msgspec.convert(told, Order)
+            refusal = await self._submitted(order)
+            if refusal:
+                return {"answer": "refused", "cause": refusal}
+        known = await self._in_thread(partial(self._records.known, key))
+        return {"answer": "known", "known": known}
+
+    async def _submitted(self, order: Order) -> str:
+        """Ask Slurm to run an attempt, and wait for its answer, but not for long.
+
+        An answer that takes longer comes when it comes: the records tell then.
+        """
+        done, refusal = anyio.Event(), ""
+
+        async def submit() -> None:
+            nonlocal refusal
+            refusal = await self._submit(order)
+            done.set()
+
+        self._tasks.start_soon(submit)
+        with anyio.move_on_after(self._settings.launch_s / 2):
+            await done.wait()
+        return refusal
+
+    async def _submit(self, order: Order) -> str:
+        """Ask Slurm to run an attempt; return why it never will, if that is so."""
+        settings, key = self._settings, (order.job, order.attempt)
+        folder = folder_of(settings.root, *key)
+        script = job_script(settings.python, self._agent, settings.root, *key)
+        try:
+            options = job_options(settings, order, folder)
+        except BackendError as error:
+            refusal = str(error)
+        else:
+            refusal = await self._submissions.submit(key, script, options)
+        self._records.of(key).asked_s = clock.monotonic_s()
+        if not refusal:
+            return ""
+        missed_since_s = self._records.of(key).missed_since_s
+        if missed_since_s is not None and clock.monotonic_s() - missed_since_s < AGAIN_S:
+            return ""  # a controller that has just come back knows few of its nodes
+        is_withdrawn = await self._in_thread(partial(self._records.withdraw, key, refusal))
+        return refusal if is_withdrawn else ""
+
+    async def fence(self, question: Question) -> Answer:
+        """Let no attempt up to one begin, and end those that have."""
+        job, last = question["job"], question["attempt"]
+        fenced = await self._in_thread(partial(self._records.fence, job, last))
+        for known in fenced:
+            if known["state"] not in OVER:
+                self._end((job, known["attempt"]), has_begun=known["state"] != "absent")
+        return {"fenced": fenced}
+
+    async def set_aside(self, question: Question) -> Answer:
+        """End an attempt of which nothing is told; say whether it is over."""
+        key = question["job"], question["attempt"]
+        await self._in_thread(partial(self._records.order, key, "fence"))
+        known = await self._in_thread(partial(self._records.known, key))
+        is_over = known["state"] in (*OVER, "absent")
+        if known["state"] not in OVER:
+            self._end(key, has_begun=not is_over)
+        return {"is_over": is_over}
+
+    async def send(self, question: Question) -> Answer:
+        """Hand an order on; what has not begun by then never does."""
+        key, do = (question["job"], question["attempt"]), question["order"]["do"]
+        if await self._in_thread(partial(self._records.order, key, do)):
+            self._submissions.end(key)
+        else:
+            self._submissions.wake(key)
+        return {"taken": True}
+
+    def _end(self, key: Key, *, has_begun: bool) -> None:
+        """Have an attempt that was ordered to end leave Slurm as well."""
+        self._submissions.wake(key)
+        self._submissions.end(key, END_S if has_begun else 0.0)
+
+    async def _watch_queue(self) -> None:
+        """Ask for the queue as long as anything is watched, and act on it."""
+        while True:
+            if self._records.watched or self._queue is None:
+                began_s = clock.monotonic_s()
+                try:
+                    queue = await self._slurm.queue()
+                except SlurmUnknownError:
+                    self._asked.set()  # nobody need wait for it any longer
+                else:
+                    settings = self._settings
+                    view = QueueView.of(settings.cluster_id, self._user, began_s, queue)
+                    self._queue = view
+                    self._seen(view)
+                    self._asked.set()
+                    self._submissions.take(view)
+                    await self._act()
+            await anyio.sleep(self._settings.poll_s)
+
+    async def _act(self) -> None:
+        await self._in_thread(self._records.give_up)
+        for key in await self._in_thread(self._records.missed):
+            if not self._submissions.is_under_way(key):
+                self._tasks.start_soon(self._submit_again, key)
+
+    async def _submit_again(self, key: Key) -> None:
+        """Have an attempt run that Slurm has forgotten, and that nobody cancelled."""
+        assert self._queue is not None, "it has said that the attempt is missing"
+        ended_as = self._queue.ended_as(key)
+        order = await self._in_thread(partial(self._records.order_of, key))
+        if ended_as or order is None:
+            cause = (
+                f"Slurm ended it before it began: {ended_as}" if ended_as else "its order is gone"
+            )
+            await self._in_thread(partial(self._records.withdraw, key, cause))
+        else:
+            await self._submit(order)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        """Do what waits for the file server, one thing at a time."""
+        async with self._turn:
+            return await to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+_ANSWERS = {
+    "claim": JobSession.read,
+    "beat": JobSession.read,
+    "look": JobSession.read,
+    "inventory": JobSession.inventory,
+    "read": JobSession.read,
+    "port": JobSession.read,
+    "start": JobSession.start,
+    "fence": JobSession.fence,
+    "set_aside": JobSession.set_aside,
+    "send": JobSession.send,
+}

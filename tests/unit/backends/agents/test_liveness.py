@@ -1,0 +1,111 @@
+"""When a host is unreachable and when it is lost, to the microsecond, in virtual time.
+
+All but the host is what the daemon runs: the backend, its inbox, the agent, its RPC channel.
+"""
+
+import time
+from collections.abc import Callable
+
+import anyio
+
+from shunter.backends.agents.node_agent import RETRY_S_MAX
+from shunter.backends.agents.settings import Limits, Owner
+from shunter.backends.supervised.backend import SupervisedBackend
+from shunter.clock.virtual import VirtualClock
+from shunter.core.intake.inputs import Input
+from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
+from shunter.events.values.ids import NodeName
+from tests.unit.backends.agents.memory_host import MemoryHost
+
+SECOND_US = 1_000_000
+HOUR_S = 3600.0
+LIMITS = Limits(heartbeat_deadline_s=4 * HOUR_S, margin_s=30.0, patrol_s=5.0, call_s=20.0)
+OWNER = Owner("c0", 1, "h", "/memory")
+N0 = NodeName("n0")
+
+Change = tuple[float, Callable[[], None]]
+
+
+def observed(
+    hosts: list[MemoryHost], changes: list[Change], until_s: float, limits: Limits = LIMITS
+) -> list[Input]:
+    """Return what a backend of hosts observes, while changes come at instants in seconds."""
+    found: list[Input] = []
+
+    async def change(at_s: float, what: Callable[[], None]) -> None:
+        await anyio.sleep(at_s)
+        what()
+
+    async def main() -> None:
+        async with (
+            SupervisedBackend(limits, OWNER, hosts) as backend,
+            anyio.create_task_group() as tasks,
+        ):
+            for each in changes:
+                tasks.start_soon(change, *each)
+            now_us, until_us = 0, round(until_s * SECOND_US)
+            while now_us < until_us:
+                now_us, inputs = await backend.observe(until_us)
+                found.extend(inputs)
+
+    VirtualClock().run(main)
+    return found
+
+
+def falls_silent(host: MemoryHost, at_s: float) -> Change:
+    return at_s, lambda: setattr(host, "is_silent", True)
+
+
+def comes_back(host: MemoryHost, at_s: float) -> Change:
+    return at_s, lambda: setattr(host, "is_silent", False)
+
+
+def test_silent_host_is_unreachable_and_then_lost_at_the_exact_instants() -> None:
+    """Goal: lost at deadline and margin after the last sign of life that may have arrived.
+
+    Method: it answers the look of 3,600 s and falls silent. That of 3,605 s may have reached it all
+    the same; it waits 20 s for its answer. Four hours and 30 s after it, and no sooner, it is lost.
+    """
+    began_s = time.monotonic()
+    host = MemoryHost("n0")
+    found = observed([host], [falls_silent(host, 3602.0)], 24 * HOUR_S)
+    assert time.monotonic() - began_s < 20.0
+    silent, lost = found
+    assert silent == NodeUnreachable(3625 * SECOND_US, N0)
+    assert isinstance(lost, NodeLost)
+    assert lost.at_us == (3605 + 14_400 + 30) * SECOND_US
+    assert host.asked[-1] == (1000.0 + 3605.0, "look")
+
+
+def test_host_that_comes_back_in_time_is_reachable_and_never_lost() -> None:
+    host = MemoryHost("n0")
+    back_s = 3605 + 14_400
+    found = observed([host], [falls_silent(host, 3602.0), comes_back(host, back_s)], 24 * HOUR_S)
+    assert [type(each) for each in found] == [NodeUnreachable, NodeReachable]
+    assert back_s * SECOND_US <= found[1].at_us <= (back_s + RETRY_S_MAX) * SECOND_US
+
+
+def test_each_host_is_lost_in_its_own_time_and_twice_the_same() -> None:
+    def run() -> list[Input]:
+        hosts = [MemoryHost(f"n{number}") for number in range(8)]
+        changes = [falls_silent(host, 100.0 * n + 2.5) for n, host in enumerate(hosts)]
+        changes += [comes_back(hosts[3], 5 * HOUR_S), falls_silent(hosts[3], 6 * HOUR_S)]
+        return observed(hosts, changes, 11 * HOUR_S)
+
+    found = run()
+    lost = {each.node: each.at_us for each in found if isinstance(each, NodeLost)}
+    again_us = lost.pop(NodeName("n3")) - 14_430 * SECOND_US
+    assert lost == {f"n{n}": (100 * n + 5 + 14_430) * SECOND_US for n in range(8) if n != 3}
+    assert 0 <= again_us - 6 * 3600 * SECOND_US <= 5 * SECOND_US
+    assert run() == found
+
+
+def test_signs_of_life_between_looks_come_when_they_are_due() -> None:
+    host = MemoryHost("n0")
+    limits = Limits(patrol_s=60.0, beat_s=15.0)
+    observed([host], [], 120.0 - 1e-3, limits)
+    begun_s = 1000.0
+    assert [(at_s - begun_s, do) for at_s, do in host.asked if do != "claim"] == [
+        *((0.0, "look"), (15.0, "beat"), (30.0, "beat"), (45.0, "beat")),
+        *((60.0, "look"), (75.0, "beat"), (90.0, "beat"), (105.0, "beat")),
+    ]

@@ -1,0 +1,140 @@
+"""What sbatch is told of an attempt."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from shunter.backends.agents.orders import Order
+from shunter.backends.slurm.jobs.queue_view import QueueView
+from shunter.backends.slurm.jobs.script import job_name, job_options, job_script, key_in
+from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
+from shunter.errors import BackendError
+from shunter.events.values.ids import NodeName
+from tests.unit.backends.slurm.jobs.queue import queued
+
+GPUS = tuple(str(number) for number in range(4))
+SETTINGS = SlurmSettings(
+    root="/shared/it's",
+    nodes=(
+        SlurmServer(NodeName("n1"), GPUS, tuple(range(16)), "v100", "gpu:v100:4", 64_000),
+        SlurmServer(NodeName("n2"), GPUS, tuple(range(16)), "v100", "gpu:v100:4", 64_000),
+        SlurmServer(NodeName("n3"), GPUS, tuple(range(8)), "gpu", "gpu:4", 64_000),
+        SlurmServer(NodeName("n4"), (), tuple(range(8)), "", "", 64_000),
+    ),
+    cluster_id="lab",
+    term=1,
+    holder="daemon",
+    partition="main",
+    addresses=(),
+    options=("--constraint=nvlink",),
+)
+
+
+def order(
+    placement: Sequence[tuple[str, int]], *, cpus: int = 0, memory_mb: int = 0, **fields: object
+) -> Order:
+    """Return an order of an attempt on some GPUs of some nodes."""
+    rank = {
+        "argv": ["true"],
+        "env": {"KEY": "secret"},
+        "directory": "/",
+        "gpus": [],
+        "cpus": list(range(cpus or 16)),
+        "pinned": bool(cpus),
+    }
+    limits = dict.fromkeys(("cooperative_s", "signal_s", "restart_s"), 1.0)
+    suspend = {"mode": "cooperative", "signal": 10, **limits}
+    told = {
+        "job": "j7",
+        "attempt": 2,
+        "term": 1,
+        "placement": placement,
+        "ranks": [rank for _ in placement],
+        "suspend": suspend,
+        "grace_s": 1.0,
+        "port": 29500,
+        "sample_s": 1.0,
+        "output_bytes_max": 1,
+        "heartbeat": {"path": "/h", "deadline_s": 1.0, "is_remote": False},
+        "gpus": [],
+        "memory_mb": memory_mb,
+        "user_name": "",
+        "checkpoints": "/c/lab/j7",
+        **fields,
+    }
+    return msgspec.convert(told, Order)
+
+
+def options(told: Order) -> dict[str, str]:
+    """Return the options of sbatch by name."""
+    words = job_options(SETTINGS, told, "/shared/f")
+    return dict(word.removeprefix("--").partition("=")[::2] for word in words)
+
+
+def test_plan_is_what_slurm_is_asked_for() -> None:
+    found = options(order([("n1", 0b0110)], cpus=6, memory_mb=8_001))
+    assert found["job-name"] == "shunter:lab:j7.a2"
+    assert (found["nodelist"], found["nodes"], found["gres"]) == ("n1", "1", "gpu:v100:2")
+    assert (found["cpus-per-task"], found["mem"]) == ("6", "8001M")
+    assert (found["no-requeue"], found["export"], found["constraint"]) == ("", "NIL", "nvlink")
+    assert found["output"] == "/shared/f/slurm.out"
+    assert (found["time"], found["signal"]) == ("1440", "B:USR2@120")
+
+
+def test_gang_is_one_job_with_its_share_on_each_node() -> None:
+    found = options(order([("n1", 0b11), ("n2", 0b1100)], memory_mb=2_000))
+    assert (found["nodelist"], found["nodes"], found["gres"]) == ("n1,n2", "2", "gpu:v100:2")
+    assert found["ntasks-per-node"] == "1"
+    assert found["mem"] == "1000M"
+    assert found["cpus-per-task"] == "8"  # who asked for none gets its GPUs' part
+
+
+def test_shares_of_different_sizes_are_asked_for_in_all() -> None:
+    found = options(order([("n1", 0b111), ("n2", 0b1)]))
+    assert found["gpus"] == "v100:4"
+    assert "gres" not in found
+    assert options(order([("n3", 0b111), ("n3", 0b1)]))["gpus"] == "4"
+
+
+def test_gpus_without_a_type_and_none_at_all() -> None:
+    assert options(order([("n3", 0b1)]))["gres"] == "gpu:1"
+    assert not {"gres", "gpus"} & set(options(order([("n4", 0)])))
+
+
+def test_several_types_are_no_job_of_slurm() -> None:
+    with pytest.raises(BackendError, match="GPUs of one type"):
+        options(order([("n1", 0b1), ("n3", 0b1)]))
+
+
+def test_time_limit_of_a_job_is_slurms_somewhat_later() -> None:
+    found = options(order([("n1", 1)], time_limit_s=600.0))
+    assert (found["time"], found["signal"]) == ("12", "B:USR2@120")
+
+
+def test_script_holds_no_secret_and_survives_odd_paths() -> None:
+    script = job_script("python3", "/shared/a.pyz", SETTINGS.root, "j7", 2)
+    assert script.splitlines()[-1] == (
+        "exec 'python3' '-I' '-S' '/shared/a.pyz' 'batch' '/shared/it'\\''s' 'j7' '2'"
+    )
+    assert "secret" not in script
+
+
+def test_names_of_others_are_nobody() -> None:
+    name = job_name("lab", "j.a7", 12)
+    assert key_in("lab", "me", queued(name)) == ("j.a7", 12)
+    assert key_in("lab", "me", queued(name, user="you")) is None
+    assert key_in("lab2", "me", queued(name)) is None
+    for other in ("shunter:lab:n1.5fa9", "shunter:lab:j7.ax", "bash", "xshunter:lab:j7.a1"):
+        assert key_in("lab", "me", queued(other)) is None
+
+
+def test_wait_is_told_only_of_what_waits() -> None:
+    name = job_name("lab", "j7", 1)
+    view = QueueView.of("lab", "me", 0.0, [queued(name, reason="Resources", submit_s=100)])
+    assert view.wait_of(("j7", 1), 820.0) == (
+        "waiting for Slurm to start job 1, asked 12 min ago (Resources)"
+    )
+    running = QueueView.of("lab", "me", 0.0, [queued(name), queued(name, state="RUNNING")])
+    assert running.wait_of(("j7", 1), 820.0) == ""
+    assert running.wait_of(("j8", 1), 820.0) == ""

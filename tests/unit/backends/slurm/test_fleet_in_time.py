@@ -1,0 +1,233 @@
+"""What a fleet of pilots asks Slurm for over days, and when: in virtual time, before a queue.
+
+All but Slurm is what the daemon runs: fleet, decisions, certificates, listener.
+"""
+
+import os
+import pwd
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import anyio
+import pytest
+
+from shunter import clock
+from shunter.backends.slurm.commands import Slurm, Submitted
+from shunter.backends.slurm.node_service import NodeService
+from shunter.backends.slurm.pilots.allocation_view import (
+    AllocationLimits,
+    GpuRequest,
+    SubmitRefusals,
+)
+from shunter.backends.slurm.pilots.certificates import ClusterAuthority
+from shunter.backends.slurm.pilots.channel import ListenerSettings, PilotListener
+from shunter.backends.slurm.pilots.fleet import SETTLED_S, PilotFleet
+from shunter.backends.slurm.pilots.transport import PilotTransport
+from shunter.backends.slurm.records import QueuedJob
+from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
+from shunter.clock.virtual import VirtualClock
+from shunter.errors import SlurmRefusedError, SlurmUnknownError
+from shunter.events.values.ids import NodeName
+
+USER = pwd.getpwuid(os.geteuid()).pw_name
+DAY_S, HOUR_S = 86_400.0, 3600.0
+POLL_S, CALL_S = 60.0, 1.0
+LATE_S = POLL_S + 2 * CALL_S  # a decision is made at the next look at the queue
+N0 = NodeName("n0")
+ONE_JOB = (GpuRequest(4),)
+
+
+class MemoryJob:
+    """A job of Slurm, from its submission to its end."""
+
+    def __init__(self, number: int, name: str, limit_s: float, start_s: float) -> None:
+        self.number, self.name, self.limit_s = number, name, limit_s
+        self.submit_s, self.start_s = clock.wall_s(), start_s
+        self.end_s = start_s + limit_s
+
+    def queued(self) -> QueuedJob:
+        now_s = clock.wall_s()
+        has_started, has_ended = now_s >= self.start_s, now_s >= self.end_s
+        state = "TIMEOUT" if has_ended else "RUNNING" if has_started else "PENDING"
+        start_s = int(self.start_s) if has_started else None
+        return QueuedJob(
+            id=self.number,
+            array_id=self.number,
+            array_task="",
+            name=self.name,
+            user=USER,
+            account="",
+            partition="gpu",
+            qos="",
+            state=state,
+            reason="None" if has_started else "Resources",
+            nodes=("n0",),
+            nodes_count=1,
+            cpus=1,
+            gpus=4,
+            gpus_by_type={},
+            submit_s=int(self.submit_s),
+            start_s=start_s,
+            end_s=None,
+            time_limit_s=int(self.limit_s),
+            restarts=0,
+            exit_code="0",
+            comment="",
+            reservation="",
+        )
+
+
+class MemorySlurm(Slurm):
+    """A queue before one node; each command takes a second.
+
+    A submission waits for `wait_s`, and for the end of the job that has the node. `told` is what
+    was asked for, with its instant in seconds of the run; `fails` raises what submissions meet.
+    """
+
+    def __init__(self, wait_s: float, fails: Callable[[], None] = lambda: None) -> None:
+        super().__init__()
+        self.wait_s, self.fails = wait_s, fails
+        self.jobs: list[MemoryJob] = []
+        self.told: list[tuple[float, str]] = []
+        self.begun_s = clock.wall_s()
+
+    async def queue(self) -> tuple[QueuedJob, ...]:
+        await anyio.sleep(CALL_S)
+        return tuple(job.queued() for job in self.jobs)
+
+    async def submit(
+        self, script: str, options: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> Submitted:
+        self.tell("submit")
+        await anyio.sleep(CALL_S)
+        self.fails()
+        said = dict(option.partition("=")[::2] for option in options)
+        free_s = max([clock.wall_s() + self.wait_s, *(job.end_s for job in self.jobs)])
+        job = MemoryJob(len(self.jobs), said["--job-name"], float(said["--time"]) * 60, free_s)
+        self.jobs.append(job)
+        return Submitted(job.number)
+
+    async def cancel(
+        self,
+        jobs: Sequence[int],
+        *,
+        name: str = "",
+        signal: str = "",
+        batch_only: bool = False,
+    ) -> None:
+        for number in jobs:
+            self.tell(f"{signal or 'cancel'} {number}")
+            if not signal:
+                self.jobs[number].end_s = clock.wall_s()
+
+    def tell(self, what: str) -> None:
+        self.told.append((clock.wall_s() - self.begun_s, what))
+
+
+def days(
+    root: Path,
+    until_s: float,
+    *,
+    wait_s: float = 0.0,
+    busy_s: tuple[float, float] = (0.0, 0.0),
+    fails: Callable[[], None] = lambda: None,
+) -> list[tuple[float, str]]:
+    """Return what a fleet of one node has told Slurm in so long.
+
+    A job waits from the start; it runs from the first instant of `busy_s` to the second.
+    """
+
+    async def main() -> list[tuple[float, str]]:
+        server = SlurmServer(N0, ("0", "1", "2", "3"), (0,), "v100", "gpu:4", 0)
+        settings = SlurmSettings(
+            root=str(root),
+            nodes=(server,),
+            cluster_id="c1",
+            term=1,
+            holder="h",
+            partition="gpu",
+            addresses=("127.0.0.1",),
+            poll_s=POLL_S,
+        )
+        slurm = MemorySlurm(wait_s, fails)
+
+        def jobs_on(node: NodeName) -> tuple[int, int]:
+            is_busy = busy_s[0] <= clock.wall_s() - slurm.begun_s < busy_s[1]
+            return (1, 4) if is_busy else (0, 0)
+
+        transports = {N0: PilotTransport(server, str(root))}
+        service = NodeService(slurm, transports, least_s=600.0)
+        fleet = PilotFleet(settings, slurm, transports, service, jobs_on)
+        authority = ClusterAuthority.load(root, clock.wall_s())
+        fleet.recall(authority, PilotListener(authority, fleet, ListenerSettings()))
+        fleet.open(7000)
+        fleet.want(ONE_JOB)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(fleet.run)
+            await anyio.sleep(busy_s[0] or until_s)
+            fleet.want(())
+            await anyio.sleep(until_s - (busy_s[0] or until_s))
+            tasks.cancel_scope.cancel()
+        return slurm.told
+
+    return VirtualClock().run(main)
+
+
+def test_pilot_is_awaited_renewed_drained_and_given_back_in_time(tmp_path: Path) -> None:
+    """Goal: each thing is asked for at the instant that time alone makes it due.
+
+    Method: the node comes after half an hour in the queue. A job has it for longer than the day
+    that a pilot has, so a successor is asked for an hour before its end, and the pilot is drained
+    five minutes before it. The successor is given back when it was idle for ten minutes.
+    """
+    began_s = time.monotonic()
+    told = days(tmp_path, 3 * DAY_S, wait_s=1800.0, busy_s=(1900.0, 32 * HOUR_S))
+    assert time.monotonic() - began_s < 20.0
+    ends_s = 2 * CALL_S + 1800 + DAY_S
+    due_s = {
+        "submit": ends_s - HOUR_S,
+        "USR1 0": ends_s - 300,
+        "cancel 1": 32 * HOUR_S + 600,
+    }
+    assert told[0] == (CALL_S, "submit"), "what jobs wait for is asked for at once"
+    assert [what for _, what in told[1:]] == list(due_s)
+    for at_s, what in told[1:]:  # a look may be needed to see what another one counts from
+        assert due_s[what] <= at_s <= due_s[what] + 2 * LATE_S
+
+
+def test_refusals_are_met_with_longer_and_longer_pauses(tmp_path: Path) -> None:
+    def refuse() -> None:
+        raise SlurmRefusedError("QOSMaxSubmitJobPerUserLimit")
+
+    told = days(tmp_path, 2 * DAY_S, fails=refuse)
+    limits = AllocationLimits(pilots_max=1)
+    assert 2 * DAY_S / (limits.backoff_s_max + LATE_S) < len(told) < 2 * DAY_S / 300
+    for count, ((at_s, _), (next_s, _)) in enumerate(pairwise(told), 1):
+        refused_s = at_s + CALL_S
+        due_s = limits.retry_at_s(N0, SubmitRefusals(count, refused_s, ""))
+        assert due_s - 1e-6 <= next_s <= due_s + LATE_S
+
+
+def test_answer_that_is_lost_is_asked_for_again_once_the_queue_is_believed(tmp_path: Path) -> None:
+    lost = [True]
+
+    def lose() -> None:
+        if lost:
+            lost.pop()
+            raise SlurmUnknownError("sbatch did not answer", "")
+
+    told = days(tmp_path, HOUR_S, fails=lose)
+    (first_s, _), (again_s, _) = told
+    assert SETTLED_S <= again_s - first_s <= SETTLED_S + LATE_S
+
+
+@pytest.mark.parametrize("wait_s", [0.0, 12 * HOUR_S])
+def test_two_runs_of_a_week_are_the_same(tmp_path: Path, wait_s: float) -> None:
+    def run(name: str) -> list[tuple[float, str]]:
+        (tmp_path / name).mkdir()
+        busy_s = (wait_s + 100, 6 * DAY_S)
+        return days(tmp_path / name, 7 * DAY_S, wait_s=wait_s, busy_s=busy_s)
+
+    assert run("one") == run("other")
