@@ -9,6 +9,7 @@ from functools import partial
 
 import anyio
 
+from shunter import clock
 from shunter.app.config.model import Config
 from shunter.app.gc_control import collector_off
 from shunter.app.live.backends import LiveBackend
@@ -16,7 +17,6 @@ from shunter.app.live.clock import watch_clock
 from shunter.app.live.cluster_identity import Identity
 from shunter.app.live.command_broker import CommandBroker, Stopped
 from shunter.app.live.commands import Commands, Stamped
-from shunter.app.live.demand import HoldsOnDemand, tell_demand
 from shunter.app.live.digests import Digests
 from shunter.app.live.feed import Feed
 from shunter.app.live.maintenance.log_maintenance import LogMaintenance
@@ -25,6 +25,8 @@ from shunter.app.live.maintenance.retention import forget_environments, keep_for
 from shunter.app.live.past_jobs import LivePastJobs
 from shunter.app.live.policy import AskedPolicy
 from shunter.app.live.requests import Caller, Receipt, Submission
+from shunter.app.live.slurm.demand import HoldsOnDemand, tell_demand
+from shunter.app.live.slurm.nodes import SeesNodes, follow_slurm_nodes
 from shunter.app.live.task_groups import first_error
 from shunter.app.snapshots import snapshot_of
 from shunter.backends.node.failpoints import failpoint
@@ -264,6 +266,9 @@ class Site:
                 tasks.start_soon(tell_slow_starts, self.feed, self._core, tell)
                 if isinstance(self._backend, HoldsOnDemand):
                     tasks.start_soon(tell_demand, self.feed, self.state, self._backend)
+                if isinstance(self._backend, SeesNodes):
+                    seen = (self.feed, self._log, self.state, self._backend, self.tell)
+                    tasks.start_soon(follow_slurm_nodes, *seen)
                 if keep_s := self.config.backend.keep_s:
                     keeping = (keep_s, self._backend, self.state, self.past, self.feed, tell)
                     tasks.start_soon(keep_for, *keeping)
@@ -277,6 +282,14 @@ class Site:
         finally:
             self._broker.close(cause)
             self.feed.close()
+
+    @property
+    def node_causes(self) -> Mapping[NodeName, str]:
+        """Why servers do not answer, or take no jobs in Slurm, of those that do not."""
+        backend, out = self._backend, None
+        if isinstance(backend, SeesNodes):
+            out = backend.out_of_service(clock.wall_s())
+        return {**(out or {}), **backend.causes}
 
     @property
     def silent_servers(self) -> Mapping[NodeName, str]:

@@ -228,12 +228,13 @@ def all_points(root: Path) -> list[str]:
 def marked_points() -> list[str]:
     """Return the points marked by a fixed name in what a cluster of one machine runs.
 
-    Those of remote hosts are struck by tests/live/ssh/faults/test_helper_crashes.py.
+    Those of remote hosts are struck by tests/live/ssh/faults/test_helper_crashes.py, those of Slurm
+    by tests/live/slurm/test_pilot_failpoints.py.
     """
     package = Path(shunter.__file__).parent
-    remote = package / "backends" / "node" / "remote"
-    assert remote.is_dir()
-    paths = [path for path in sorted(package.rglob("*.py")) if remote not in path.parents]
+    elsewhere = {package / "backends" / "node" / "remote", package / "backends" / "slurm"}
+    assert all(folder.is_dir() for folder in elsewhere)
+    paths = [path for path in sorted(package.rglob("*.py")) if not elsewhere & {*path.parents}]
     sources = [path.read_text() for path in paths]
     return [name for text in sources for name in MARKED.findall(text)]
 

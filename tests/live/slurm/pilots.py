@@ -23,7 +23,7 @@ from tests.live.slurm.bench import BenchNode, SlurmBench
 from tests.live.ssh.bench import Ledger, rest
 
 PATIENCE_S = 60.0
-NAME = "shunter:lab:"
+NAME = "shunter:"
 LIVING = ("PENDING", "RUNNING", "COMPLETING")
 
 
@@ -84,7 +84,8 @@ class PilotBench(Ledger):
         for line in self.slurm.command(*words).splitlines():
             number, name = line.split()
             if name.startswith(NAME):
-                found.setdefault(name.removeprefix(NAME).partition(".")[0], []).append(int(number))
+                node = name.split(":")[2].partition(".")[0]  # after the id of the cluster
+                found.setdefault(node, []).append(int(number))
         return found
 
     def remembers(self) -> Callable[[], None]:
@@ -116,8 +117,8 @@ class PilotBench(Ledger):
         """End all pilots, and all that is left of jobs."""
         self.slurm.revive()
         self.slurm.command("scancel", "--user=root", "--signal=KILL", "--full", check=False)
-        for node in self.slurm.nodes:
-            empty(f"{self.root}/nodes/{node.name}/clusters/lab")
+        for place in sorted(self.root.glob("nodes/*/clusters/*")):
+            empty(str(place))
         self.slurm.wait_for(lambda: not self.pilots(*LIVING), "the end of all pilots")
         self.slurm.wait_for(lambda: not self._processes(), "the end of all processes")
 

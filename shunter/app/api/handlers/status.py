@@ -47,9 +47,9 @@ async def nodes(call: Call[NoQuery, NoBody]) -> Response:
     """Answer with all servers."""
     state = call.services.site.state
     document: dict[str, object] = {"schema_version": 1, "seq": state.seq, "now": call.services.now}
-    silent = call.services.site.silent_servers
+    causes = call.services.site.node_causes
     document["nodes"] = [
-        {**node, "cause": silent.get(NodeName(str(node["name"])), "")} for node in nodes_of(state)
+        {**node, "cause": causes.get(NodeName(str(node["name"])), "")} for node in nodes_of(state)
     ]
     await call.services.durable(state.seq)
     return json_answer(document)

@@ -32,7 +32,9 @@ class NodePart(Model):
 class ListedNode(NodePart):
     """One server, as it is now."""
 
-    cause: str = Field(description="why it does not answer now; empty if it does")
+    cause: str = Field(
+        description="why it does not answer now, or takes no jobs in Slurm; empty if it does"
+    )
 
 
 class NodesDocument(Document):

@@ -8,6 +8,7 @@ from shunter.backends.slurm.pilots.allocation_view import (
     PilotState,
 )
 from shunter.backends.slurm.quantities import duration
+from shunter.events.values.ids import NodeName
 
 __all__ = ["reason_of"]
 
@@ -34,12 +35,12 @@ def reason_of(
         is_unmet: whether jobs need it that it is not asked for.
     """
     name, now_s = node.name, view.now_s
-    successor = ""
+    slurm, successor = _in_slurm(node, view, limits), ""
     if asked is not None:
         because = f" ({asked.reason})" if asked.reason else ""
         ago = duration(now_s - asked.asked_at_s)
         if holder is None:
-            return f"waiting for Slurm to give node {name}, asked {ago} ago{because}"
+            return f"waiting for Slurm to give node {name}, asked {ago} ago{because}{slurm}"
         successor = f"; its successor was asked for {ago} ago{because}"
     elif is_submitted and holder is not None:
         successor = "; its successor is asked for now"
@@ -48,10 +49,12 @@ def reason_of(
         if holder.state is PilotState.DRAINING or holder.left_s(now_s) <= limits.drain_lead_s(
             holder
         ):
-            return f"node {name} is drained: {left} of its time limit are left{successor}"
-        return f"node {name} is held: {left} of its time limit are left{successor}"
+            return f"node {name} is drained: {left} of its time limit are left{successor}{slurm}"
+        return f"node {name} is held: {left} of its time limit are left{successor}{slurm}"
     if is_submitted:
-        return f"Slurm is asked for node {name} now"
+        return f"Slurm is asked for node {name} now{slurm}"
+    if slurm and (name in view.out_of_service or not view.limit_s(name, limits)):
+        return slurm.removeprefix("; ")
     refusals = view.refusals.get(name)
     if refusals is not None and now_s < (retry_at_s := limits.retry_at_s(name, refusals)):
         wait = duration(retry_at_s - now_s)
@@ -65,3 +68,12 @@ def reason_of(
             f"{limits.pilots_max} that pilots_max allows"
         )
     return f"node {name} is not asked for: no job that waits needs it"
+
+
+def _in_slurm(node: PilotNode, view: AllocationView, limits: AllocationLimits) -> str:
+    """Return what Slurm says of a node that bears on its use; nothing if nothing."""
+    out = view.out_of_service.get(NodeName(node.name), "")
+    kept = view.reservation(node.name)
+    if not out and kept is not None and kept.start_s - view.now_s < limits.limit_s:
+        out = kept.in_words(node.name)
+    return f"; {out}" if out else ""

@@ -6,7 +6,11 @@ Instants `*_at_s` are of one clock that never goes back, whichever the caller ha
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 from zlib import crc32
+
+from shunter.backends.slurm.node_reservations import NodeReservation
+from shunter.events.values.ids import NodeName
 
 __all__ = [
     "AllocationLimits",
@@ -21,6 +25,9 @@ __all__ = [
     "Submit",
     "SubmitRefusals",
 ]
+
+LEAST_S: Final = 600.0
+"""A pilot for less time than this spends a good part of it on starts and saves of its jobs."""
 
 
 class PilotState(StrEnum):
@@ -125,6 +132,11 @@ class AllocationLimits:
     backoff_s: float = 10.0
     backoff_s_max: float = 900.0
 
+    @property
+    def least_s(self) -> float:
+        """The shortest time limit that is worth asking for before a reservation."""
+        return min(LEAST_S, self.limit_s / 4)
+
     def drain_lead_s(self, pilot: Pilot) -> float:
         """Return how long before its end a pilot is drained; less for a short one."""
         return min(self.drain_s, pilot.limit_s / 4)
@@ -150,6 +162,8 @@ class AllocationView:
         pilots: those that have not ended.
         waiting: the jobs that wait for GPUs; those that run are told by `pilots`.
         refusals: of submissions, by node; one that succeeds clears them.
+        reservations: the next of each node that has one.
+        out_of_service: the nodes on which Slurm starts nothing, each with why.
         spare_since_s: what the decision before returned.
     """
 
@@ -158,7 +172,23 @@ class AllocationView:
     pilots: tuple[Pilot, ...] = ()
     waiting: tuple[GpuRequest, ...] = ()
     refusals: Mapping[str, SubmitRefusals] = field(default_factory=dict)
+    reservations: Mapping[NodeName, NodeReservation] = field(default_factory=dict)
+    out_of_service: Mapping[NodeName, str] = field(default_factory=dict)
     spare_since_s: Mapping[str, float] = field(default_factory=dict)
+
+    def reservation(self, node: str) -> NodeReservation | None:
+        """Return the next reservation of a node; None if it has none."""
+        return self.reservations.get(NodeName(node))
+
+    def limit_s(self, node: str, limits: "AllocationLimits") -> float:
+        """Return the time limit of a new pilot, which ends before a reservation begins.
+
+        0: that would be too short to be worth it.
+        """
+        kept = self.reservation(node)
+        if kept is None or (longest_s := kept.limit_s(self.now_s)) >= limits.limit_s:
+            return limits.limit_s
+        return longest_s if longest_s >= limits.least_s else 0.0
 
 
 @dataclass(frozen=True, slots=True)

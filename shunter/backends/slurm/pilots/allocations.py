@@ -4,6 +4,7 @@
                                                           └─▶ nodes unneeded for idle_s ──▶ release
     time limits  ──▶ renew_s before the end: a successor is submitted
                  └─▶ drain_s before the end: no new attempts, the running ones are suspended
+    reservations ──▶ what is submitted ends before; drain_s before maintenance: as before an end
 
 A node has at most one pilot that holds it and one that waits for it: its successor, which Slurm
 starts when the first has ended. The jobs that wait are placed as a bin packing does (largest first,
@@ -16,6 +17,7 @@ nothing.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from shunter.backends.slurm.node_reservations import NodeReservation
 from shunter.backends.slurm.pilots.allocation_reasons import reason_of
 from shunter.backends.slurm.pilots.allocation_view import (
     AllocationLimits,
@@ -109,7 +111,7 @@ def _sorted_out(
         here = nodes.get(pilot.node)
         why = _why_to_leave(pilot, view, limits, is_known=here is not None)
         if pilot.state is PilotState.ASKED:
-            if here is None:
+            if here is None or why:
                 releases.append(Release(pilot.name, why))
             elif here.asked is not None:
                 twice = f"node {pilot.node} is asked for by pilot {here.asked.name} already"
@@ -165,9 +167,26 @@ def _why_to_leave(
 ) -> str:
     if not is_known:
         return f"node {pilot.node} is none of the configured nodes any more"
+    kept = view.reservation(pilot.node)
+    if kept is not None and _is_too_long_for(pilot, kept, view, limits):
+        return kept.in_words(pilot.node)
     if pilot.left_s(view.now_s) <= limits.drain_lead_s(pilot):
         return f"its time limit ends in {duration(pilot.left_s(view.now_s))}"
     return ""
+
+
+def _is_too_long_for(
+    pilot: Pilot, kept: NodeReservation, view: AllocationView, limits: AllocationLimits
+) -> bool:
+    """Say whether a pilot must leave for a reservation that begins before its end.
+
+    Slurm starts none of those that wait. One that runs may stay unless the node is worked on.
+    """
+    left_s = kept.start_s - view.now_s
+    if pilot.state is PilotState.ASKED:
+        return pilot.limit_s > left_s
+    ends_in_time = pilot.ends_at_s <= kept.start_s
+    return kept.is_maintenance and not ends_in_time and left_s <= limits.drain_lead_s(pilot)
 
 
 def _place(
@@ -179,6 +198,7 @@ def _place(
         for name, refusals in view.refusals.items()
         if view.now_s < limits.retry_at_s(name, refusals)
     }
+    held_back |= {name for name in nodes if not view.limit_s(name, limits)}
     unmet: set[str] = set()
     vain: set[GpuRequest] = set()
     for request, fitting in _most_bound_first(view, nodes):
@@ -293,16 +313,17 @@ def _renewals(
             continue
         if refusals is not None and view.now_s < limits.retry_at_s(name, refusals):
             continue
-        left_s = holder.left_s(view.now_s)
-        if left_s <= limits.renew_lead_s(holder):
+        left_s, limit_s = holder.left_s(view.now_s), view.limit_s(name, limits)
+        if limit_s and left_s <= limits.renew_lead_s(holder):
             why = f"the time limit of pilot {holder.name} ends in {duration(left_s)}"
-            found.append((left_s, Submit(name, limits.limit_s, holder.name, why)))
+            found.append((left_s, Submit(name, limit_s, holder.name, why)))
     return [each for _, each in sorted(found, key=lambda pair: (pair[0], pair[1].node))]
 
 
 def _first(view: AllocationView, limits: AllocationLimits, each: _Node) -> Submit:
     holder = each.holder.name if each.holder is not None else None
-    return Submit(each.node.name, limits.limit_s, holder, "jobs wait for its GPUs")
+    limit_s = view.limit_s(each.node.name, limits)
+    return Submit(each.node.name, limit_s, holder, "jobs wait for its GPUs")
 
 
 def _spare(view: AllocationView, nodes: dict[str, _Node]) -> dict[str, float]:
@@ -340,5 +361,17 @@ def _wake_at_s(
         *(pilot.ends_at_s - limits.drain_lead_s(pilot) for pilot in begun),
         *(since_s + limits.idle_s for since_s in spare_since_s.values()),
         *(limits.retry_at_s(name, refusals) for name, refusals in view.refusals.items()),
+        *_before_reservations(view, limits),
     ]
     return min((instant for instant in instants if instant > view.now_s), default=None)
+
+
+def _before_reservations(view: AllocationView, limits: AllocationLimits) -> list[float]:
+    """Return when pilots are to leave for reservations of their nodes."""
+    found = []
+    for pilot in view.pilots:
+        if (kept := view.reservation(pilot.node)) is not None:
+            is_asked = pilot.state is PilotState.ASKED
+            lead_s = pilot.limit_s if is_asked else limits.drain_lead_s(pilot)
+            found.append(kept.start_s - lead_s)
+    return found

@@ -1,15 +1,16 @@
 """A partition of Slurm as a cluster, whose nodes are held by pilots as jobs need them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 from shunter import clock
 from shunter.backends.slurm.commands import Slurm
+from shunter.backends.slurm.node_service import NodeService
 from shunter.backends.slurm.pilots.allocation_view import GpuRequest
 from shunter.backends.slurm.pilots.certificates import ClusterAuthority
 from shunter.backends.slurm.pilots.channel import ListenerSettings, PilotListener
-from shunter.backends.slurm.pilots.fleet import PilotFleet
+from shunter.backends.slurm.pilots.fleet import PilotFleet, limits_of
 from shunter.backends.slurm.pilots.transport import PilotTransport
 from shunter.backends.slurm.settings import SlurmSettings
 from shunter.backends.supervised.backend import SupervisedBackend
@@ -28,7 +29,10 @@ class PilotBackend(SupervisedBackend):
         }
         super().__init__(settings, settings.owner, list(transports.values()), start_us)
         slurm = Slurm(deadline_s=settings.command_s, conf=settings.conf)
-        self._fleet = PilotFleet(settings, slurm, transports, self._jobs_on)
+        self._service = NodeService(
+            slurm, transports, least_s=limits_of(settings).least_s, options=settings.options
+        )
+        self._fleet = PilotFleet(settings, slurm, transports, self._service, self._jobs_on)
 
     async def __aenter__(self) -> Self:
         """Await pilots; those of earlier terms dial in again.
@@ -45,12 +49,17 @@ class PilotBackend(SupervisedBackend):
         )
         self._fleet.recall(authority, listener)  # first: who dials and is unwanted ends
         self._fleet.open(await self._tasks.start(listener.serve))
+        self._tasks.start_soon(self._service.run, settings.poll_s)
         self._tasks.start_soon(self._fleet.run)
         return self
 
     def want(self, waiting: Sequence[GpuRequest]) -> None:
         """Take in what jobs wait for."""
         self._fleet.want(waiting)
+
+    def out_of_service(self, now_s: float) -> Mapping[NodeName, str] | None:
+        """Return the nodes that take no new jobs, with why; None: not known yet."""
+        return self._service.out_of_service(now_s)
 
     def _jobs_on(self, node: NodeName) -> tuple[int, int]:
         """Return how many jobs run on a node, or are on their way, and their GPUs there."""

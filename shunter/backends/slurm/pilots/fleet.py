@@ -19,7 +19,9 @@ import anyio
 
 from shunter import clock
 from shunter.backends.agents.zip_application import install_shared
+from shunter.backends.node.failpoints import failpoint
 from shunter.backends.slurm.commands import Slurm
+from shunter.backends.slurm.node_service import NodeService
 from shunter.backends.slurm.pilots.allocation_view import (
     AllocationLimits,
     AllocationView,
@@ -55,6 +57,15 @@ SETTLED_S = 15.0  # after a submission, until squeue is believed that it is not 
 JobsOn = Callable[[NodeName], tuple[int, int]]
 
 
+def limits_of(settings: SlurmSettings) -> AllocationLimits:
+    """Return the bounds within which the nodes of a backend are asked for."""
+    return AllocationLimits(
+        pilots_max=settings.pilots_max or len(settings.nodes),
+        limit_s=settings.time_limit_s,
+        idle_s=settings.idle_s,
+    )
+
+
 @dataclass(slots=True)
 class _Known:
     """A pilot of ours, and what was last seen of it in the queue."""
@@ -75,6 +86,7 @@ class PilotFleet:
         settings: of the backend.
         slurm: the commands of the cluster.
         transports: the agent of each node.
+        service: which nodes Slurm has in service.
         jobs_on: how many jobs run on a node, and how many GPUs they hold.
     """
 
@@ -83,22 +95,19 @@ class PilotFleet:
         settings: SlurmSettings,
         slurm: Slurm,
         transports: Mapping[NodeName, PilotTransport],
+        service: NodeService,
         jobs_on: JobsOn,
     ) -> None:
         self._settings = settings
         self._slurm = slurm
         self._transports = transports
+        self._service = service
         self._jobs_on = jobs_on
         self._servers = {server.name: server for server in settings.nodes}
-        self._limits = AllocationLimits(
-            pilots_max=settings.pilots_max or len(settings.nodes),
-            limit_s=settings.time_limit_s,
-            idle_s=settings.idle_s,
-        )
+        self._limits = limits_of(settings)
         self._folder = Path(settings.root) / "pilots"
         self._user = pwd.getpwuid(os.geteuid()).pw_name
         self._known: dict[str, _Known] = {}
-        self._gone: set[str] = set()
         self._refusals: dict[str, SubmitRefusals] = {}
         self._spare_since_s: Mapping[str, float] = {}
         self._waiting: tuple[GpuRequest, ...] = ()
@@ -121,8 +130,7 @@ class PilotFleet:
             OSError: the folder of pilots cannot be used.
         """
         self._authority, self._listener = authority, listener
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._agent = install_shared(str(self._folder))
+        self._prepare()
         for path in sorted(self._folder.glob("*.pilot")):
             with suppress(BackendError):
                 found = read_certificate(path)
@@ -162,6 +170,7 @@ class PilotFleet:
         known = self._known.get(stream.name)
         if known is not None:
             self._wake.set()
+            failpoint("pilot connected")
             await self._transports[known.node].serve(stream)
 
     def draining(self, name: str, why: str, left_s: float) -> None:
@@ -190,20 +199,31 @@ class PilotFleet:
             is_connected = self._transports[known.node].pilot == name
             if known.seen is None and is_settled and not is_connected:
                 await self._forget(name)
-        # Submissions that came to be long after their answers were lost, say.
-        await self._slurm.cancel([found[name].id for name in sorted(self._gone & set(found))])
+        await self._end_unknown([found[name] for name in sorted(found.keys() - self._known.keys())])
+
+    async def _end_unknown(self, pilots: Sequence[QueuedJob]) -> None:
+        """End pilots of ours that are not let in, and would keep their nodes.
+
+        Their submissions came to be long after the answers were lost, or their files are gone.
+        """
+        await self._slurm.cancel([job.id for job in pilots if job.state == "PENDING"])
+        begun = [job.id for job in pilots if job.state != "PENDING"]
+        await self._slurm.cancel(begun, signal="USR1", batch_only=True)  # what runs there may save
 
     async def _act(self) -> None:
         """Decide what to ask for and to give back, and do it."""
+        now_s = clock.wall_s()
         view = AllocationView(
-            now_s=clock.wall_s(),
+            now_s=now_s,
             nodes=tuple(
                 PilotNode(str(each.name), each.gpu_type, len(each.gpus))
                 for each in self._settings.nodes
             ),
             pilots=tuple(self._pilot(name, known) for name, known in self._known.items()),
-            waiting=self._waiting,
+            waiting=(*self._waiting, *self._unread()),
             refusals=dict(self._refusals),
+            reservations=self._service.reservations,
+            out_of_service=self._service.out_of_service(now_s) or {},
             spare_since_s=self._spare_since_s,
         )
         decisions = decide(view, self._limits)
@@ -215,6 +235,18 @@ class PilotFleet:
             await self._drain(drain.pilot)
         for release in decisions.releases:
             await self._release(release.pilot)
+
+    def _unread(self) -> list[GpuRequest]:
+        """Return requests for nodes with attempts whose pilots are gone.
+
+        What attempts left there is read by the next pilot: else they would count as running until
+        nothing of them can be alive any more.
+        """
+        return [
+            GpuRequest(1, nodes=frozenset({str(node)}))
+            for node, transport in self._transports.items()
+            if not transport.pilot and self._jobs_on(node)[0]
+        ]
 
     def _pilot(self, name: str, known: _Known) -> Pilot:
         job, state = known.seen, PilotState.ASKED
@@ -242,13 +274,22 @@ class PilotFleet:
             transport.reason = reasons.get(node, transport.reason)
 
     async def _submit(self, node: NodeName, limit_s: float) -> None:
-        """Ask Slurm for a node; an answer that is lost is settled by the queue."""
+        """Ask Slurm for a node; an answer that is lost is settled by the queue.
+
+        Raises:
+            BackendError: there is no room for the files of a pilot.
+        """
         name = f"{node}.{secrets.token_hex(4)}"
+        try:
+            self._prepare()
+        except OSError as error:
+            raise BackendError(f"{self._folder} cannot be written: {error}") from error
         certificate = self._admit(name, node, clock.wall_s(), limit_s)
         server, settings = self._servers[node], self._settings
         folder = self._transports[node].folder
         script = pilot_script(settings.python, self._agent, str(certificate.path), folder)
         options = pilot_options(settings, server, name, limit_s)
+        failpoint("pilot admitted")
         try:
             await self._slurm.submit(script, options, environment={})
         except SlurmRefusedError as error:
@@ -260,6 +301,7 @@ class PilotFleet:
             # It may be there, or come yet: the queue tells, some time from now.
             self._known[name].unheard_at_s = clock.wall_s()
         else:
+            failpoint("pilot submitted")
             self._refusals.pop(node, None)
 
     async def _drain(self, name: str) -> None:
@@ -278,6 +320,7 @@ class PilotFleet:
         await self._listener.revoke(name)
         if known.seen is not None:
             await self._slurm.cancel([known.seen.id])
+        failpoint("pilot released")
         await self._forget(name)
 
     def _admit(
@@ -309,7 +352,16 @@ class PilotFleet:
         """Take a pilot for ended, and its key with it."""
         assert self._listener is not None, "it is open"
         await self._listener.revoke(name)
-        self._gone.add(name)
         known = self._known.pop(name)
         with suppress(OSError):
             known.certificate.remove_file()
+
+    def _prepare(self) -> None:
+        """Have the folder of pilots, and the agent in it, which may be removed.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not self._agent or not Path(self._agent).exists():
+            self._agent = install_shared(str(self._folder))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shunter.backends.slurm.node_reservations import NodeReservation
 from shunter.backends.slurm.pilots.allocation_view import (
     AllocationLimits,
     AllocationView,
@@ -18,6 +19,7 @@ from shunter.backends.slurm.pilots.allocation_view import (
     SubmitRefusals,
 )
 from shunter.backends.slurm.pilots.allocations import decide
+from shunter.events.values.ids import NodeName
 
 TYPES = ("a", "b", "c")
 LIMITS = AllocationLimits(
@@ -53,6 +55,7 @@ class Slurm:
     now_s: float = 0.0
     pilots: dict[str, Pilot] = field(default_factory=dict)
     refusals: dict[str, SubmitRefusals] = field(default_factory=dict)
+    reservations: dict[NodeName, NodeReservation] = field(default_factory=dict)
     spare_since_s: dict[str, float] = field(default_factory=dict)
     number: int = 0
 
@@ -63,7 +66,8 @@ class Slurm:
             tuple(self.pilots.values()),
             waiting,
             dict(self.refusals),
-            dict(self.spare_since_s),
+            reservations=self.reservations,
+            spare_since_s=dict(self.spare_since_s),
         )
 
     def carry_out(self, decisions: Decisions, *, refuses: bool = False) -> None:
@@ -122,10 +126,20 @@ steps = st.lists(
 )
 
 
+reservations = st.dictionaries(
+    st.sampled_from(NODES).map(lambda each: NodeName(each.name)),
+    st.builds(
+        lambda start_s, is_maintenance: NodeReservation(start_s, 10.0**9, is_maintenance, "r"),
+        st.floats(0.0, 20_000.0),
+        st.booleans(),
+    ),
+)
+
+
 def played(
-    script: Script,
+    script: Script, kept: dict[NodeName, NodeReservation] | None = None
 ) -> Iterator[tuple[Slurm, AllocationView, Decisions]]:
-    slurm = Slurm()
+    slurm = Slurm(reservations=kept or {})
     for waiting, seconds, given_nodes, jobs, refuses in script:
         slurm.pass_time(seconds)
         slurm.give(given_nodes)
@@ -248,3 +262,35 @@ def test_every_node_has_a_reason_and_every_wake_is_ahead(script: Script) -> None
     for _, view, decisions in played(script):
         assert sorted(decisions.reasons) == [node.name for node in NODES]
         assert decisions.wake_at_s is None or decisions.wake_at_s > view.now_s
+
+
+@given(steps, reservations)
+def test_pilot_that_is_asked_for_can_end_before_a_reservation(
+    script: Script, kept: dict[NodeName, NodeReservation]
+) -> None:
+    for slurm, view, decisions in played(script, kept):
+        for submit in decisions.submits:
+            assert submit.limit_s >= LIMITS.least_s
+            reservation = kept.get(NodeName(submit.node))
+            assert reservation is None or view.now_s + submit.limit_s < reservation.start_s
+        again = Slurm(slurm.now_s, dict(slurm.pilots), dict(slurm.refusals), kept)
+        again.carry_out(decisions)
+        after = decide(again.view(view.waiting), LIMITS)
+        asked = {each.node for each in decisions.submits}
+        assert asked & {each.node for each in after.submits} == set()
+
+
+@given(steps, reservations)
+def test_nothing_runs_into_maintenance(
+    script: Script, kept: dict[NodeName, NodeReservation]
+) -> None:
+    for _, view, decisions in played(script, kept):
+        leaving = {each.pilot for each in decisions.drains}
+        leaving |= {each.pilot for each in decisions.releases}
+        for pilot in view.pilots:
+            reservation = kept.get(NodeName(pilot.node))
+            if pilot.state is PilotState.HELD and reservation and reservation.is_maintenance:
+                is_soon = reservation.start_s - view.now_s <= LIMITS.drain_lead_s(pilot)
+                assert (
+                    pilot.name in leaving or not is_soon or pilot.ends_at_s <= (reservation.start_s)
+                )

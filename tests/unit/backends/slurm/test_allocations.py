@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from shunter.backends.slurm.node_reservations import NodeReservation
 from shunter.backends.slurm.pilots.allocation_view import (
     AllocationLimits,
     AllocationView,
@@ -17,6 +18,7 @@ from shunter.backends.slurm.pilots.allocation_view import (
 )
 from shunter.backends.slurm.pilots.allocations import decide
 from shunter.backends.slurm.quantities import duration
+from shunter.events.values.ids import NodeName
 
 NOW_S = 100_000.0
 HOUR_S = 3600.0
@@ -47,6 +49,13 @@ def asked(node: str = "n1", ago_s: float = 720.0, **fields: Any) -> Pilot:
 
 def decided(*pilots: Pilot, limits: AllocationLimits = LIMITS, **fields: Any) -> Decisions:
     return decide(AllocationView(NOW_S, NODES, pilots, **fields), limits)
+
+
+def kept(
+    node: str = "n3", in_s: float = HOUR_S, *, is_maintenance: bool = True
+) -> dict[NodeName, NodeReservation]:
+    start_s = NOW_S + in_s
+    return {NodeName(node): NodeReservation(start_s, start_s + HOUR_S, is_maintenance, "r")}
 
 
 def nodes_of(decisions: Decisions) -> list[str]:
@@ -220,3 +229,51 @@ def test_wait_after_refusals_grows_is_bounded_and_not_the_same_for_all(count: in
 )
 def test_duration_is_told_in_two_units_at_most(seconds: float, words: str) -> None:
     assert duration(seconds) == words
+
+
+P100 = frozenset({"p100"})
+
+
+def test_pilot_is_asked_for_as_long_as_there_is_before_maintenance() -> None:
+    (submit,) = decided(waiting=(GpuRequest(2, P100),), reservations=kept(in_s=HOUR_S)).submits
+    assert (submit.node, submit.limit_s) == ("n3", 54 * 60.0)
+
+
+def test_node_that_is_kept_from_us_soon_is_not_asked_for_and_the_reason_is_said() -> None:
+    soon = kept(in_s=500.0)
+    decisions = decided(waiting=(GpuRequest(2, P100),), reservations=soon)
+    assert decisions.submits == ()
+    assert decisions.reasons["n3"].startswith("Slurm keeps node n3 for maintenance from ")
+    others = kept(in_s=500.0, is_maintenance=False)
+    reasons = decided(reservations=others).reasons
+    assert reasons["n3"].startswith("Slurm keeps node n3 for reservation r from ")
+
+
+def test_another_node_is_asked_for_while_one_is_kept_from_us() -> None:
+    decisions = decided(waiting=(GpuRequest(2, V100),), reservations=kept("n1", -60.0))
+    assert nodes_of(decisions) == ["n2"]
+
+
+def test_pilot_that_waits_and_could_not_end_in_time_is_asked_for_anew() -> None:
+    pilot = asked("n3")
+    decisions = decided(pilot, waiting=(GpuRequest(2, P100),), reservations=kept())
+    assert [each.pilot for each in decisions.releases] == [pilot.name]
+    assert [each.limit_s for each in decisions.submits] == [54 * 60.0]
+
+
+def test_pilot_is_drained_before_maintenance_that_was_put_over_it() -> None:
+    pilot = held("n3", jobs=1, busy_gpus=1)
+    assert decided(pilot, reservations=kept(in_s=301.0)).drains == ()
+    assert decided(pilot, reservations=kept(in_s=301.0)).wake_at_s == NOW_S + 1
+    (drain,) = decided(pilot, reservations=kept(in_s=300.0)).drains
+    assert drain.pilot == pilot.name
+    others = kept(in_s=300.0, is_maintenance=False)
+    assert decided(pilot, reservations=others).drains == ()
+
+
+def test_reason_names_what_slurm_has_out_of_service() -> None:
+    out = {NodeName("n1"): "Slurm has node n1 drained: a fan"}
+    assert decided(out_of_service=out).reasons["n1"] == "Slurm has node n1 drained: a fan"
+    assert decided(asked(), out_of_service=out).reasons["n1"] == (
+        "waiting for Slurm to give node n1, asked 12 min ago; Slurm has node n1 drained: a fan"
+    )

@@ -15,6 +15,7 @@ import pytest
 
 from shunter import clock
 from shunter.backends.slurm.commands import Slurm, Submitted
+from shunter.backends.slurm.node_service import NodeService
 from shunter.backends.slurm.pilots.allocation_view import (
     AllocationLimits,
     GpuRequest,
@@ -156,7 +157,9 @@ def days(
             is_busy = busy_s[0] <= clock.wall_s() - slurm.begun_s < busy_s[1]
             return (1, 4) if is_busy else (0, 0)
 
-        fleet = PilotFleet(settings, slurm, {N0: PilotTransport(server, str(root))}, jobs_on)
+        transports = {N0: PilotTransport(server, str(root))}
+        service = NodeService(slurm, transports, least_s=600.0)
+        fleet = PilotFleet(settings, slurm, transports, service, jobs_on)
         authority = ClusterAuthority.load(root, clock.wall_s())
         fleet.recall(authority, PilotListener(authority, fleet, ListenerSettings()))
         fleet.open(7000)

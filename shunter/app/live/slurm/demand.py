@@ -35,13 +35,21 @@ async def tell_demand(feed: Feed, state: State, backend: HoldsOnDemand) -> None:
 
 
 def waiting_requests(state: State) -> list[GpuRequest]:
-    """Return what each job that waits needs; a job without GPUs needs a server too."""
+    """Return what each job that waits needs; a job without GPUs needs a server too.
+
+    Of servers that are drained nobody needs anything.
+    """
     found: list[GpuRequest] = []
+    servers = state.cluster.servers
+    nodes = frozenset(str(name) for name, server in servers.items() if not server.drained)
+    if not nodes:
+        return found
+    choice = nodes if len(nodes) < len(servers) else frozenset[str]()
     for job in state.jobs.values():
         if job.is_eligible:
             spec = job.spec
             types = frozenset(str(each) for each in spec.gpu_types)
-            found.append(GpuRequest(max(1, spec.gpus), types))
+            found.append(GpuRequest(max(1, spec.gpus), types, choice))
             if len(found) == JOBS_MOST:
                 break
     return found

@@ -1,0 +1,112 @@
+"""Nodes that Slurm has out of service, and maintenance, as a daemon on a real cluster sees them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shunter.app.live import Caller, Site
+from shunter.core.state import JobPhase
+from shunter.events.facts.cluster import NodeDrained, NodeRestored
+from shunter.events.log import read_log
+from shunter.events.values.ids import JobId, NodeName
+from tests.live.site.sites import NOBODY
+from tests.live.slurm.bench import SlurmBench
+from tests.live.slurm.pilots import PilotBench
+from tests.live.slurm.site import assert_all_well, job_of, served, until, worker
+
+pytestmark = [
+    pytest.mark.asyncio,
+    pytest.mark.live,
+    pytest.mark.slurm,
+    pytest.mark.xdist_group("slurm"),
+]
+N1, N2 = NodeName("n1"), NodeName("n2")
+ANA = Caller("ana", None, is_admin=True)
+
+
+@pytest.fixture
+def bench(slurm: SlurmBench, tmp_path: Path) -> Iterator[PilotBench]:
+    """A cluster, and a folder that is empty."""
+    found = PilotBench(slurm, tmp_path)
+    yield found
+    found.clean()
+
+
+async def drains(bench: PilotBench) -> list[tuple[str, str, str]]:
+    """Return what the log has of nodes drained and restored: kind, node, by whom."""
+    async with read_log(str(bench.folder / "log.db")) as reader:
+        return [
+            (type(event).__name__, str(event.node), event.by)
+            async for event in reader.events()
+            if isinstance(event, NodeDrained | NodeRestored)
+        ]
+
+
+def is_drained(site: Site, *nodes: str) -> bool:
+    return [
+        name for name, server in sorted(site.state.cluster.servers.items()) if server.drained
+    ] == list(nodes)
+
+
+async def test_node_drained_under_a_job_takes_no_other_and_comes_back_after_a_restart(
+    bench: PilotBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person drains another one, which stays as the person wants it."""
+    async with served(bench, monkeypatch, "n1", "n2") as site:
+        one = await site.submit(worker(bench, "one", 0.1, code=-1, gpus=3), NOBODY)
+        await until(site, lambda: job_of(site, one).phase is JobPhase.running, "one runs")
+        node = job_of(site, one).held.shares[0].node
+        other = next(name for name in (N1, N2) if name != node)
+        bench.slurm.drain(node, "a fan is broken")
+        await site.tell(site.commands.drain(other, ANA))
+        await until(site, lambda: is_drained(site, "n1", "n2"), "both drained")
+        assert site.node_causes[node] == f"Slurm has node {node} drained: a fan is broken"
+        assert job_of(site, one).phase is JobPhase.running, "it runs on"
+        two = await site.submit(worker(bench, "two", 0.1, gpus=1), NOBODY)
+    async with served(bench, monkeypatch, "n1", "n2") as site:
+        assert is_drained(site, "n1", "n2")
+        await until(site, lambda: site.node_causes.get(node, "") != "", "Slurm was asked")
+        bench.slurm.command("scontrol", "update", f"NodeName={node}", "State=RESUME")
+        await until(site, lambda: is_drained(site, other), "one restored")
+        await until(site, lambda: two not in site.state.jobs, "two ends on the node that is back")
+        await site.tell(site.commands.suspend(one, NOBODY))
+        await until(site, lambda: job_of(site, one).since_us is None, "one has saved")
+        await site.tell(site.commands.resume(one, NOBODY))
+        await until(site, lambda: not site.state.jobs, "the end of all")
+    assert sorted(await drains(bench)) == sorted(
+        [
+            ("NodeDrained", node, f"slurm: Slurm has node {node} drained: a fan is broken"),
+            ("NodeDrained", other, "ana"),
+            ("NodeRestored", node, "slurm: in service again"),
+        ]
+    )
+    await assert_all_well(bench)
+
+
+async def test_maintenance_is_planned_around_and_said_in_words(
+    bench: PilotBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One node is kept from 5 minutes on, the other from 20 minutes on."""
+    for name, node, minutes in (("soon", "n1", 5), ("later", "n2", 20)):
+        create = ("scontrol", "create", "reservation", f"ReservationName={name}", "Users=root")
+        when = (f"StartTime=now+{minutes}minutes", "Duration=60", f"Nodes={node}", "Flags=MAINT")
+        bench.slurm.command(*create, *when)
+    try:
+        async with served(bench, monkeypatch, "n1", "n2") as site:
+            await until(site, lambda: is_drained(site, "n1"), "n1 is drained")
+            words = "Slurm keeps node n1 for maintenance from "
+            await until(site, lambda: words in site.node_causes.get(N1, ""), "it is said")
+            print(site.node_causes[N1])
+            one = await site.submit(worker(bench, "one", 0.1), NOBODY)
+            await until(site, lambda: JobId(one) not in site.state.jobs, "the end of the job")
+            (number,) = bench.pilots()["n2"]
+            limit = bench.slurm.command("squeue", "-h", "-o", "%l", "-j", str(number)).strip()
+            assert limit in {"17:00", "18:00"}, "a tenth less than what is left"
+            assert "n1" not in bench.pilots()
+            bench.slurm.command("scontrol", "delete", "ReservationName=soon")
+            await until(site, lambda: is_drained(site), "n1 is restored")
+    finally:
+        for name in ("soon", "later"):
+            bench.slurm.command("scontrol", "delete", f"ReservationName={name}", check=False)
+    await assert_all_well(bench)

@@ -1,0 +1,129 @@
+"""The scheduler killed at every point it comes to, with jobs in pilots of a real Slurm cluster.
+
+Goal: wherever it dies, the next start brings every job to the end it would have had; nothing is
+lost, runs twice or shares a GPU, and no node is asked for twice. Method: as for this machine alone
+(tests/live/site), where all points are tried; here those at which a pilot comes or goes, and what
+lies around them. Four clusters have a node each, and each is struck several times.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import pytest
+
+from shunter.app.live import Site
+from shunter.backends.node.failpoints import arm_failpoint
+from shunter.core.state import JobPhase
+from shunter.events.facts.jobs import Outcome
+from tests.live.site.daemons import Daemon, together
+from tests.live.site.sites import NOBODY
+from tests.live.slurm.bench import SlurmBench
+from tests.live.slurm.pilots import PilotBench, most_at_once
+from tests.live.slurm.site import assert_all_well, cluster, worker
+
+pytestmark = [pytest.mark.live, pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+
+STRUCK_LEAST = 14
+# In the order in which a run comes to them.
+POINTS = {
+    "n1": ("term taken", "pilot submitted", "pilot connected", "order Suspend", "done Suspend"),
+    "n2": ("pilot admitted", "backend taken over", "asked start", "append JobSuspended"),
+    "n3": ("durable NodeReachable", "supervisors answered", "adopted", "done Terminate"),
+    "n4": ("durable AllocationChanged", "to Launch", "settled", "durable AttemptEnded"),
+}
+ENDS = (Outcome.finished, Outcome.finished, Outcome.cancelled, Outcome.failed)
+
+
+async def drive(site: Site, bench: PilotBench) -> None:
+    """Submit the jobs, suspend and resume one, cancel another, until all have ended."""
+    requests = [
+        worker(bench, "suspended", 0.05, code=-1),
+        worker(bench, "finished", 0.1),
+        worker(bench, "cancelled", 60.0),
+        worker(bench, "failed", 0.0, code=3),
+    ]
+    ids = [await site.submit(request, NOBODY) for request in requests]
+    state = site.state
+    while any(job_id in state.jobs for job_id in ids):
+        one, other = state.jobs.get(ids[0]), state.jobs.get(ids[2])
+        has_saved = any(line[0] == ids[0] and line[4] == "saved" for line in bench.ledger())
+        if one is not None and one.phase is JobPhase.running and not has_saved:
+            await site.tell(site.commands.suspend(ids[0], NOBODY))
+        elif one is not None and one.is_on_hold and one.held_by == "" and one.since_us is None:
+            await site.tell(site.commands.resume(ids[0], NOBODY))
+        if other is not None and other.phase is JobPhase.running and not other.end_cause:
+            await site.tell(site.commands.cancel(ids[2], NOBODY))
+        await anyio.sleep(0.02)
+
+
+@dataclass
+class Case:
+    """One cluster on a node, and the points at which its scheduler is struck."""
+
+    bench: PilotBench
+    node: str
+    points: Sequence[str]
+    codes: list[int] = field(default_factory=list)
+
+    def marker(self, point: str) -> Path:
+        """Return the file that is made when a point is struck."""
+        return self.bench.folder / f"struck.{self.points.index(point)}"
+
+    @property
+    def struck(self) -> list[str]:
+        """The points that were struck."""
+        return [point for point in self.points if self.marker(point).exists()]
+
+    def run(self) -> Iterator[Daemon]:
+        """Yield one scheduler process after the other, each to be waited for."""
+        self.bench.folder.mkdir()
+        for setting in (*(f"{point}:{self.marker(point)}" for point in self.points), ""):
+            daemon = self.start(setting)
+            yield daemon
+            self.codes.append(daemon.code or 0)
+
+    def start(self, setting: str) -> Daemon:
+        """Start a scheduler process under a setting of SHUNTER_CRASH."""
+        bench = self.bench
+
+        async def deed(site: Site) -> None:
+            await drive(site, bench)
+
+        def armed() -> None:
+            arm_failpoint(setting)
+            said = os.open(bench.folder / "stderr", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            os.dup2(said, 2)
+            sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 of this process
+
+        return Daemon(cluster(bench, self.node), deed, armed)
+
+    def assert_well(self) -> None:
+        """Hold that all came to what it would have, and that one pilot was enough."""
+        said = self.bench.folder / "stderr"
+        assert set(self.codes) <= {0, -9}, said.read_text()
+        assert self.codes[-1] == 0, said.read_text()
+        anyio.run(assert_all_well, self.bench, *ENDS)
+
+
+def test_scheduler_killed_anywhere_leaves_pilots_in_order(
+    slurm: SlurmBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
+    cases = [
+        Case(PilotBench(slurm, tmp_path / node), node, points) for node, points in POINTS.items()
+    ]
+    try:
+        together([case.run() for case in cases], len(cases))
+        assert most_at_once(cases[0].bench.pilots().values()) <= 1
+    finally:
+        for case in cases:
+            case.bench.clean()
+    for case in cases:
+        case.assert_well()
+    struck = [point for case in cases for point in case.struck]
+    print(f"struck: {len(struck)} of {sum(map(len, POINTS.values()))}: {struck}")
+    assert len(struck) >= STRUCK_LEAST
