@@ -50,9 +50,9 @@ def keep_mode(root: str, mode: str) -> None:
         left = _not_ended(root, str(before))
         if left:
             raise ConfigError(
-                f"backend.slurm.mode = '{mode}': attempt {left} of mode '{before}' has not ended by "
-                f"its records below {root}: serve it with that mode until it has; or remove {path} if "
-                "nothing of it runs"
+                f"backend.slurm.mode = '{mode}': attempt {left} of mode '{before}' has not ended "
+                f"by its records below {root}: serve it with that mode until it has; or remove "
+                f"{path} if nothing of it runs"
             )
     put(path, {"mode": mode})
 

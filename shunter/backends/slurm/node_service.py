@@ -11,6 +11,7 @@ service.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
@@ -26,7 +27,7 @@ from shunter.backends.slurm.records import SlurmNode
 from shunter.errors import SlurmUnknownError
 from shunter.events.values.ids import NodeName
 
-__all__ = ["NodeService"]
+__all__ = ["NodeListing", "NodeService"]
 
 POLLS_BETWEEN: Final = 4
 """Polls of the queue for each question about nodes: an answer tells 0.5 kB of each of them."""
@@ -36,6 +37,15 @@ _OUT: Final = frozenset(
     | {"POWERED_DOWN", "POWERING_DOWN", "REBOOT_ISSUED", "UNKNOWN"}
 )
 """A node that has not answered for a moment (NOT_RESPONDING) is not yet down."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeListing:
+    """All nodes of a cluster, as of between two instants of the monotonic clock."""
+
+    began_s: float
+    ended_s: float
+    nodes: Mapping[str, SlurmNode] = field(hash=False)
 
 
 class NodeService:
@@ -63,11 +73,16 @@ class NodeService:
         self._down: Mapping[NodeName, str] = {}
         self._reservations: Mapping[NodeName, NodeReservation] = {}
         self._is_known = False
+        self.listing: NodeListing | None = None
 
     @property
     def reservations(self) -> Mapping[NodeName, NodeReservation]:
         """The next reservation of each node that has one, begun or not."""
         return self._reservations
+
+    def reservations_of(self, nodes: Collection[str]) -> list[NodeReservation]:
+        """Return the next reservations of some nodes."""
+        return [kept for node, kept in self._reservations.items() if node in nodes]
 
     def out_of_service(self, now_s: float) -> Mapping[NodeName, str] | None:
         """Return the nodes that take no new jobs, with why; None: not known yet."""
@@ -86,7 +101,9 @@ class NodeService:
         Raises:
             SlurmUnknownError: it does not answer; what was known stays.
         """
+        began_s = clock.monotonic_s()
         nodes = {node.name: node for node in await self._slurm.nodes()}
+        self.listing = NodeListing(began_s, clock.monotonic_s(), nodes)
         reservations = await self._slurm.reservations()
         self._down = {node: why for node in self._nodes if (why := _why_out(nodes.get(node), node))}
         self._reservations = reservations_by_node(

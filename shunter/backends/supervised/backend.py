@@ -172,7 +172,7 @@ class SupervisedBackend:
             nodes = tuple(share.node for share in on.shares)
             self._locations.note(job_id, attempt, nodes)
         self._newest[job_id] = attempt
-        watch = Watch(job_id, attempt, told_start=started, told_facts=noted)
+        watch = Watch(job_id, attempt, told_start=started, told_facts=noted, planned=on)
         watch.is_set_aside = is_set_aside
         gang = Gang(watch, {name: Part() for name in self._locations.agents_of(nodes)}, nodes)
         self._gangs[job_id] = gang
@@ -308,7 +308,7 @@ class SupervisedBackend:
             )
             return
         self._locations.note(job_id, attempt, nodes)
-        watch = Watch(job_id, attempt, self._moved_from.pop(job_id, ()))
+        watch = Watch(job_id, attempt, self._moved_from.pop(job_id, ()), planned=effect.allocation)
         port = next(iter(orders.values())).port
         gang = Gang(watch, {name: Part(is_starting=True) for name in orders}, nodes, port=port)
         self._gangs[job_id] = gang

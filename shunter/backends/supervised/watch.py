@@ -9,6 +9,7 @@ from shunter.backends.node.messages.journal import FACTS
 from shunter.backends.node.records import boot_id
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.execution import (
+    AllocationLearned,
     AttemptLost,
     AttemptStarted,
     CheckpointSaved,
@@ -22,6 +23,7 @@ from shunter.events.facts.execution import (
     SuspendEscalated,
     TrainingStarted,
 )
+from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import SuspendMode
 
@@ -49,7 +51,8 @@ class Watch:
     """An attempt that may run, and what of it was told.
 
     `told_facts` counts the facts of its journals that the log has of an earlier term. Of one that
-    was set aside no record is read: it is lost once nothing of it runs.
+    was set aside no record is read: it is lost once nothing of it runs. `planned` is what it was
+    to be given, where that is known: what it was given is told if it is something else.
     """
 
     job_id: JobId
@@ -61,6 +64,7 @@ class Watch:
     is_set_aside: bool = False
     started: Started | None = None
     saved_ns: int | None = None
+    planned: Allocation | None = None
 
     def accepts(self, known: Standing) -> bool:
         """Say whether its notes count by now: whatever it says is told after its start.
@@ -90,6 +94,9 @@ class Watch:
         self.started = known.started or self.started  # which somebody may have removed
         if self.started is not None and not self.told_start:
             self.told_start = True
+            learned = learned_allocation(self.planned, self.started)
+            if learned is not None:
+                yield lambda at_us: AllocationLearned(at_us, job_id, attempt, learned)
             yield lambda at_us: AttemptStarted(
                 at_us, job_id, attempt, "", came_from, may_tell_training=True
             )
@@ -143,6 +150,25 @@ class Watch:
                 released=True,
                 ended_us=at_us if ended_us is None else min(ended_us, at_us),
             )
+
+
+def learned_allocation(planned: Allocation | None, started: Started) -> Allocation | None:
+    """Return what an attempt was given, if that is not what was planned.
+
+    CPUs and memory are as planned: they were asked for, node by node.
+    """
+    given = started.placement
+    if planned is None or len(given) != len(planned.shares):
+        return None
+    if [(share.node, share.gpu_mask) for share in planned.shares] == [*given]:
+        return None
+    by_node = {share.node: share for share in planned.shares}
+    shares = []
+    for share, (name, mask) in zip(planned.shares, given, strict=True):
+        node = NodeName(name)
+        of = by_node.get(node, share)
+        shares.append(Share(node, mask, of.cpus_milli, of.memory_mb))
+    return Allocation(tuple(shares))
 
 
 def _acknowledged(watch: Watch, note: Note) -> Stamped:

@@ -14,7 +14,9 @@ from shunter.backends.slurm.jobs.backend import JobBackend
 from shunter.core.effects import Continue, Stop, Suspend, Terminate
 from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.errors import SlurmUnknownError
+from shunter.events.facts.cluster import GpusTaken
 from shunter.events.facts.execution import (
+    AllocationLearned,
     AttemptLost,
     AttemptStarted,
     JobContinued,
@@ -22,6 +24,7 @@ from shunter.events.facts.execution import (
     JobSuspended,
     LaunchFailed,
 )
+from shunter.events.values.ids import NodeName
 from tests.factories import allocation, job_id
 from tests.live.slurm.bench import SlurmBench
 from tests.live.slurm.jobs import JobBench
@@ -82,6 +85,30 @@ async def test_gang_runs_on_the_nodes_it_was_given_and_is_resumed_whole(bench: J
         await order(backend, bench.launching("n1", "n2", attempt=2, work_s=0.1))
         await seen_until(backend, AttemptExited)
     assert bench.resumed() == ["j0.2.0", "j0.2.1"]
+    bench.assert_nothing_twice()
+
+
+async def test_gpus_that_slurm_gives_and_others_hold_are_facts(bench: JobBench) -> None:
+    """The plan names a GPU that a stranger has: Slurm gives another one, and that is told first."""
+    stranger = bench.slurm.submit("exec sleep 300", "--nodelist=n1", "--gres=gpu:v100:2")
+    bench.slurm.wait_for(lambda: bench.slurm.state_of(stranger) == "RUNNING", "the stranger")
+    async with bench.jobs_opened() as backend:
+        await order(backend, bench.launching("n2", job="j1"))  # something to ask the queue for
+        told = await seen_until(backend, GpusTaken)
+        while not any(isinstance(each, GpusTaken) and each.node == "n1" for each in told):
+            told += await seen_until(backend, GpusTaken)
+        masks = {each.node: each.gpu_mask for each in told if isinstance(each, GpusTaken)}
+        assert masks[NodeName("n1")] == 0b0011
+        await order(backend, bench.launching("n1"))
+        told = await seen_until(backend, AttemptStarted, job="j0")
+        (learned,) = [each for each in told if isinstance(each, AllocationLearned)]
+        assert (learned.job_id, learned.allocation) == (J0, allocation(n1=0b0100))
+        of_j0 = [type(each) for each in told if getattr(each, "job_id", "") == J0]
+        assert of_j0 == [AllocationLearned, AttemptStarted]
+        bench.slurm.command("scancel", str(stranger))
+        told = await rest(backend, 4.0)
+        taken = [each for each in told if isinstance(each, GpusTaken) and each.node == "n1"]
+        assert [each.gpu_mask for each in taken] == [0]
     bench.assert_nothing_twice()
 
 

@@ -43,16 +43,19 @@ def job_script(python: str, agent: str, root: str, job: str, attempt: int) -> st
     return "#!/bin/sh\ntrap '' USR1 USR2\nexec " + " ".join(map(_quoted, words)) + "\n"
 
 
-def job_options(settings: SlurmSettings, order: Order, folder: str) -> list[str]:
+def job_options(
+    settings: SlurmSettings, order: Order, folder: str, longest_s: float | None = None
+) -> list[str]:
     """Return the options of sbatch: the nodes, GPUs, CPUs, memory and time of a plan.
 
     An attempt without a time limit gets that of the cluster's jobs. One with a limit is ended by
-    the scheduler; Slurm's is somewhat later.
+    the scheduler; Slurm's is somewhat later. What is ended by Slurm saves first, and goes on.
 
     Args:
         settings: of the cluster.
         order: what is to run.
         folder: of the attempt, where Slurm puts what the script itself prints.
+        longest_s: how long Slurm lets jobs run on these nodes; 0 and None: as long as they may.
 
     Raises:
         BackendError: Slurm has no way to say what its nodes are given.
@@ -62,6 +65,7 @@ def job_options(settings: SlurmSettings, order: Order, folder: str) -> list[str]
     limit_s = settings.time_limit_s
     if order.time_limit_s is not None:
         limit_s = order.time_limit_s + LEAVE_LEAD_S
+    limit_s = min(limit_s, longest_s or limit_s)
     cpus = max(
         len(rank.cpus) if rank.pinned else _fair_cpus(server, gpus)
         for rank, (server, gpus) in zip(order.ranks, shares, strict=True)

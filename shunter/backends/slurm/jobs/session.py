@@ -10,7 +10,7 @@ import json
 import os
 import pwd
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -30,6 +30,7 @@ from shunter.backends.slurm.jobs.queue_view import QueueView
 from shunter.backends.slurm.jobs.records import JobRecords
 from shunter.backends.slurm.jobs.script import Key, job_options, job_script
 from shunter.backends.slurm.jobs.submissions import Submissions
+from shunter.backends.slurm.node_reservations import NodeReservation
 from shunter.backends.slurm.settings import SlurmSettings
 from shunter.errors import BackendError, SlurmUnknownError
 
@@ -54,6 +55,7 @@ class JobSession:
         agent: the path of the agent's program on the shared folder.
         say: takes each line that an agent would print.
         seen: takes each answer of squeue.
+        reservations_of: returns the next reservations of some nodes.
     """
 
     def __init__(
@@ -63,12 +65,14 @@ class JobSession:
         agent: str,
         say: Say,
         seen: Callable[[QueueView], None],
+        reservations_of: Callable[[Collection[str]], Sequence[NodeReservation]],
     ) -> None:
         self._settings = settings
         self._slurm = slurm
         self._agent = agent
         self._say = say
         self._seen = seen
+        self._reservations_of = reservations_of
         self._queue: QueueView | None = None
         self._asked = anyio.Event()
         self._user = pwd.getpwuid(os.geteuid()).pw_name
@@ -173,7 +177,9 @@ class JobSession:
         folder = folder_of(settings.root, *key)
         script = job_script(settings.python, self._agent, settings.root, *key)
         try:
-            options = job_options(settings, order, folder)
+            kept = self._reservations_of([node for node, _ in order.placement])
+            longest_s = min((each.limit_s(clock.wall_s()) for each in kept), default=None)
+            options = job_options(settings, order, folder, longest_s)
         except BackendError as error:
             refusal = str(error)
         else:
@@ -221,23 +227,22 @@ class JobSession:
         self._submissions.end(key, END_S if has_begun else 0.0)
 
     async def _watch_queue(self) -> None:
-        """Ask for the queue as long as anything is watched, and act on it."""
+        """Ask for the queue again and again, and act on it; others use the cluster too."""
+        settings = self._settings
         while True:
-            if self._records.watched or self._queue is None:
-                began_s = clock.monotonic_s()
-                try:
-                    queue = await self._slurm.queue()
-                except SlurmUnknownError:
-                    self._asked.set()  # nobody need wait for it any longer
-                else:
-                    settings = self._settings
-                    view = QueueView.of(settings.cluster_id, self._user, began_s, queue)
-                    self._queue = view
-                    self._seen(view)
-                    self._asked.set()
-                    self._submissions.take(view)
-                    await self._act()
-            await anyio.sleep(self._settings.poll_s)
+            began_s = clock.monotonic_s()
+            try:
+                queue = await self._slurm.queue()
+            except SlurmUnknownError:
+                self._asked.set()  # nobody need wait for it any longer
+            else:
+                view = QueueView.of(settings.cluster_id, self._user, began_s, queue)
+                self._queue = view
+                self._asked.set()
+                self._seen(view)
+                self._submissions.take(view)
+                await self._act()
+            await anyio.sleep(settings.poll_s)
 
     async def _act(self) -> None:
         await self._in_thread(self._records.give_up)

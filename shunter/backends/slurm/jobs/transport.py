@@ -1,7 +1,7 @@
 """Slurm as one agent for all nodes of a partition: a session within the daemon."""
 
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -15,6 +15,7 @@ from shunter.backends.agents.zip_application import install_shared
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.jobs.queue_view import QueueView
 from shunter.backends.slurm.jobs.session import JobSession
+from shunter.backends.slurm.node_service import NodeService
 from shunter.backends.slurm.settings import SlurmSettings
 from shunter.errors import BackendError
 from shunter.events.values.ids import NodeName
@@ -27,7 +28,13 @@ NAME = NodeName("slurm")
 class JobTransport:
     """Reaches what Slurm runs: by its commands, and by a folder that all nodes share."""
 
-    def __init__(self, settings: SlurmSettings, slurm: Slurm) -> None:
+    def __init__(
+        self,
+        settings: SlurmSettings,
+        slurm: Slurm,
+        service: NodeService,
+        seen: Callable[[QueueView], None],
+    ) -> None:
         self.name = NAME
         self.servers: Sequence[Server] = settings.nodes
         self.address = str(settings.nodes[0].name) if settings.nodes else ""
@@ -39,15 +46,22 @@ class JobTransport:
         self.reason = ""
         self._settings = settings
         self._slurm = slurm
+        self._service = service
+        self._seen = seen
         self._queue: QueueView | None = None
 
     def wait_of(self, job: str, attempt: int) -> str:
         """Return what Slurm says that an attempt waits for; nothing if it does not wait."""
         return "" if self._queue is None else self._queue.wait_of((job, attempt), clock.wall_s())
 
-    def take(self, queue: QueueView) -> None:
-        """Take in an answer of squeue."""
+    def session(self, agent: str, say: Callable[[bytes], None]) -> JobSession:
+        """Return a session that has not begun."""
+        reservations = self._service.reservations_of
+        return JobSession(self._settings, self._slurm, agent, say, self._take, reservations)
+
+    def _take(self, queue: QueueView) -> None:
         self._queue = queue
+        self._seen(queue)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Link]:
@@ -63,7 +77,7 @@ class JobTransport:
         failed: BackendError | None = None
         async with anyio.create_task_group() as tasks:
             try:
-                yield _JobLink(self, self._settings, self._slurm, agent, tasks)
+                yield _JobLink(self, agent, tasks)
             except BackendError as error:  # which a task group would pack
                 failed = error
             tasks.cancel_scope.cancel()
@@ -78,17 +92,8 @@ class JobTransport:
 class _JobLink:
     """What can be begun: one session, and verbs that are about files alone."""
 
-    def __init__(
-        self,
-        transport: JobTransport,
-        settings: SlurmSettings,
-        slurm: Slurm,
-        agent: str,
-        tasks: TaskGroup,
-    ) -> None:
+    def __init__(self, transport: JobTransport, agent: str, tasks: TaskGroup) -> None:
         self._transport = transport
-        self._settings = settings
-        self._slurm = slurm
         self._agent = agent
         self._tasks = tasks
 
@@ -103,9 +108,7 @@ class _JobLink:
     async def begin_session(self, folder: str) -> tuple[AgentProcess, str]:
         """Begin a session."""
         process = _SessionProcess()
-        process.session = JobSession(
-            self._settings, self._slurm, self._agent, process.say, self._transport.take
-        )
+        process.session = self._transport.session(self._agent, process.say)
         nonce = secrets.token_hex(8)
         process.session.greet(nonce)
         await self._tasks.start(process.run)

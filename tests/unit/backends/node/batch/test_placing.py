@@ -28,7 +28,7 @@ def planned(*nodes: str) -> Any:
         "env": {"CUDA_VISIBLE_DEVICES": "0,1", "SHUNTER_NODE": "x", "MASTER_ADDR": "x"},
         "cpus": [9],
         "pinned": True,
-        "directory": "/home/ana",
+        "directory": "/shared/ana",
         "gpus": ["0", "1"],
     }
     return {
@@ -87,7 +87,7 @@ def test_ranks_of_a_gang_keep_the_nodes_they_were_planned_on(scontrol: Path) -> 
     words = away["argv"]
     assert (words[0], words[-2:]) == ("srun", ["train", "--fast"])
     assert {"--nodelist=n3", "--gpus-per-node=2", "--cpus-per-task=2"} < set(words)
-    assert "--chdir=/home/ana" in words
+    assert "--chdir=/shared/ana" in words
     assert "CUDA_VISIBLE_DEVICES" not in away["env"]  # Slurm sets that of its node
     assert away["env"]["SLURM_JOB_ID"] == "7"
     assert "HOME" not in away["env"]

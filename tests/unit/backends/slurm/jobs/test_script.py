@@ -112,6 +112,14 @@ def test_time_limit_of_a_job_is_slurms_somewhat_later() -> None:
     assert (found["time"], found["signal"]) == ("12", "B:USR2@120")
 
 
+def test_reservation_shortens_what_slurm_is_asked_for() -> None:
+    words = job_options(SETTINGS, order([("n1", 1)]), "/f", longest_s=1800.0)
+    assert {"--time=30", "--signal=B:USR2@120"} < set(words)
+    words = job_options(SETTINGS, order([("n1", 1)], time_limit_s=60.0), "/f", longest_s=1800.0)
+    assert "--time=3" in words
+    assert "--time=1440" in job_options(SETTINGS, order([("n1", 1)]), "/f", longest_s=0.0)
+
+
 def test_script_holds_no_secret_and_survives_odd_paths() -> None:
     script = job_script("python3", "/shared/a.pyz", SETTINGS.root, "j7", 2)
     assert script.splitlines()[-1] == (
