@@ -148,7 +148,7 @@ _NOTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 """Of a kind of note the fields that it needs, and those that it may have, beside all others'."""
 
 
-class Known(Struct, frozen=True, kw_only=True):
+class Known(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All that a host tells of an attempt.
 
     `notes` are those of its journal behind the number `after`, before which were `facts`, and
