@@ -4,7 +4,7 @@ import atexit
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -65,7 +65,7 @@ class JobKind:
     """The Slurm backend that runs each attempt as a batch job; the folder is shared."""
 
     name: str = "slurm-per-job"
-    tick_us: int = TICK_US
+    tick_us: int = 2 * TICK_US  # Slurm looks at its queue once a second
     slack_us: int = 4 * TICK_US
 
     @asynccontextmanager
@@ -73,7 +73,10 @@ class JobKind:
         self, servers: Mapping[NodeName, int], programs: Sequence[Program]
     ) -> AsyncIterator[Stage]:
         """Open the backend on some nodes, and leave nothing of it."""
-        named = {program.name: program for program in programs}
+        named = {
+            program.name: replace(program, work_ticks=2 * program.work_ticks)
+            for program in programs
+        }
         with tempfile.TemporaryDirectory() as folder:
             bench = JobBench(cluster(), Path(folder))
             used = tuple(node for node in bench.settings().nodes if node.name in servers)

@@ -14,7 +14,7 @@ from shunter import __version__
 from shunter.app.code_digests import sources_of
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.resolved import PolicyRuntime, policy_runtime, record_of
-from shunter.app.live.backends import live_backend, root_of
+from shunter.app.live.backends import LiveBackend, live_backend, root_of
 from shunter.app.live.clock import STEP_US, wall_now
 from shunter.app.live.cluster_identity import History, Identity, read_history
 from shunter.app.live.command_broker import mark
@@ -23,6 +23,7 @@ from shunter.app.live.past_jobs import past_jobs
 from shunter.app.live.policy import AskedPolicy
 from shunter.app.live.recovery import holding, recovery_of
 from shunter.app.live.site import Site
+from shunter.app.live.slurm.taken_gpus import recall_taken_gpus
 from shunter.app.live.task_groups import first_error
 from shunter.backends.node.failpoints import failpoint
 from shunter.core.cluster import Health
@@ -36,7 +37,7 @@ from shunter.events.facts.jobs import JobHeld
 from shunter.events.facts.run import ClockStepped, SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import open_log, read_log
-from shunter.events.values.ids import JobId, NodeName, QueueName
+from shunter.events.values.ids import JobId, QueueName
 from shunter.workloads.throughputs import compact_form
 
 OPERATOR = "operator"
@@ -100,7 +101,7 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
                     await log.commit()
                     past.durable(log.seq)
                     mark("durable", events)
-                    backend.recall(_unreachable(history.state))
+                    _recall(backend, history.state)
                     recovery.adopt(backend)
                     failpoint("adopted")
                     await recovery.settle(backend, begins_us)
@@ -130,9 +131,11 @@ def _asked(
     return AskedPolicy(runtime.policy, started, encode_record(state), limit_us)
 
 
-def _unreachable(state: State) -> tuple[NodeName, ...]:
+def _recall(backend: LiveBackend, state: State) -> None:
+    """Say what an earlier term found of servers and GPUs."""
     gone = (Health.unreachable, Health.lost)
-    return tuple(name for name, one in state.cluster.servers.items() if one.health in gone)
+    backend.recall([name for name, one in state.cluster.servers.items() if one.health in gone])
+    recall_taken_gpus(backend, state)
 
 
 def start_us(history: History) -> int:

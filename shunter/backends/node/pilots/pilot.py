@@ -15,7 +15,8 @@ submitted with --signal=B:USR1@SECONDS, which leaves more time and reaches the p
 the pilot asks all supervisors to suspend their jobs, tells the daemon by a connection of its own,
 and goes on relaying, so that the daemon reads how they ended. What is left `drain_s` after SIGTERM,
 or `notice_s` after SIGUSR1, it kills: so does Slurm soon, and an end that the daemon has read of is
-no unknown one. What runs below BASE on this node is taken for this pilot's. Only the standard
+no unknown one. What runs below BASE on this node is its own, but for what began in another job of
+Slurm. Only the standard
 library of Python 3.8 or later, as in supervisor.py.
 """
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext, SSLSocket
     from subprocess import Popen
 
-    from shunter.backends.node.messages.wire import Answer, PilotFile
+    from shunter.backends.node.messages.wire import Answer, Found, PilotFile
 
 REDIAL_S, REDIAL_S_MAX = 0.25, 10.0
 SERVED_S = 10.0  # a connection that lasted so long was no failed try
@@ -239,7 +240,7 @@ class Pilot:
 
     def _running(self) -> list[tuple[str, int]]:
         found = running(self._root, []) if os.path.isdir(self._root) else []
-        return [(each["job"], each["attempt"]) for each in found]
+        return [(each["job"], each["attempt"]) for each in found if _is_of_this_job(each)]
 
     def _pause(self) -> None:
         """Wait before the next try, the longer the more of them failed."""
@@ -274,6 +275,23 @@ class Pilot:
             with suppress(OSError):
                 line = f"{time.strftime('%F %T')} pilot {self._said['name']}: {words}\n"
                 os.write(2, line.encode("utf-8", "backslashreplace"))
+
+
+def _is_of_this_job(found: Found) -> bool:
+    """Say whether an attempt began within our job of Slurm, as far as is known.
+
+    A pilot whose node had failed may end beside its successor, whose attempts are none of its own.
+    """
+    number, started = os.environ.get("SLURM_JOB_ID", ""), found["started"]
+    if not number or started is None:
+        return True
+    try:
+        with open(f"/proc/{started['pid']}/environ", "rb") as file:
+            given = file.read().split(b"\0")
+    except OSError:
+        return True
+    named = [each for each in given if each.startswith(b"SLURM_JOB_ID=")]
+    return not named or f"SLURM_JOB_ID={number}".encode() in named
 
 
 def _started_session(base: str, nonce: str) -> Popen[bytes]:

@@ -11,10 +11,7 @@ from shunter.backends.slurm.jobs.transport import JobTransport
 from shunter.backends.slurm.node_service import NodeService
 from shunter.backends.slurm.settings import SlurmSettings
 from shunter.backends.supervised.backend import SupervisedBackend
-from shunter.core.effects import Launch, Resume
 from shunter.events.facts.cluster import GpusTaken
-from shunter.events.facts.execution import LaunchFailed
-from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import JobId, NodeName
 
 __all__ = ["JobBackend"]
@@ -22,7 +19,6 @@ __all__ = ["JobBackend"]
 LEAST_S = 600.0
 """An attempt that would have less time until a reservation of its node is not begun there."""
 OTHERS = "jobs of others in Slurm"
-SHARES = "Slurm gives each GPU to one job only, and this one was to share: mode = 'pilot' lets it"
 
 
 class JobBackend(SupervisedBackend):
@@ -51,6 +47,10 @@ class JobBackend(SupervisedBackend):
         self._tasks.start_soon(self._service.run, self._poll_s)
         return self
 
+    def recall_taken(self, masks: Mapping[NodeName, int]) -> None:
+        """Say which GPUs an earlier term has found in the hands of others."""
+        self._taken.recall(masks)
+
     def launch_wait(self, job_id: JobId) -> str:
         """Return what Slurm says that an attempt waits for; nothing if none does."""
         gang = self._gangs.get(job_id)
@@ -68,11 +68,3 @@ class JobBackend(SupervisedBackend):
                 self._taken.note(key, dict(gang.watch.started.placement))
         for node, mask in self._taken.take(queue, self._service.listing):
             self._inbox.put(partial(GpusTaken, node=node, gpu_mask=mask, cause=OTHERS))
-
-    async def _launch(self, effect: Launch | Resume) -> None:
-        if effect.allocation.sharing is Sharing.exclusive:
-            await super()._launch(effect)
-            return
-        job_id, attempt = effect.job_id, effect.attempt
-        self._newest[job_id] = attempt
-        self._inbox.put(lambda at_us: LaunchFailed(at_us, job_id, attempt, SHARES, retryable=False))

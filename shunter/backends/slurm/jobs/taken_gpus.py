@@ -28,6 +28,10 @@ class TakenGpus:
         self._before: QueueView | None = None
         self._judged: NodeListing | None = None
 
+    def recall(self, masks: Mapping[NodeName, int]) -> None:
+        """Take in what was told in an earlier term, and of no other node."""
+        self._told = dict(masks)
+
     def is_known(self, key: Key) -> bool:
         """Say whether it is known what an attempt was given."""
         return key in self._own
@@ -58,7 +62,7 @@ class TakenGpus:
             if node is None or own is None:
                 continue
             taken = _used(node) & ~own & ((1 << len(server.gpus)) - 1)
-            if self._told.get(server.name) != taken:
+            if self._told.get(server.name, 0) != taken:
                 self._told[server.name] = taken
                 yield server.name, taken
         for key in [key for key in self._own if key not in queue.jobs and key not in before.jobs]:

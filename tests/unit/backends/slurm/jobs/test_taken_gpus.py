@@ -64,9 +64,13 @@ def test_what_is_in_use_and_not_ours_is_taken(slurm: Slurm) -> None:
     assert slurm.queue(J0) == {"n1": 0}
 
 
-def test_first_listing_is_told_also_where_nothing_is_taken(slurm: Slurm) -> None:
-    """An earlier term may have told otherwise."""
+def test_what_an_earlier_term_told_is_set_right(slurm: Slurm) -> None:
     slurm.queue()
+    slurm.uses()
+    assert slurm.queue() == {}
+    slurm.taken.recall({N1: 0b0011})
+    slurm.uses(0, 1)
+    assert slurm.queue() == {}
     slurm.uses()
     assert slurm.queue() == {"n1": 0}
 
@@ -76,8 +80,8 @@ def test_ours_that_have_just_begun_are_nobodys_yet(slurm: Slurm) -> None:
     slurm.uses(0, 1)
     assert slurm.queue(J0) == {}
     slurm.taken.note(J0, {"n1": 0b0011})
-    slurm.uses(0, 1)
-    assert slurm.queue(J0) == {"n1": 0}
+    slurm.uses(0, 1, 2)
+    assert slurm.queue(J0) == {"n1": 0b0100}
 
 
 def test_ours_that_ended_beside_a_listing_are_not_taken_for_others(slurm: Slurm) -> None:
@@ -85,7 +89,7 @@ def test_ours_that_ended_beside_a_listing_are_not_taken_for_others(slurm: Slurm)
     slurm.taken.note(J1, {"n1": 0b0010})
     slurm.queue(J0)
     slurm.uses(0, 1)
-    assert slurm.queue(J1, ended=(J0,)) == {"n1": 0}
+    assert slurm.queue(J1, ended=(J0,)) == {}
 
 
 def test_listing_counts_only_between_two_answers(slurm: Slurm) -> None:
