@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 REDIAL_S, REDIAL_S_MAX = 0.25, 10.0
 SERVED_S = 10.0  # a connection that lasted so long was no failed try
-DIAL_S, NOTICE_S = 10.0, 2.0
+DIAL_S, NOTICE_S, AGAIN_S = 10.0, 2.0, 1.0
 DRAIN_POLL_S, DRAINED_S = 0.25, 2.0
 SESSION_END_S = 5.0
 RELAY_BYTES = 1 << 16
@@ -84,6 +84,7 @@ class Pilot:
         self._drained_by, self._drain_until_s = "", 0.0
         self._asked: set[tuple[str, int]] = set()
         self._was_announced = False
+        self._announce_from_s = 0.0
         self._empty_s: float | None = None
         self._looked_s = 0.0
         self._wake, writer = os.pipe()
@@ -172,7 +173,7 @@ class Pilot:
                 ready, open_, _ = select.select(reads, writes, [], self._patience_s(heard_s))
                 self._look()
                 if self._drained_by and not self._was_announced:
-                    self._announce_drain()
+                    self._announce_drain(time.monotonic())
                 if tls in ready:
                     read = _from_daemon(tls)
                     if read is None:
@@ -221,13 +222,19 @@ class Pilot:
         elif self._empty_s is None:
             self._empty_s = now_s
 
-    def _announce_drain(self) -> None:
-        """Tell the daemon, once, while there is a session with it."""
-        self._was_announced = True
+    def _announce_drain(self, now_s: float) -> None:
+        """Tell the daemon, while there is a session with it, until it has heard.
+
+        It would go on starting attempts here, each of which would have to leave at once.
+        """
+        if now_s < self._announce_from_s:
+            return
         try:
             dial(self._said, self._context, self._hello("drain"), NOTICE_S)[0].close()
+            self._was_announced = True
         except OSError as error:
             self._say(f"the daemon was not told of {self._drained_by}: {error}")
+            self._announce_from_s = time.monotonic() + AGAIN_S
 
     def _is_drained(self) -> bool:
         """Say whether nothing has run here for long enough to have been read of."""
