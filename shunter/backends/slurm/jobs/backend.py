@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Self
 
+import anyio
+
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.jobs.queue_view import QueueView
 from shunter.backends.slurm.jobs.taken_gpus import TakenGpus
@@ -11,6 +13,7 @@ from shunter.backends.slurm.jobs.transport import JobTransport
 from shunter.backends.slurm.node_service import NodeService
 from shunter.backends.slurm.settings import SlurmSettings
 from shunter.backends.supervised.backend import SupervisedBackend
+from shunter.core.effects import Launch, Resume
 from shunter.events.facts.cluster import GpusTaken
 from shunter.events.values.ids import JobId, NodeName
 
@@ -18,6 +21,7 @@ __all__ = ["JobBackend"]
 
 LEAST_S = 600.0
 """An attempt that would have less time until a reservation of its node is not begun there."""
+LAUNCHES_AT_ONCE = 16
 OTHERS = "jobs of others in Slurm"
 
 
@@ -26,6 +30,7 @@ class JobBackend(SupervisedBackend):
 
     def __init__(self, settings: SlurmSettings, start_us: int = 0) -> None:
         self._poll_s = settings.poll_s
+        self._launching_now = anyio.Semaphore(LAUNCHES_AT_ONCE)
         slurm = Slurm(deadline_s=settings.command_s, conf=settings.conf)
         self._service = NodeService(
             slurm,
@@ -46,6 +51,11 @@ class JobBackend(SupervisedBackend):
         await super().__aenter__()
         self._tasks.start_soon(self._service.run, self._poll_s)
         return self
+
+    async def _launch(self, effect: Launch | Resume) -> None:
+        """Launch an attempt, a few at once: the limit of a launch is for itself alone."""
+        async with self._launching_now:
+            await super()._launch(effect)
 
     def recall_taken(self, masks: Mapping[NodeName, int]) -> None:
         """Say which GPUs an earlier term has found in the hands of others."""

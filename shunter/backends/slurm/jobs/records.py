@@ -125,9 +125,10 @@ class JobRecords:
         if self.of(key).has_begun():
             return False
         own_folder(folder)  # which may be gone
-        if cause and not claimed_by(folder):
+        is_withdrawn = withdraw(folder)
+        if cause and is_withdrawn:  # not before: who begins it would be taken for refused
             put(f"{folder}/refusal", {"cause": cause})
-        return withdraw(folder)
+        return is_withdrawn
 
     def fence(self, job: str, last: int) -> list[Known]:
         """Let no attempt up to one begin, end those that have; return them."""

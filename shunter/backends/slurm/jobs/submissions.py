@@ -34,6 +34,7 @@ class Submissions:
         self._turns = anyio.Semaphore(AT_ONCE)
         self._under_way: set[Key] = set()
         self._end_from_s: dict[Key, float] = {}
+        self._ending: set[int] = set()
         self._queue: QueueView | None = None
 
     def is_under_way(self, key: Key) -> bool:
@@ -67,7 +68,7 @@ class Submissions:
         """Have Slurm end all of an attempt that is not over after some seconds."""
         from_s = clock.monotonic_s() + after_s
         self._end_from_s[key] = min(from_s, self._end_from_s.get(key, from_s))
-        self._end_due()
+        self._end_if_due(key)
 
     def take(self, queue: QueueView) -> None:
         """Take in an answer of squeue; end what is there and should not be."""
@@ -75,12 +76,14 @@ class Submissions:
         for key in [key for key in self._end_from_s if not queue.alive(key)]:
             if clock.monotonic_s() > self._end_from_s[key] + FORGOTTEN_S:
                 del self._end_from_s[key]
-        self._end_due()
+        for key in self._end_from_s:
+            self._end_if_due(key)
 
-    def _end_due(self) -> None:
-        for key, from_s in self._end_from_s.items():
-            if clock.monotonic_s() >= from_s:
-                for job in self._alive(key):
+    def _end_if_due(self, key: Key) -> None:
+        if clock.monotonic_s() >= self._end_from_s[key]:
+            for job in self._alive(key):
+                if job.id not in self._ending:
+                    self._ending.add(job.id)
                     self._tasks.start_soon(self._cancel, key, job.id, "")
 
     def _alive(self, key: Key) -> tuple[QueuedJob, ...]:
@@ -93,3 +96,5 @@ class Submissions:
                 await self._slurm.cancel(
                     [number], name=name, signal=signal, batch_only=bool(signal)
                 )
+        if not signal:
+            self._ending.discard(number)

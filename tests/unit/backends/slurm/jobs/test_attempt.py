@@ -10,6 +10,7 @@ from shunter.backends.node.batch.claims import BEGUN, take_claim, withdraw
 from shunter.backends.node.records import put
 from shunter.backends.slurm.jobs.attempt import JobAttempt, Patience
 from shunter.backends.slurm.jobs.queue_view import QueueView
+from shunter.backends.slurm.jobs.records import JobRecords
 from shunter.backends.slurm.jobs.script import job_name
 from shunter.clock.port import clock_set
 from shunter.clock.virtual import VirtualClock
@@ -160,3 +161,15 @@ def test_what_runs_has_begun_though_its_folder_is_gone(case: Case) -> None:
     assert not case.attempt.has_begun()
     case.sees("RUNNING", after_s=5)
     assert case.attempt.has_begun()
+
+
+def test_withdrawal_that_comes_too_late_leaves_no_refusal(tmp_path: Path) -> None:
+    """Else what has begun just then would be taken for refused, and be started again."""
+    records = JobRecords(str(tmp_path), lambda: None, Patience(15.0, 900.0))
+    records.claim({"term": 1, "asked_ns": 0})
+    folder = tmp_path / "jobs" / "j0" / "1"
+    folder.mkdir(parents=True)
+    assert take_claim(str(folder), BEGUN)
+    assert not records.withdraw(KEY, "Slurm refuses the job")
+    assert sorted(path.name for path in folder.iterdir()) == ["claim"]
+    assert records.of(KEY).look()[0]["state"] == "starting"
