@@ -44,7 +44,7 @@ class JobRecords:
         self._patience = patience
         self._reports = Reports(select.poll(), self._attempt_in)
         self._term = 0
-        self._given_up: set[Key] = set()
+        self._fenced: set[Key] = set()
 
     def claim(self, question: Question) -> Answer:
         """Take the folder for a term, unless a later one has it."""
@@ -150,16 +150,18 @@ class JobRecords:
         if is_to_leave and self.withdraw(key, ""):
             return True
         attempt = self.of(key)
-        if attempt.has_begun() and status_in(attempt.folder) is None:
+        if not attempt.has_begun():
+            return True
+        if key not in self._fenced and status_in(attempt.folder) is None:
             own_folder(attempt.folder)
             attempt.send({"do": do, "term": self._term})
-        return not attempt.has_begun()
+            self._fenced |= {key} if do == "fence" else set()  # said once, it is not unsaid
+        return False
 
     def give_up(self) -> None:
         """Order those to end that Slurm has given up and that may run all the same."""
-        for key in sorted(self.watched - self._given_up):
+        for key in sorted(self.watched - self._fenced):
             if self.of(key).may_live_on():
-                self._given_up.add(key)
                 with suppress(OSError):
                     self.order(key, "fence")
 

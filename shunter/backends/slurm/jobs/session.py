@@ -11,6 +11,7 @@ import os
 import pwd
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -74,7 +75,7 @@ class JobSession:
         self._seen = seen
         self._reservations_of = reservations_of
         self._queue: QueueView | None = None
-        self._asked = anyio.Event()
+        self._answered = anyio.Event()
         self._user = pwd.getpwuid(os.geteuid()).pw_name
         patience = Patience(settings.settle_s, settings.heartbeat_deadline_s + settings.margin_s)
         self._records = JobRecords(settings.root, lambda: self._queue, patience)
@@ -133,7 +134,7 @@ class JobSession:
     async def inventory(self, question: Question) -> Answer:
         """Return attempts, once the queue was seen or has not answered in time."""
         with anyio.move_on_after(self._settings.call_s / 2):  # it says more than the records
-            await self._asked.wait()
+            await self._answered.wait()
         return await self.read(question)
 
     async def start(self, question: Question) -> Answer:
@@ -231,14 +232,11 @@ class JobSession:
         settings = self._settings
         while True:
             began_s = clock.monotonic_s()
-            try:
+            with suppress(SlurmUnknownError):
                 queue = await self._slurm.queue()
-            except SlurmUnknownError:
-                self._asked.set()  # nobody need wait for it any longer
-            else:
                 view = QueueView.of(settings.cluster_id, self._user, began_s, queue)
                 self._queue = view
-                self._asked.set()
+                self._answered.set()
                 self._seen(view)
                 self._submissions.take(view)
                 await self._act()

@@ -1,5 +1,6 @@
 """Where an attempt stands, by its folder and Slurm's queue together."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -173,3 +174,15 @@ def test_withdrawal_that_comes_too_late_leaves_no_refusal(tmp_path: Path) -> Non
     assert not records.withdraw(KEY, "Slurm refuses the job")
     assert sorted(path.name for path in folder.iterdir()) == ["claim"]
     assert records.of(KEY).look()[0]["state"] == "starting"
+
+
+def test_fence_is_said_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
+    records = JobRecords(str(tmp_path), lambda: None, Patience(15.0, 900.0))
+    records.claim({"term": 1, "asked_ns": 0})
+    folder = tmp_path / "jobs" / "j0" / "1"
+    folder.mkdir(parents=True)
+    assert take_claim(str(folder), BEGUN)
+    assert not any([records.order(KEY, "suspend"), *(records.order(KEY, "fence"),) * 3])
+    said = [json.loads(line) for line in (folder / "commands").read_text().splitlines()]
+    assert [each["do"] for each in said] == ["suspend", "fence"]
+    assert [each["state"] for each in records.fence("j0", 1)] == ["starting"]
