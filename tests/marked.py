@@ -4,9 +4,11 @@ pytest reports "no tests collected" for a marker nobody uses yet and for a broke
 This counts: nothing selected out of a healthy collection is said and passes; anything else is
 pytest's own verdict. With --must-run a selection of which not one test could run is a failure,
 and so are tests of which not one that needs sshd or Slurm could run, so that a machine without the
-needed programs cannot look green.
+needed programs cannot look green. Tests marked `thorough` as well, which repeat at length what
+others hold, run with SHUNTER_THOROUGH set in the environment (make live THOROUGH=1).
 """
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -67,7 +69,8 @@ def main(arguments: Sequence[str]) -> int:
     must_run = "--must-run" in options
     passed_on = [option for option in options if option != "--must-run"]
     tally = Tally()
-    status = int(pytest.main(["-m", marker, *passed_on], plugins=[tally]))
+    chosen = marker if os.environ.get("SHUNTER_THOROUGH") else f"{marker} and not thorough"
+    status = int(pytest.main(["-m", chosen, *passed_on], plugins=[tally]))
     status, line = verdict(marker, status, tally, must_run=must_run)
     if line:
         print(line)

@@ -17,8 +17,15 @@ PATIENCE_S = 400
 
 
 @pytest.mark.skipif(bool(LACKS_TORCH), reason=LACKS_TORCH)
-@pytest.mark.parametrize("mode", ["pilot", "per-job"])
-@pytest.mark.parametrize("policy", ["tiresias", "gavel"])
+@pytest.mark.parametrize(
+    ("mode", "policy"),
+    [
+        ("per-job", "tiresias"),
+        ("pilot", "gavel"),
+        pytest.param("pilot", "tiresias", marks=pytest.mark.thorough),
+        pytest.param("per-job", "gavel", marks=pytest.mark.thorough),
+    ],
+)
 def test_jobs_end_as_if_nobody_had_interrupted_them(
     policy: str, mode: str, scratch: Path, slurm: SlurmBench
 ) -> None:
