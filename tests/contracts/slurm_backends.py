@@ -65,7 +65,7 @@ class JobKind:
     """The Slurm backend that runs each attempt as a batch job; the folder is shared."""
 
     name: str = "slurm-per-job"
-    tick_us: int = 2 * TICK_US  # Slurm looks at its queue once a second
+    tick_us: int = 3 * TICK_US  # Slurm looks at its queue once a second
     slack_us: int = 4 * TICK_US
 
     @asynccontextmanager
@@ -74,7 +74,7 @@ class JobKind:
     ) -> AsyncIterator[Stage]:
         """Open the backend on some nodes, and leave nothing of it."""
         named = {
-            program.name: replace(program, work_ticks=2 * program.work_ticks)
+            program.name: replace(program, work_ticks=3 * program.work_ticks)
             for program in programs
         }
         with tempfile.TemporaryDirectory() as folder:

@@ -105,7 +105,8 @@ class Launches:
         try:
             answer = await agent.start(order, on_reply)
             known = answer.known
-            if known is None or (known.started is None and known.state != "starting"):
+            waits = known is not None and answer.answer == "known" and known.state == "starting"
+            if not waits and (known is None or known.started is None):
                 gang.cause = gang.cause or answer.cause or "its supervisor did not start"
                 part.is_refused = answer.answer in REFUSALS
         except UnreachedError as error:

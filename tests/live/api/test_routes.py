@@ -124,6 +124,7 @@ def test_why_tells_the_same_as_the_log_read_by_itself(shared: Served, job: str) 
     read = shared.run("why", job, "--log", "log.db", "--json")
     told = orjson.loads(read.stdout)
     assert asked.pop("silent_servers") == [], "what only a daemon knows: all servers answer"
+    assert asked.pop("launch_wait") == "", "as is what a launch waits for"
     assert {**asked, "at": 0, "headline": 0, "timeline": 0, "decision": 0, "schema_version": 0} == {
         **{name: value for name, value in told.items() if name != "log"},
         **dict.fromkeys(("at", "headline", "timeline", "decision", "schema_version"), 0),
