@@ -177,6 +177,7 @@ async def test_controller_that_is_away_ends_nothing(bench: PilotBench) -> None:
     bench.assert_nothing_twice()
 
 
+@pytest.mark.thorough
 async def test_node_that_slurm_gave_up_runs_its_job_until_it_is_back(bench: PilotBench) -> None:
     async with bench.opened() as backend:
         await holds(backend, "n1")

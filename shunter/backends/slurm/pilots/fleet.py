@@ -169,6 +169,8 @@ class PilotFleet:
         """Serve a pilot that has dialled in."""
         known = self._known.get(stream.name)
         if known is not None:
+            if not stream.hello.why:  # Slurm may have run it again, after it was drained
+                known.is_draining = False
             self._wake.set()
             failpoint("pilot connected")
             await self._transports[known.node].serve(stream)
