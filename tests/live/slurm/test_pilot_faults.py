@@ -129,7 +129,8 @@ def test_pilots_cancelled_and_requeued_by_an_administrator_lose_no_job(bench: Pi
     bench.slurm.command("scontrol", "update", f"JobId={two}", "Requeue=1")
     bench.slurm.command("scontrol", "requeue", str(two))
     ends_well(bench, daemon)
-    assert sum(bench.runs().values()) == 4
+    # On a busy machine more: the core goes on starting attempts in a pilot that is about to end.
+    assert sum(bench.runs().values()) >= 4
 
 
 def test_files_of_pilots_that_are_gone_hinder_nobody(bench: PilotBench) -> None:
