@@ -77,8 +77,7 @@ def init(options: InitOptions) -> None:
         raise UsageError(f"{out} cannot be written: {error.strerror}") from error
     for line in notes:
         output.note(line)
-    then = "this version cannot serve it yet" if options.slurm else f"then shunter serve {out}"
-    output.print_line(f"wrote {out}; next: shunter doctor {out}, {then}")
+    output.print_line(f"wrote {out}; next: shunter doctor {out}, then shunter serve {out}")
 
 
 def _written(options: InitOptions) -> tuple[str, list[str]]:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from shunter.backends.agents.orders import Order
+from shunter.backends.node.messages.attempt_records import number_of
 from shunter.backends.slurm.records import QueuedJob
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.errors import BackendError
@@ -30,8 +31,10 @@ def key_in(cluster_id: str, user: str, job: QueuedJob) -> Key | None:
     """
     head = f"shunter:{cluster_id}:"
     name, _, attempt = job.name.removeprefix(head).rpartition(".a")
-    is_ours = job.user == user and job.name.startswith(head) and attempt.isdigit()
-    return (name, int(attempt)) if is_ours else None
+    number = number_of(attempt)
+    if number is None or job.user != user or not job.name.startswith(head):
+        return None
+    return name, number
 
 
 def job_script(python: str, agent: str, root: str, job: str, attempt: int) -> str:

@@ -133,7 +133,15 @@ def test_names_of_others_are_nobody() -> None:
     assert key_in("lab", "me", queued(name)) == ("j.a7", 12)
     assert key_in("lab", "me", queued(name, user="you")) is None
     assert key_in("lab2", "me", queued(name)) is None
-    for other in ("shunter:lab:n1.5fa9", "shunter:lab:j7.ax", "bash", "xshunter:lab:j7.a1"):
+    for other in (
+        "shunter:lab:n1.5fa9",
+        "shunter:lab:j7.ax",
+        "bash",
+        "xshunter:lab:j7.a1",
+        "shunter:lab:j7.a²",
+        "shunter:lab:j7.a" + "9" * 5000,
+        "shunter:lab:j7.a0",
+    ):
         assert key_in("lab", "me", queued(other)) is None
 
 
