@@ -45,7 +45,9 @@ def keep_mode(root: str, mode: str) -> None:
         OSError: the folder cannot be used.
     """
     path = f"{root}/mode"
-    before = (get(path) or {}).get("mode", mode)
+    # Earlier versions knew pilots only, and named no mode.
+    unnamed = "pilot" if Path(root, "pilots").is_dir() else mode
+    before = (get(path) or {}).get("mode", unnamed)
     if before != mode:
         left = _not_ended(root, str(before))
         if left:

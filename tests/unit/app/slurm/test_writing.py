@@ -197,6 +197,16 @@ def test_mode_does_not_change_under_attempts_that_may_run(
     keep_mode(str(tmp_path), before)
 
 
+def test_root_of_an_earlier_version_is_one_of_pilots(tmp_path: Path) -> None:
+    (tmp_path / "pilots").mkdir()
+    started = tmp_path / "nodes/n1/clusters/lab/jobs/j0/1/started"
+    started.parent.mkdir(parents=True)
+    started.write_text("{}")
+    with pytest.raises(ConfigError, match="of mode 'pilot' has not ended"):
+        keep_mode(str(tmp_path), "per-job")
+    keep_mode(str(tmp_path), "pilot")
+
+
 def test_what_was_withdrawn_runs_in_no_mode(tmp_path: Path) -> None:
     keep_mode(str(tmp_path), "per-job")
     folder = tmp_path / "jobs" / "j0" / "1"
