@@ -16,8 +16,7 @@ the pilot asks all supervisors to suspend their jobs, tells the daemon by a conn
 and goes on relaying, so that the daemon reads how they ended. What is left `drain_s` after SIGTERM,
 or `notice_s` after SIGUSR1, it kills: so does Slurm soon, and an end that the daemon has read of is
 no unknown one. What runs below BASE on this node is its own, but for what began in another job of
-Slurm. Only the standard
-library of Python 3.8 or later, as in supervisor.py.
+Slurm. Only the standard library of Python 3.8 or later, as in supervisor.py.
 """
 
 # Paths are strings, as in supervisor.py.

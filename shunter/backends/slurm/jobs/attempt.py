@@ -19,6 +19,8 @@ from shunter.backends.slurm.jobs.script import Key
 
 __all__ = ["JobAttempt", "Patience"]
 
+ENDED: tuple[State, str] = ("ended", "")
+
 
 @dataclass(frozen=True, slots=True)
 class Patience:
@@ -68,9 +70,7 @@ class JobAttempt(Watched):
         self._stood = self._stands()
         self._read_started()
         status = status_in(self.folder)
-        state, cause = self._state()
-        if status is not None:
-            state, cause = "ended", ""
+        state, cause = self._state() if status is None else ENDED
         self.told = (state, self.started is None)
         known: Probe = {
             "folder": self.folder,

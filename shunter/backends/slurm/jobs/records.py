@@ -20,7 +20,7 @@ from shunter.backends.node.messages.shapes import checked
 from shunter.backends.node.messages.wire import Answer, Found, Known
 from shunter.backends.node.output.files import piece_of
 from shunter.backends.node.processes.attempt_watch import UNREAD
-from shunter.backends.node.records import count_in, folder_of, get, own_folder, put
+from shunter.backends.node.records import count_in, create_private, folder_of, get, own_folder, put
 from shunter.backends.node.remote.reports import Reports
 from shunter.backends.node.remote.session import OUTPUT, READ_BYTES_MAX
 from shunter.backends.slurm.jobs.attempt import JobAttempt, Patience
@@ -103,6 +103,7 @@ class JobRecords:
             return f"attempt {attempt} is fenced, as is all up to {fence}"
         for each in (self.root, f"{self.root}/jobs", f"{self.root}/jobs/{job}", folder):
             own_folder(each)
+        create_private(f"{folder}/slurm.out").close()  # Slurm's own would be readable to all
         put(f"{folder}/order", order)
         return ""
 
