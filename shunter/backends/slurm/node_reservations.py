@@ -14,8 +14,10 @@ from shunter import clock
 from shunter.backends.slurm.records import Reservation
 from shunter.events.values.ids import NodeName
 
-__all__ = ["NodeReservation", "reservation_in", "reservations_by_node"]
+__all__ = ["NodeReservation", "least_s", "reservation_in", "reservations_by_node"]
 
+LEAST_S: Final = 600.0
+"""What has less time than this spends a good part of it on starts and saves of its jobs."""
 SLACK_LEAST_S: Final = 60.0
 """Slurm counts limits in minutes, and a job that waits starts a little later than it was asked."""
 
@@ -41,6 +43,11 @@ class NodeReservation:
         """
         left_s = self.start_s - now_s
         return max(0.0, (left_s - max(SLACK_LEAST_S, left_s / 10)) // 60 * 60)
+
+
+def least_s(limit_s: float) -> float:
+    """Return the shortest time limit that is worth asking for."""
+    return min(LEAST_S, limit_s / 4)
 
 
 def reservations_by_node(

@@ -1,6 +1,7 @@
 """Attempts that are Slurm jobs of their own, on a real cluster, and all that goes wrong there."""
 
 import shutil
+import stat
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -79,6 +80,10 @@ async def test_gang_runs_on_the_nodes_it_was_given_and_is_resumed_whole(bench: J
         assert "NodeList=n[1-2]" in shown
         assert shown.count("GRES=gpu:v100:2") >= 1
         assert "Requeue=0" in shown
+        folder = bench.root / "jobs" / "j0" / "1"
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in sorted(folder.iterdir())}
+        assert {name for name, mode in modes.items() if mode & 0o077} == set()
+        assert {"order", "claim", "started", "slurm.out", "stdout.0"} <= modes.keys()
         await order(backend, Suspend(J0, 1))
         (ended,) = ends_in(await leaves(backend))
         assert isinstance(ended, JobSuspended)

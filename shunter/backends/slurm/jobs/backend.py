@@ -10,6 +10,7 @@ from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.jobs.queue_view import QueueView
 from shunter.backends.slurm.jobs.taken_gpus import TakenGpus
 from shunter.backends.slurm.jobs.transport import JobTransport
+from shunter.backends.slurm.node_reservations import least_s
 from shunter.backends.slurm.node_service import NodeService
 from shunter.backends.slurm.settings import SlurmSettings
 from shunter.backends.supervised.backend import SupervisedBackend
@@ -19,8 +20,6 @@ from shunter.events.values.ids import JobId, NodeName
 
 __all__ = ["JobBackend"]
 
-LEAST_S = 600.0
-"""An attempt that would have less time until a reservation of its node is not begun there."""
 LAUNCHES_AT_ONCE = 16
 OTHERS = "jobs of others in Slurm"
 
@@ -30,12 +29,13 @@ class JobBackend(SupervisedBackend):
 
     def __init__(self, settings: SlurmSettings, start_us: int = 0) -> None:
         self._poll_s = settings.poll_s
+        self._seen_queue = anyio.Event()
         self._launching_now = anyio.Semaphore(LAUNCHES_AT_ONCE)
         slurm = Slurm(deadline_s=settings.command_s, conf=settings.conf)
         self._service = NodeService(
             slurm,
             [server.name for server in settings.nodes],
-            least_s=min(LEAST_S, settings.time_limit_s / 4),
+            least_s=least_s(settings.time_limit_s),
             options=settings.options,
         )
         self._taken = TakenGpus(settings.nodes)
@@ -43,14 +43,19 @@ class JobBackend(SupervisedBackend):
         super().__init__(settings, settings.owner, [self._transport], start_us)
 
     async def __aenter__(self) -> Self:
-        """Begin to watch Slurm's nodes as well.
+        """Watch Slurm's nodes as well.
 
         Raises:
             BackendError: the shared folder is another scheduler's.
         """
         await super().__aenter__()
-        self._tasks.start_soon(self._service.run, self._poll_s)
+        self._tasks.start_soon(self._watch_nodes)
         return self
+
+    async def _watch_nodes(self) -> None:
+        """Look at nodes once the queue was seen, which says whose jobs they run."""
+        await self._seen_queue.wait()
+        await self._service.run(self._poll_s)
 
     async def _launch(self, effect: Launch | Resume) -> None:
         """Launch an attempt, a few at once: the limit of a launch is for itself alone."""
@@ -72,6 +77,7 @@ class JobBackend(SupervisedBackend):
 
     def _take(self, queue: QueueView) -> None:
         """Take in an answer of squeue, and tell which GPUs others hold."""
+        self._seen_queue.set()
         for job_id, gang in self._gangs.items():
             key = (str(job_id), gang.watch.attempt)
             if gang.watch.started is not None and not self._taken.is_known(key):

@@ -5,36 +5,27 @@ from collections.abc import Sequence
 
 from shunter.backends.agents.orders import Order
 from shunter.backends.node.messages.attempt_records import number_of
+from shunter.backends.slurm import batch_jobs
+from shunter.backends.slurm.batch_jobs import END_LEAD_S, batch_script, name_in, usual_options
 from shunter.backends.slurm.records import QueuedJob
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.errors import BackendError
 
 __all__ = ["Key", "job_name", "job_options", "job_script", "key_in"]
 
-LEAVE_LEAD_S = 120
-MILLI = 1000
 Key = tuple[str, int]
 
 
 def job_name(cluster_id: str, job: str, attempt: int) -> str:
-    """Return the name of an attempt's Slurm job, by which it is known.
-
-    Slurm uses ids again; names of ours are not.
-    """
-    return f"shunter:{cluster_id}:{job}.a{attempt}"
+    """Return the name of an attempt's Slurm job."""
+    return batch_jobs.job_name(cluster_id, f"{job}.a{attempt}")
 
 
 def key_in(cluster_id: str, user: str, job: QueuedJob) -> Key | None:
-    """Return which attempt of a cluster a Slurm job is; None if it is none.
-
-    Anybody may give a job such a name: only those of the user who submits them count.
-    """
-    head = f"shunter:{cluster_id}:"
-    name, _, attempt = job.name.removeprefix(head).rpartition(".a")
+    """Return which attempt of a cluster a Slurm job is; None if it is none."""
+    name, _, attempt = (name_in(cluster_id, user, job) or "").rpartition(".a")
     number = number_of(attempt)
-    if number is None or job.user != user or not job.name.startswith(head):
-        return None
-    return name, number
+    return None if number is None else (name, number)
 
 
 def job_script(python: str, agent: str, root: str, job: str, attempt: int) -> str:
@@ -43,7 +34,7 @@ def job_script(python: str, agent: str, root: str, job: str, attempt: int) -> st
     Signals that come before the program can handle them do nothing.
     """
     words = (python, "-I", "-S", agent, "batch", root, job, str(attempt))
-    return "#!/bin/sh\ntrap '' USR1 USR2\nexec " + " ".join(map(_quoted, words)) + "\n"
+    return batch_script(words, "trap '' USR1 USR2")
 
 
 def job_options(
@@ -67,35 +58,36 @@ def job_options(
     shares = [(servers[node], mask.bit_count()) for node, mask in order.placement]
     limit_s = settings.time_limit_s
     if order.time_limit_s is not None:
-        limit_s = order.time_limit_s + LEAVE_LEAD_S
+        limit_s = order.time_limit_s + END_LEAD_S
     limit_s = min(limit_s, longest_s or limit_s)
     cpus = max(
         len(rank.cpus) if rank.pinned else _fair_cpus(server, gpus)
         for rank, (server, gpus) in zip(order.ranks, shares, strict=True)
     )
+    name = f"{order.job}.a{order.attempt}"
     options = [
-        f"--job-name={job_name(settings.cluster_id, order.job, order.attempt)}",
-        f"--partition={settings.partition}",
+        *usual_options(settings, name, f"{folder}/slurm.out", limit_s, "USR2"),
         f"--nodelist={','.join(server.name for server, _ in shares)}",
         f"--nodes={len(shares)}",
         "--ntasks-per-node=1",
         f"--cpus-per-task={cpus}",
-        f"--time={max(1, math.ceil(limit_s / 60))}",
-        f"--signal=B:USR2@{min(LEAVE_LEAD_S, int(limit_s / 4))}",
-        "--no-requeue",
-        "--open-mode=append",
-        f"--output={folder}/slurm.out",
-        "--chdir=/",
-        "--export=NIL",
         *_gpu_options(shares),
     ]
-    if order.memory_mb:
-        options.append(f"--mem={math.ceil(order.memory_mb / len(shares))}M")
-    if settings.account:
-        options.append(f"--account={settings.account}")
-    if settings.qos:
-        options.append(f"--qos={settings.qos}")
+    memory_mb = math.ceil(order.memory_mb / len(shares))
+    memory_mb = memory_mb or max(_fair_memory_mb(server, gpus, cpus) for server, gpus in shares)
+    if memory_mb:
+        options.append(f"--mem={memory_mb}M")
     return [*options, *settings.options]
+
+
+def _fair_memory_mb(server: SlurmServer, gpus: int, cpus: int) -> int:
+    """Return the memory on a node of an attempt that asked for none.
+
+    It is its GPUs' part of the node's, or its CPUs' if it has no GPUs; 0: nobody knows what the
+    node has. Where a site sets no default, Slurm would give it all of it.
+    """
+    part, whole = (gpus, len(server.gpus)) if gpus else (cpus, len(server.cpus))
+    return server.memory_mb * min(part, whole) // max(1, whole)
 
 
 def _fair_cpus(server: SlurmServer, gpus: int) -> int:
@@ -116,7 +108,3 @@ def _gpu_options(shares: Sequence[tuple[SlurmServer, int]]) -> list[str]:
         return [f"--gres={head}:{counts.pop()}"]
     total, of_type = sum(gpus for _, gpus in shares), head.partition(":")[2]
     return [f"--gpus={of_type}:{total}" if of_type else f"--gpus={total}"]
-
-
-def _quoted(word: str) -> str:
-    return "'" + word.replace("'", "'\\''") + "'"

@@ -6,10 +6,9 @@ Instants `*_at_s` are of one clock that never goes back, whichever the caller ha
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
 from zlib import crc32
 
-from shunter.backends.slurm.node_reservations import NodeReservation
+from shunter.backends.slurm.node_reservations import NodeReservation, least_s
 from shunter.events.values.ids import NodeName
 
 __all__ = [
@@ -25,9 +24,6 @@ __all__ = [
     "Submit",
     "SubmitRefusals",
 ]
-
-LEAST_S: Final = 600.0
-"""A pilot for less time than this spends a good part of it on starts and saves of its jobs."""
 
 
 class PilotState(StrEnum):
@@ -135,7 +131,7 @@ class AllocationLimits:
     @property
     def least_s(self) -> float:
         """The shortest time limit that is worth asking for before a reservation."""
-        return min(LEAST_S, self.limit_s / 4)
+        return least_s(self.limit_s)
 
     def drain_lead_s(self, pilot: Pilot) -> float:
         """Return how long before its end a pilot is drained; less for a short one."""

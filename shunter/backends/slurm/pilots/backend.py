@@ -6,11 +6,12 @@ from typing import Self
 
 from shunter import clock
 from shunter.backends.slurm.commands import Slurm
+from shunter.backends.slurm.node_reservations import least_s
 from shunter.backends.slurm.node_service import NodeService
 from shunter.backends.slurm.pilots.allocation_view import GpuRequest
 from shunter.backends.slurm.pilots.certificates import ClusterAuthority
 from shunter.backends.slurm.pilots.channel import ListenerSettings, PilotListener
-from shunter.backends.slurm.pilots.fleet import PilotFleet, limits_of
+from shunter.backends.slurm.pilots.fleet import PilotFleet
 from shunter.backends.slurm.pilots.transport import PilotTransport
 from shunter.backends.slurm.settings import SlurmSettings
 from shunter.backends.supervised.backend import SupervisedBackend
@@ -30,7 +31,7 @@ class PilotBackend(SupervisedBackend):
         super().__init__(settings, settings.owner, list(transports.values()), start_us)
         slurm = Slurm(deadline_s=settings.command_s, conf=settings.conf)
         self._service = NodeService(
-            slurm, transports, least_s=limits_of(settings).least_s, options=settings.options
+            slurm, transports, least_s=least_s(settings.time_limit_s), options=settings.options
         )
         self._fleet = PilotFleet(settings, slurm, transports, self._service, self._jobs_on)
 

@@ -20,6 +20,7 @@ import anyio
 from shunter import clock
 from shunter.backends.agents.zip_application import install_shared
 from shunter.backends.node.failpoints import failpoint
+from shunter.backends.slurm.batch_jobs import name_in
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.node_service import NodeService
 from shunter.backends.slurm.pilots.allocation_view import (
@@ -39,11 +40,7 @@ from shunter.backends.slurm.pilots.certificates import (
     read_certificate,
 )
 from shunter.backends.slurm.pilots.channel import PilotListener, PilotStream
-from shunter.backends.slurm.pilots.script import (
-    name_in,
-    pilot_options,
-    pilot_script,
-)
+from shunter.backends.slurm.pilots.script import pilot_options, pilot_script
 from shunter.backends.slurm.pilots.transport import PilotTransport
 from shunter.backends.slurm.records import QueuedJob
 from shunter.backends.slurm.settings import SlurmSettings
@@ -55,15 +52,6 @@ __all__ = ["PilotFleet"]
 QUEUE_DAYS_S = 14 * 86_400.0  # a pilot's certificate outlives so long a wait in the queue
 SETTLED_S = 15.0  # after a submission, until squeue is believed that it is not there
 JobsOn = Callable[[NodeName], tuple[int, int]]
-
-
-def limits_of(settings: SlurmSettings) -> AllocationLimits:
-    """Return the bounds within which the nodes of a backend are asked for."""
-    return AllocationLimits(
-        pilots_max=settings.pilots_max or len(settings.nodes),
-        limit_s=settings.time_limit_s,
-        idle_s=settings.idle_s,
-    )
 
 
 @dataclass(slots=True)
@@ -104,7 +92,11 @@ class PilotFleet:
         self._service = service
         self._jobs_on = jobs_on
         self._servers = {server.name: server for server in settings.nodes}
-        self._limits = limits_of(settings)
+        self._limits = AllocationLimits(
+            pilots_max=settings.pilots_max or len(settings.nodes),
+            limit_s=settings.time_limit_s,
+            idle_s=settings.idle_s,
+        )
         self._folder = Path(settings.root) / "pilots"
         self._user = pwd.getpwuid(os.geteuid()).pw_name
         self._known: dict[str, _Known] = {}

@@ -1,6 +1,8 @@
 """What sbatch is told of an attempt."""
 
+import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -97,6 +99,17 @@ def test_shares_of_different_sizes_are_asked_for_in_all() -> None:
     assert options(order([("n3", 0b111), ("n3", 0b1)]))["gpus"] == "4"
 
 
+def test_memory_that_nobody_asked_for_is_the_gpus_part_of_the_node() -> None:
+    """Else Slurm may give a job all of it, and its GPUs would stay idle beside that."""
+    assert options(order([("n1", 0b11)]))["mem"] == "32000M"
+    assert options(order([("n1", 0b1), ("n2", 0b111)]))["mem"] == "48000M"
+    assert options(order([("n4", 0)], cpus=2))["mem"] == "16000M"
+    unknown = replace(SETTINGS, nodes=(replace(SETTINGS.nodes[0], memory_mb=0),))
+    assert not [
+        word for word in job_options(unknown, order([("n1", 1)]), "/f") if word.startswith("--mem")
+    ]
+
+
 def test_gpus_without_a_type_and_none_at_all() -> None:
     assert options(order([("n3", 0b1)]))["gres"] == "gpu:1"
     assert not {"gres", "gpus"} & set(options(order([("n4", 0)])))
@@ -122,9 +135,9 @@ def test_reservation_shortens_what_slurm_is_asked_for() -> None:
 
 def test_script_holds_no_secret_and_survives_odd_paths() -> None:
     script = job_script("python3", "/shared/a.pyz", SETTINGS.root, "j7", 2)
-    assert script.splitlines()[-1] == (
-        "exec 'python3' '-I' '-S' '/shared/a.pyz' 'batch' '/shared/it'\\''s' 'j7' '2'"
-    )
+    assert script.splitlines()[:2] == ["#!/bin/sh", "trap '' USR1 USR2"]
+    words = ["exec", "python3", "-I", "-S", "/shared/a.pyz", "batch", SETTINGS.root, "j7", "2"]
+    assert shlex.split(script.splitlines()[-1]) == words
     assert "secret" not in script
 
 
