@@ -57,6 +57,15 @@ class Migrate:
 
 
 @fact
+class Reshape:
+    """Give a running attempt other CPUs or memory beside the GPUs that it has."""
+
+    job_id: JobId
+    attempt: int
+    allocation: Allocation
+
+
+@fact
 class Stop:
     """Make the processes of an attempt stand still; it keeps all it holds."""
 
@@ -105,5 +114,5 @@ PauseEffect: TypeAlias = Stop | Continue
 """What leaves an attempt where it is."""
 
 Effect: TypeAlias = (
-    Launch | Resume | Suspend | Migrate | Stop | Continue | Terminate | SetAside | Fence
+    Launch | Resume | Suspend | Migrate | Reshape | Stop | Continue | Terminate | SetAside | Fence
 )

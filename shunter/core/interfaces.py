@@ -7,7 +7,7 @@ from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Input
 from shunter.core.planning.plan import Plan
 from shunter.core.view import View
-from shunter.events.facts.decisions import Target, TargetsSet
+from shunter.events.facts.decisions import SolvedFact, Target
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
 
@@ -54,10 +54,11 @@ class Policy(Protocol[Memory]):
     def advance(self, memory: Memory, view: View) -> None:
         """Bring the memory up to the view's instant; called right before a plan."""
 
-    def target(self, memory: Memory, view: View) -> tuple[Target, ...] | TargetsSet | None:
+    def target(self, memory: Memory, view: View) -> tuple[Target, ...] | SolvedFact | None:
         """Return new target shares if they are due: the expensive part, recorded.
 
-        The whole fact, where there is more to say of them: that there was no answer, and why.
+        The whole fact, where there is more to say of them (that there was no answer, and why), or
+        where it is of something else: the sizes of jobs.
         """
 
     def plan(self, memory: Memory, view: View, rng: Rng) -> Plan:

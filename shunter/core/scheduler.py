@@ -8,7 +8,7 @@ over), then time limits, then ranks that change by themselves, then the round.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend, Terminate
+from shunter.core.effects import Effect, Launch, Migrate, Reshape, Resume, Suspend, Terminate
 from shunter.core.fold import RULES
 from shunter.core.fold.checkpoints import within_reach
 from shunter.core.intake.input_handlers import HANDLERS
@@ -20,7 +20,13 @@ from shunter.core.reactor import WATCHED, Reactor, holds, orders_end
 from shunter.core.state import LAUNCHING, NO_RESULT, RUNNING, Job, Rule, State
 from shunter.core.view import View
 from shunter.errors import IllegalEventError, PlanError
-from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned, Trigger
+from shunter.events.facts.decisions import (
+    AllocationChanged,
+    JobReshaped,
+    PlanRejected,
+    RoundPlanned,
+    Trigger,
+)
 from shunter.events.facts.jobs import JOB_ENDS, JobReleased, JobSubmitted
 from shunter.events.kinds import Event
 from shunter.events.past_jobs import MemoryPastJobs, PastJobs
@@ -261,6 +267,9 @@ class Scheduler:
             if type(event) is AllocationChanged:
                 self.fruitless = 0
                 self.carry_out(event)
+            elif type(event) is JobReshaped:
+                self.fruitless = 0
+                self._reshape(event)
             else:
                 self.emit(event)
                 if self.rules.round_us and leaves_work(event):
@@ -312,6 +321,13 @@ class Scheduler:
             )
         self.emit(event)
 
+    def _reshape(self, event: JobReshaped) -> None:
+        """Change the CPUs and memory of a job, with the order that goes with it."""
+        job = self.state.jobs[event.job_id]
+        if job.since_us is not None:
+            self._effects.append(Reshape(job.job_id, job.attempt, event.allocation))
+        self.emit(event)
+
     def _launch(self, job: Job) -> None:
         """Order the launch of an attempt that has begun."""
         if job.attempt == 1:
@@ -322,11 +338,10 @@ class Scheduler:
             self.reactor.timers.began(job)
 
     def _ends_somebody(self) -> bool:
-        """Say whether this step has asked a job to end."""
-        return any(
-            isinstance(effect, Terminate) and effect.job_id in self.state.jobs
-            for effect in self._effects
-        )
+        """Say whether this step asked a job to end that is not leaving already."""
+        told = [effect.job_id for effect in self._effects if isinstance(effect, Terminate)]
+        jobs = [self.state.jobs[job_id] for job_id in told if job_id in self.state.jobs]
+        return any(job.allocation == job.held for job in jobs)
 
 
 def resume_of(job: Job) -> Resume:

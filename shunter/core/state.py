@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from shunter.core.cluster import Cluster
+from shunter.core.performance.correction import MeasuredCell
 from shunter.core.progress import worked_us
 from shunter.events.facts.decisions import Target
 from shunter.events.facts.jobs import Outcome
@@ -21,7 +22,7 @@ from shunter.events.values.ids import JobId, NodeName, QueueName
 from shunter.events.values.job_spec import Demand, JobSpec
 from shunter.events.values.reasons import Wait
 
-_EXCLUSIVE, _PACKED = Sharing.exclusive, Sharing.packed  # members are slow to look up
+_EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
 
 _demanding = attrgetter(
     "gpus",
@@ -76,8 +77,8 @@ class Job:
     complete up to `since_us`, the instant its present hold began (None: no attempt is under way). A
     job that was displaced holds nothing though its attempt is not over.
     `spec` is what it asks for now: its gang may have been resized since it was submitted.
-    `gpus` is the number of GPUs it holds. `work_us` is the work done up to `working_since_us`, in
-    microseconds at base speed.
+    `gpus` is the number of GPUs it holds, 0 while others have their turn on them. `work_us` is the
+    work done up to `working_since_us`, in microseconds at base speed.
 
     `launches_failed` counts those in a row, `failures` the attempts that failed by themselves, if
     it has retries. `held_by` is who put the job on hold; if it only backs
@@ -94,7 +95,8 @@ class Job:
     `tells_training` says that an attempt has told its first mini-batch. `must_consolidate` says
     that its placement makes it wait for the fewest servers that could hold it. `outcome` is how it
     ended, for whoever is told of the end: the state has no such jobs. `learned` is the last attempt
-    of which it was learnt where it is.
+    of which it was learnt where it is, `keeps_shares` the last one that refused other CPUs or
+    memory.
     """
 
     job_id: JobId
@@ -139,6 +141,7 @@ class Job:
     must_consolidate: bool = False
     outcome: Outcome | None = None
     learned: int = 0
+    keeps_shares: int = 0
 
     def service_us(self, now_us: int) -> int:
         """Return attained service in GPU-microseconds (Tiresias, NSDI 2019: GPUs x time)."""
@@ -161,12 +164,33 @@ class Job:
         """The class of equal jobs in which it waits."""
         return replace(self.demand, tight=True) if self.must_consolidate else self.demand
 
+    @property
+    def awaits_turn(self) -> bool:
+        """Whether its attempt is on GPUs on which others have their turn now."""
+        return self.held.sharing is _SLICED and not self.gpus
+
+    def takes_turns_on_server_of(self, target: Allocation) -> bool:
+        """Say whether it takes turns on as many GPUs of the same server as a target has."""
+        mine = self.allocation
+        nodes = [[share.node for share in what.shares] for what in (mine, target)]
+        same = mine.sharing is _SLICED and target.sharing is _SLICED and mine.gpus == target.gpus
+        return same and nodes[0] == nodes[1]
+
     def stays_for(self, target: Allocation) -> bool:
         """Say whether it works on these GPUs already, and is only to share them."""
         if target.sharing is not _PACKED or self.allocation.sharing is not _EXCLUSIVE:
             return False
         works = self.phase is RUNNING or self.phase is LAUNCHING
         return works and self.allocation.shares == target.shares
+
+    @property
+    def is_of_one_size(self) -> bool:
+        """Whether it keeps the CPUs and memory it has for as long as its attempt lasts."""
+        return bool(self.keeps_shares) and (
+            self.keeps_shares == self.attempt
+            and self.since_us is not None
+            and self.allocation == self.held
+        )
 
     @property
     def is_eligible(self) -> bool:
@@ -180,7 +204,7 @@ class FoldResult:
 
     The attempts of `launched` began with it, in this order. `departed` is the job that has ended,
     `unblocked` are those that waited for that end, `stranded` those that wanted another one.
-    `displaced` lost what was booked for them, since others have those GPUs.
+    `displaced` lost what was booked for them, since others have it.
     """
 
     launched: tuple[Job, ...] = ()
@@ -215,7 +239,8 @@ class State:
     `policy_fault` says how the policy failed in the last round; empty: it did not. `resumable` are
     the jobs whose checkpoints bind them to servers or to a split. `outcomes` says how many jobs
     ended how; which ones, and under which keys jobs were submitted, is no part of the state: it
-    grows with history, and `PastJobs` knows.
+    grows with history, and `PastJobs` knows. `corrections` are, by model, the cells of the table of
+    sensitivity that jobs measured otherwise, in order of their last measurement.
     """
 
     seq: int = 0
@@ -240,6 +265,7 @@ class State:
     targets_status: str = ""
     policy_fault: str = ""
     outcomes: dict[Outcome, int] = field(default_factory=dict)
+    corrections: dict[str, tuple[MeasuredCell, ...]] = field(default_factory=dict)
     demands: dict[Demand, Demand] = field(default_factory=dict, metadata=DERIVED)
     demands_by_key: dict[tuple[Any, ...], Demand] = field(default_factory=dict, metadata=DERIVED)
     last_spec: JobSpec | None = field(default=None, compare=False, metadata=DERIVED)
@@ -258,10 +284,10 @@ class State:
     def _occupy(self, job: Job) -> None:
         """Take again what a job was given and holds."""
         cluster, given, held = self.cluster, job.allocation.shares, job.held.shares
-        if job.allocation.sharing is _PACKED:
-            given = cluster.deciding.join(job.ordinal, job.job_id, given)
-        if job.held.sharing is _PACKED:
-            held = cluster.holding.join(job.ordinal, job.job_id, held)
+        if job.allocation.sharing is not _EXCLUSIVE:
+            given = cluster.deciding.join(job.ordinal, job.job_id, job.allocation)
+        if job.held.sharing is not _EXCLUSIVE:
+            held = cluster.holding.join(job.ordinal, job.job_id, job.held)
         cluster.decide(given)
         cluster.hold(held)
 

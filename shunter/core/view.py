@@ -10,6 +10,7 @@ from typing import Any
 
 from shunter.core import estimates
 from shunter.core.cluster import Cluster, Pool
+from shunter.core.performance.correction import MeasuredCell
 from shunter.core.planning.guards import Guards
 from shunter.core.state import NO_RESULT, FoldResult, Job, Queue, State
 from shunter.errors import PlanError
@@ -122,6 +123,11 @@ class View:
     def messages(self) -> Mapping[str, tuple[int, int]]:
         """The largest message and the most of all in a mini-batch, in bytes, by model."""
         return self._state.messages
+
+    @property
+    def corrections(self) -> Mapping[str, tuple[MeasuredCell, ...]]:
+        """What jobs measured otherwise than the table of sensitivity says, by model."""
+        return self._state.corrections
 
     @property
     def launched(self) -> tuple[Job, ...]:

@@ -47,6 +47,11 @@ class Cluster:
         """Whether there are servers of more than one type, or some without GPUs."""
         return len(self._pools) > 1
 
+    @property
+    def is_beside_taken(self) -> bool:
+        """Whether others hold CPUs or memory of any server."""
+        return any(not server.taken_beside.are_gpus_alone for server in self.servers.values())
+
     def changed(self, server: Server) -> None:
         """Bring the pool up to date after the health of a server changed."""
         self._pools[server.configuration.gpu_type].refresh(server)
@@ -140,6 +145,14 @@ class Cluster:
             self._stale[share.node] = server
             if share.cpus_milli or share.memory_mb:
                 self._spend(server, share, 1)
+
+    def reshape(self, before: Iterable[Share], after: Iterable[Share]) -> None:
+        """Take other CPUs and memory than before beside the same GPUs."""
+        for old, new in zip(before, after, strict=True):
+            server = self.server(new.node)
+            self._spend(server, old, 1)
+            self._spend(server, new, -1)
+            self._stale[new.node] = server
 
     def occupy(self, shares: Iterable[Share]) -> None:
         """Decide and hold in one step, for an outcome that takes no time.

@@ -21,7 +21,8 @@ class Pool:
     """Free GPUs of one type, as bitmaps.
 
     `free[i]` is the mask of server i, `buckets[n]` the servers with n free. `racks` and `domains`
-    give the servers of each as bits, like the buckets.
+    give the servers of each as bits, like the buckets. `unit_cpus_milli` are the CPUs that go with
+    each unit where its servers have units of CPU in place of GPUs, else 0.
     """
 
     gpu_type: str
@@ -35,6 +36,7 @@ class Pool:
     memory_free: list[int] = field(default_factory=list)
     racks: dict[str, int] = field(default_factory=dict)
     domains: dict[str, int] = field(default_factory=dict)
+    unit_cpus_milli: int = 0
 
     def add(self, server: Server) -> None:
         """Append a server; its position in the pool is its index here."""
@@ -48,6 +50,8 @@ class Pool:
         bit = 1 << (len(self.servers) - 1)
         self.buckets[0] |= bit
         where = server.configuration
+        if where.gpus:  # the size of units may be another once all servers that had them left
+            self.unit_cpus_milli = where.unit_cpus_milli
         self.racks[where.rack] = self.racks.get(where.rack, 0) | bit
         self.domains[where.domain] = self.domains.get(where.domain, 0) | bit
         self.refresh(server)
@@ -126,6 +130,7 @@ class Pool:
             self.memory_free.copy(),
             self.racks,
             self.domains,
+            self.unit_cpus_milli,
         )
 
     @property

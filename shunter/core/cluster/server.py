@@ -28,8 +28,9 @@ class Server:
 
     Bit i of a mask is GPU i. `decided` are the GPUs given to somebody by the last decisions,
     `held` those on which somebody still runs; the two differ while a job is being suspended.
-    `beside_free` are the CPUs and memory that are not given away. `quarantined` are the GPUs that
-    misbehaved, `taken` those that others than this scheduler hold.
+    `quarantined` are the GPUs that misbehaved, `taken` those that others than this scheduler hold,
+    with so many CPUs and so much memory. `beside_free` are the CPUs and memory that neither they
+    hold nor anybody was given; below 0 where they have taken what was given away.
     """
 
     name: NodeName
@@ -39,12 +40,14 @@ class Server:
     drained: bool = False
     quarantined: int = 0
     taken: int = 0
+    taken_cpus_milli: int = 0
+    taken_memory_mb: int = 0
     decided: int = field(default=0, metadata=DERIVED)
     held: int = field(default=0, metadata=DERIVED)
     beside_free: Resources = field(default_factory=Resources, metadata=DERIVED)
 
     def __post_init__(self) -> None:
-        self.beside_free = self.configuration.beside
+        self.beside_free = self.configuration.beside - self.taken_beside
 
     @property
     def is_up(self) -> bool:
@@ -60,6 +63,22 @@ class Server:
     def unavailable(self) -> int:
         """The mask of the GPUs that no job is given: quarantined or taken."""
         return self.quarantined | self.taken
+
+    @property
+    def taken_beside(self) -> Resources:
+        """The CPUs and memory that others than this scheduler hold."""
+        return Resources(0, self.taken_cpus_milli, self.taken_memory_mb)
+
+    @property
+    def is_partly_taken(self) -> bool:
+        """Whether others than this scheduler hold anything of it."""
+        return bool(self.taken or self.taken_cpus_milli or self.taken_memory_mb)
+
+    def take(self, gpu_mask: int, beside: Resources) -> None:
+        """Set what others than this scheduler hold: GPUs, CPUs and memory."""
+        self.beside_free = self.beside_free + self.taken_beside - beside
+        self.taken = gpu_mask
+        self.taken_cpus_milli, self.taken_memory_mb = beside.cpus_milli, beside.memory_mb
 
     @property
     def all_gpus(self) -> int:

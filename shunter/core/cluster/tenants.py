@@ -11,12 +11,14 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from shunter.errors import IllegalEventError
-from shunter.events.values.allocation import Share
+from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import JobId, NodeName
 
 __all__ = ["Gpu", "PlannedTenants", "Tenants", "gpus_of"]
 
 Gpu = tuple[NodeName, int]
+
+_SLICED = Sharing.sliced  # members are slow to look up
 
 
 def gpus_of(share: Share) -> list[Gpu]:
@@ -31,40 +33,43 @@ def gpus_of(share: Share) -> list[Gpu]:
 
 @dataclass(slots=True)
 class Tenants:
-    """The tenants of each shared GPU, and how many there are beyond one a GPU."""
+    """The tenants of each shared GPU, and how many are beyond one a GPU at once.
+
+    Of those that take turns one at most has a GPU at once.
+    """
 
     by_gpu: dict[Gpu, list[tuple[int, JobId]]] = field(default_factory=dict)
     overcommit: int = 0
 
-    def join(self, ordinal: int, job_id: JobId, shares: Iterable[Share]) -> tuple[Share, ...]:
+    def join(self, ordinal: int, job_id: JobId, what: Allocation) -> tuple[Share, ...]:
         """Enter a job; return its shares, with only the GPUs on which it is the first.
 
         Raises:
             IllegalEventError: it is there already.
         """
         first = []
-        for share in shares:
+        for share in what.shares:
             mask = 0
             for gpu in gpus_of(share):
                 tenants = self.by_gpu.setdefault(gpu, [])
                 if (ordinal, job_id) in tenants:
                     raise IllegalEventError(f"job {job_id} was put on GPU {gpu} twice")
                 if tenants:
-                    self.overcommit += 1
+                    self.overcommit += what.sharing is not _SLICED
                 else:
                     mask |= 1 << gpu[1]
                 insort(tenants, (ordinal, job_id))
             first.append(Share(share.node, mask, share.cpus_milli, share.memory_mb))
         return tuple(first)
 
-    def leave(self, ordinal: int, job_id: JobId, shares: Iterable[Share]) -> tuple[Share, ...]:
+    def leave(self, ordinal: int, job_id: JobId, what: Allocation) -> tuple[Share, ...]:
         """Take a job out; return its shares, with only the GPUs on which it was the last.
 
         Raises:
             IllegalEventError: it is not there.
         """
         last = []
-        for share in shares:
+        for share in what.shares:
             mask = 0
             for gpu in gpus_of(share):
                 tenants = self.by_gpu.get(gpu, [])
@@ -72,7 +77,7 @@ class Tenants:
                     raise IllegalEventError(f"job {job_id} left GPU {gpu}, where it is not")
                 tenants.remove((ordinal, job_id))
                 if tenants:
-                    self.overcommit -= 1
+                    self.overcommit -= what.sharing is not _SLICED
                 else:
                     del self.by_gpu[gpu]
                     mask |= 1 << gpu[1]

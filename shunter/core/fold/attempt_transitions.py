@@ -10,7 +10,7 @@ from shunter.events.values.allocation import NOTHING, Sharing
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import DependsWhen
 
-_PACKED = Sharing.packed  # members are slow to look up
+_EXCLUSIVE, _SLICED = Sharing.exclusive, Sharing.sliced  # members are slow to look up
 
 
 def job_of(state: State, job_id: JobId, kind: str) -> Job:
@@ -41,9 +41,13 @@ def attempt_of(state: State, job_id: JobId, attempt: int, kind: str) -> Job:
 
 
 def launch(state: State, job: Job, at_us: int) -> None:
-    """Begin an attempt on the decided GPUs: from here on the job holds them."""
+    """Begin an attempt on the decided GPUs: from here on the job holds them.
+
+    One that shares them in turns holds none until its first turn.
+    """
     hold(state, job, at_us)
-    begin(state, job, at_us, job.allocation.gpus)
+    what = job.allocation
+    begin(state, job, at_us, 0 if what.sharing is _SLICED else what.gpus)
 
 
 def begin(state: State, job: Job, at_us: int, gpus: int) -> None:
@@ -88,7 +92,7 @@ def let_go(state: State, job: Job, at_us: int) -> tuple[Job, ...]:
 def vacate(state: State, job: Job, at_us: int) -> None:
     """Take back and let go in one step: what was decided is what the job holds."""
     assert job.since_us is not None, "a job that holds nothing has nothing to vacate"
-    if job.held.sharing is _PACKED:
+    if job.held.sharing is not _EXCLUSIVE:
         withdraw(state, job)
         let_go(state, job, at_us)
         return
@@ -108,6 +112,15 @@ def _settle(job: Job, since_us: int, at_us: int) -> None:
     job.since_us = None
     job.working_since_us = None
     job.counts_from_us = None
+
+
+def hold_anew(job: Job, gpus: int, at_us: int) -> None:
+    """Let an attempt have so many GPUs from now on; credit the time up to now."""
+    assert job.since_us is not None, "only an attempt under way has any"
+    elapsed = at_us - job.since_us
+    job.service_gpu_us += job.gpus * elapsed
+    job.held_us += elapsed
+    job.gpus, job.since_us = gpus, at_us
 
 
 def launch_granted(state: State, at_us: int) -> tuple[Job, ...]:

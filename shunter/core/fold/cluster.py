@@ -20,6 +20,7 @@ from shunter.events.facts.cluster import (
 )
 from shunter.events.kinds import Event
 from shunter.events.values.ids import NodeName
+from shunter.events.values.resources import Resources
 
 
 def node_added(state: State, event: NodeAdded) -> None:
@@ -87,11 +88,15 @@ def gpu_restored(state: State, event: GpuRestored) -> None:
 
 
 def gpus_taken(state: State, event: GpusTaken) -> FoldResult:
-    """Offer the GPUs no more that others hold, and those again that they left."""
+    """Offer no more what others hold, and again what they left."""
     server = state.cluster.server(event.node)
     if event.gpu_mask & ~server.all_gpus:
         raise IllegalEventError(f"node {event.node} has not all of the GPUs {event.gpu_mask:#x}")
-    return take_from(state, server, event.gpu_mask, event.at_us)
+    beside = Resources(0, event.cpus_milli, event.memory_mb)
+    fits = beside.fit_beside(server.configuration.beside)
+    if min(event.cpus_milli, event.memory_mb) < 0 or not fits:
+        raise IllegalEventError(f"node {event.node} has not all that others hold of it: {beside}")
+    return take_from(state, server, event.gpu_mask, beside, event.at_us)
 
 
 def quota_changed(state: State, event: QuotaChanged) -> None:

@@ -9,7 +9,7 @@ from shunter.core.fold.attempt_transitions import (
     stop_work,
     vacate,
 )
-from shunter.core.fold.occupancy import decide, hold, may_launch, open_up, undecide
+from shunter.core.fold.occupancy import decide, hold, may_launch, open_up, rehome, undecide
 from shunter.core.state import (
     GRANTED,
     LAUNCHING,
@@ -28,10 +28,12 @@ from shunter.events.facts.decisions import (
     GangApproved,
     GangProposed,
     GangRejected,
+    JobReshaped,
     PlanRejected,
     PolicySetAside,
     ReservationSet,
     RoundPlanned,
+    SizesSet,
     TargetsSet,
     TrialKept,
     TrialReverted,
@@ -80,13 +82,19 @@ def targets_set(state: State, event: TargetsSet) -> None:
     state.targets_status = "" if event.status == "ok" else event.status
 
 
+def sizes_set(state: State, event: SizesSet) -> None:
+    """Only a note: what jobs have changes with the facts of the round that follows."""
+    for size in event.sizes:
+        job_of(state, size.job_id, "SizesSet")
+
+
 def allocation_changed(state: State, event: AllocationChanged) -> FoldResult | None:
     """Give a job other GPUs, or none; where that takes no time, it has happened."""
     job = state.jobs.get(event.job_id) or job_of(state, event.job_id, "AllocationChanged")
     target = event.allocation
     if target.sharing is not _EXCLUSIVE:
-        if target.sharing is _SLICED:
-            raise IllegalEventError(f"job {job.job_id} is sliced, which this version cannot do")
+        if target.sharing is _SLICED and event.instant:
+            raise IllegalEventError(f"job {job.job_id} is to take turns where nothing takes time")
         if job.stays_for(target):
             open_up(state, job, target, event.at_us)
             return None
@@ -103,6 +111,26 @@ def allocation_changed(state: State, event: AllocationChanged) -> FoldResult | N
         state.granted.pop(job.job_id, None)
         job.phase = WAITING
     return None
+
+
+def job_reshaped(state: State, event: JobReshaped) -> None:
+    """Give a job other CPUs or memory beside the GPUs that it has or is about to get.
+
+    One that takes turns may get other GPUs of its server as well: it goes on there with its turns.
+    """
+    job, target = job_of(state, event.job_id, "JobReshaped"), event.allocation
+    before = job.allocation
+    if not before.shares:
+        raise IllegalEventError(f"JobReshaped of job {job.job_id}, which is {job.phase}")
+    if target.sharing is _SLICED and job.takes_turns_on_server_of(target):
+        rehome(state, job, target, event.at_us)
+        return
+    if target.sharing is not before.sharing or not target.is_on_gpus_of(before):
+        raise IllegalEventError(f"JobReshaped of job {job.job_id} to other GPUs than it has")
+    state.cluster.reshape(before.shares, target.shares)
+    if job.held == before:
+        job.held = target
+    job.allocation = target
 
 
 def wait_reason_changed(state: State, event: WaitReasonChanged) -> None:
@@ -162,7 +190,7 @@ def _change_at_once(state: State, job: Job, event: AllocationChanged) -> FoldRes
         return None
     gpus = target.gpus
     job.allocation = target
-    if target.sharing is _PACKED:
+    if target.sharing is not _EXCLUSIVE:
         _join_at_once(state, job, event.at_us)
     else:
         state.cluster.occupy(target.shares)
@@ -205,7 +233,9 @@ def _enter(state: State, job: Job, event: AllocationChanged) -> FoldResult | Non
 RULES: dict[type[Event], Rule] = {
     RoundPlanned: round_planned,
     TargetsSet: targets_set,
+    SizesSet: sizes_set,
     AllocationChanged: allocation_changed,
+    JobReshaped: job_reshaped,
     WaitReasonChanged: wait_reason_changed,
     PlanRejected: plan_rejected,
     PolicySetAside: policy_set_aside,

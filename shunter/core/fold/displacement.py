@@ -1,4 +1,4 @@
-"""Who loses GPUs that turn out to be in the hands of others.
+"""Who loses what turns out to be in the hands of others: GPUs, or the CPUs and memory beside them.
 
 What is booked is a plan; what a backend tells of GPUs is true, so the plan gives way. A job that
 has yet to start on the GPUs it loses gets as many free ones of the same server instead, those first
@@ -12,12 +12,16 @@ them until it leaves. Two jobs cannot both have started on a GPU, but news of th
 order. Then the newest counts: the other one is counted on those GPUs no more. It is displaced
 unless it is leaving anyway, and being suspended it saves what it can if it is there after all.
 
-CPUs and memory never decide who is displaced: a job is booked what is left of them, at most what it
-was found to have.
+Of CPUs and memory no part is any job's own: where others have taken so much of a server that less
+than nothing is left, jobs that have yet to start there are displaced, those submitted last first,
+until the rest is enough. Where a job is found says nothing of them: it is booked what is left, at
+most what it was found to have.
 """
 
+from collections.abc import Sequence
+
 from shunter.core.cluster import Server
-from shunter.core.fold.attempt_transitions import launch_granted, withdraw
+from shunter.core.fold.attempt_transitions import hold_anew, launch_granted, withdraw
 from shunter.core.fold.occupancy import decide, hold_instead, release, undecide
 from shunter.core.state import (
     ENDING,
@@ -32,6 +36,7 @@ from shunter.core.state import (
 from shunter.errors import IllegalEventError
 from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
 from shunter.events.values.ids import NodeName
+from shunter.events.values.resources import Resources
 
 Masks = dict[NodeName, int]
 """GPUs by server: bit i of a mask is GPU i."""
@@ -74,9 +79,9 @@ def move_to(state: State, job: Job, found: Allocation, at_us: int) -> FoldResult
     return _settled(state, displaced, at_us)
 
 
-def take_from(state: State, server: Server, mask: int, at_us: int) -> FoldResult:
-    """Offer the GPUs no more that others hold; whoever was to start there gives way."""
-    server.taken = mask
+def take_from(state: State, server: Server, mask: int, beside: Resources, at_us: int) -> FoldResult:
+    """Offer no more what others hold; whoever was to start there gives way."""
+    server.take(mask, beside)
     state.cluster.changed(server)
     lost = {server.name: mask}
     displaced = [
@@ -84,7 +89,43 @@ def take_from(state: State, server: Server, mask: int, at_us: int) -> FoldResult
         for job in state.jobs.values()
         if _is_to_start(job) and _gives_way(state, job, lost, {}, at_us)
     ]
+    displaced += _without_room(state, server, at_us)
     return _settled(state, displaced, at_us)
+
+
+def take_back_grants(state: State, nodes: Sequence[NodeName], at_us: int) -> FoldResult:
+    """Displace jobs that wait to be launched on servers with less than nothing left."""
+    displaced: list[Job] = []
+    for node in nodes:
+        server = state.cluster.servers[node]
+        displaced += _without_room(state, server, at_us, may_launch=False)
+    return _settled(state, displaced, at_us)
+
+
+def _without_room(
+    state: State, server: Server, at_us: int, *, may_launch: bool = True
+) -> list[Job]:
+    """Take a server from jobs until its CPUs and memory are enough; return them.
+
+    Those that `may_launch` count, too: who starts them has not begun to.
+    """
+    displaced: list[Job] = []
+    for job in reversed(state.jobs.values()):
+        left = server.beside_free
+        if left.cpus_milli >= 0 and left.memory_mb >= 0:
+            break
+        is_to_start = _is_to_start(job) and (may_launch or job.phase is not LAUNCHING)
+        if is_to_start and any(
+            share.node == server.name and _eases(share, left) for share in job.allocation.shares
+        ):
+            _take_back(state, job, at_us)
+            displaced.append(job)
+    return displaced
+
+
+def _eases(share: Share, left: Resources) -> bool:
+    """Say whether a share has something of what is short."""
+    return (left.cpus_milli < 0 < share.cpus_milli) or (left.memory_mb < 0 < share.memory_mb)
 
 
 def _settled(state: State, displaced: list[Job], at_us: int) -> FoldResult:
@@ -106,10 +147,19 @@ def _gives_way(state: State, job: Job, lost: Masks, given_up: Masks, at_us: int)
             if job.phase is LAUNCHING:
                 _hold(state, job, instead, at_us)
             return False
+    _take_back(state, job, at_us)
+    return job.phase is not ENDING
+
+
+def _take_back(state: State, job: Job, at_us: int) -> None:
+    """Take back what was booked for a job and its attempt, which has not begun.
+
+    Nor has it held anything: it waited for who starts it, who did not.
+    """
     withdraw(state, job)
     if job.phase is LAUNCHING and not _has_begun(job):
+        job.since_us = at_us
         _hold(state, job, NOTHING, at_us)
-    return job.phase is not ENDING
 
 
 def _exchanged(state: State, what: Allocation, lost: Masks, given_up: Masks) -> Allocation | None:
@@ -153,9 +203,7 @@ def _hold(state: State, job: Job, what: Allocation, at_us: int) -> None:
     """Let an attempt hold other GPUs; settle its service if their number changes."""
     assert job.since_us is not None, "only an attempt under way holds anything"
     if what.gpus != job.gpus:
-        job.service_gpu_us += job.gpus * (at_us - job.since_us)
-        job.held_us += at_us - job.since_us
-        job.gpus, job.since_us = what.gpus, at_us
+        hold_anew(job, what.gpus, at_us)
     hold_instead(state, job, what, at_us)
 
 

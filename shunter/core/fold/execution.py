@@ -5,6 +5,7 @@ from shunter.core.fold.attempt_transitions import (
     attempt_of,
     back_to_queue,
     fall_back,
+    hold_anew,
     job_of,
     launch,
     let_go,
@@ -13,6 +14,7 @@ from shunter.core.fold.attempt_transitions import (
     withdraw,
 )
 from shunter.core.fold.occupancy import may_launch
+from shunter.core.fold.refused_shares import reshape_refused
 from shunter.core.state import (
     ENDING,
     GRANTED,
@@ -39,15 +41,22 @@ from shunter.events.facts.execution import (
     JobSuspended,
     LaunchFailed,
     MessagesDropped,
+    ReshapeRefused,
     SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
     TrainingStarted,
+    TurnEnded,
+    TurnStarted,
 )
 from shunter.events.kinds import Event
+from shunter.events.values.allocation import Sharing
+from shunter.events.values.ids import JobId
 
 START_UP_US = 60_000_000
 """How long the first attempt may prepare of a job that has told no mini-batch yet."""
+
+_SLICED = Sharing.sliced  # members are slow to look up
 
 START_UP_MOST_US = 600_000_000
 """How long an attempt may prepare of a job of which a mini-batch was told before."""
@@ -61,20 +70,35 @@ def launch_failed(state: State, event: LaunchFailed) -> FoldResult:
     job = attempt_of(state, event.job_id, event.attempt, "LaunchFailed")
     if not event.checkpoint_on and job.held.shares:
         job.launches_failed += 1
+    if event.waited:
+        job.since_us = event.at_us
     return fall_back(state, job, event.at_us)
 
 
 def attempt_started(state: State, event: AttemptStarted) -> None:
-    """Note that a job makes progress now, unless it was asked to leave meanwhile."""
+    """Note that a job makes progress, unless it was asked to leave meanwhile.
+
+    It does from when it began on, but at the earliest from its launch, whatever clocks say.
+    """
     job = attempt_of(state, event.job_id, event.attempt, "AttemptStarted")
+    began_us = event.at_us
+    if event.started_us is not None:
+        if event.started_us > event.at_us:
+            raise IllegalEventError(
+                f"attempt {event.attempt} of job {event.job_id} was seen to start at "
+                f"{event.at_us}, and began at {event.started_us}, expected before"
+            )
+        began_us = max(event.started_us, job.since_us or 0)
     phase = job.phase
     if phase is RUNNING or job.working_since_us is not None:
         raise IllegalEventError(f"attempt {event.attempt} of job {event.job_id} started twice")
     job.launches_failed = job.notes = 0
-    start_work(job, event.at_us, event.speed)
+    if event.waited:
+        job.since_us = began_us
+    start_work(job, began_us, 0.0 if job.awaits_turn else event.speed)
     if phase is not LAUNCHING:
         job.phase = phase
-    counts_from_us = event.at_us + (_start_up_us(job) if event.may_tell_training else 0)
+    counts_from_us = began_us + (_start_up_us(job) if event.may_tell_training else 0)
     if counts_from_us != job.since_us:
         job.counts_from_us = counts_from_us
     if event.checkpoints_stay or event.keeps_split or job.checkpoints is not None:
@@ -104,10 +128,7 @@ def speed_changed(state: State, event: SpeedChanged) -> None:
     job = attempt_of(state, event.job_id, event.attempt, "SpeedChanged")
     if job.working_since_us is None:
         raise IllegalEventError(f"SpeedChanged of job {event.job_id}, which is {job.phase}")
-    phase = job.phase
-    stop_work(job, event.at_us)
-    start_work(job, event.at_us, event.speed)
-    job.phase = phase
+    _change_speed(job, event.speed, event.at_us)
 
 
 def suspend_acknowledged(state: State, event: SuspendAcknowledged) -> None:
@@ -128,6 +149,25 @@ def job_stopped(state: State, event: JobStopped) -> None:
 def job_continued(state: State, event: JobContinued) -> None:
     """Let a stopped job make progress again."""
     _go_at(state, event, "JobContinued", 1.0)
+
+
+def turn_started(state: State, event: TurnStarted) -> None:
+    """Let an attempt that shares its GPUs in turns have them."""
+    job = _turning(state, event.job_id, event.attempt, "TurnStarted")
+    gpus = sum([share.gpus for share in event.shares])
+    if job.gpus or gpus != job.held.gpus:
+        raise IllegalEventError(
+            f"TurnStarted of job {job.job_id} on {gpus} GPUs, it has {job.gpus}"
+        )
+    _take_turn(job, gpus, event.speed, event.at_us)
+
+
+def turn_ended(state: State, event: TurnEnded) -> None:
+    """Let an attempt make no progress until its next turn."""
+    job = _turning(state, event.job_id, event.attempt, "TurnEnded")
+    if not job.gpus:
+        raise IllegalEventError(f"TurnEnded of job {job.job_id}, which waits for its turn")
+    _take_turn(job, 0, 0.0, event.at_us)
 
 
 def checkpoint_saved(state: State, event: CheckpointSaved) -> None:
@@ -163,12 +203,14 @@ def job_suspended(state: State, event: JobSuspended) -> None:
         job.phase = SUSPENDING  # it left by itself, to be resumed later
         withdraw(state, job)
     stop_work(job, event.at_us, event.lost_us)
+    _leave_turns(job, event.at_us)
 
 
 def attempt_ended(state: State, event: AttemptEnded) -> None:
     """Stop the job's progress for good; how it ended follows."""
     job = attempt_of(state, event.job_id, event.attempt, "AttemptEnded")
     stop_work(job, event.at_us)
+    _leave_turns(job, event.at_us)
     # What fails while it has to leave may do so because of that.
     if job.spec.retries and event.exit_code != 0 and job.phase is not SUSPENDING:
         job.failures += 1
@@ -203,6 +245,35 @@ def gpus_released(state: State, event: GpusReleased) -> FoldResult:
     return FoldResult(launched)
 
 
+def _turning(state: State, job_id: JobId, attempt: int, kind: str) -> Job:
+    job = attempt_of(state, job_id, attempt, kind)
+    if job.held.sharing is not _SLICED or job.working_since_us is None:
+        raise IllegalEventError(f"{kind} of job {job_id}, which takes no turns or does not work")
+    return job
+
+
+def _leave_turns(job: Job, at_us: int) -> None:
+    """Let others have the turns of a job that works no more, while it saves or ends."""
+    if job.held.sharing is _SLICED:
+        hold_anew(job, 0, at_us)
+
+
+def _take_turn(job: Job, gpus: int, speed: float, at_us: int) -> None:
+    """Go on at a speed on so many GPUs."""
+    _change_speed(job, speed, at_us)
+    if job.counts_from_us is None:
+        job.counts_from_us = job.since_us
+    hold_anew(job, gpus, at_us)
+
+
+def _change_speed(job: Job, speed: float, at_us: int) -> None:
+    """Count work at the old speed up to now, and at another one from now on."""
+    phase = job.phase
+    stop_work(job, at_us)
+    start_work(job, at_us, speed)
+    job.phase = phase  # one that is to leave is not running again by that
+
+
 def _start_up_us(job: Job) -> int:
     """Return how long an attempt may prepare before what it runs counts in any case.
 
@@ -219,10 +290,7 @@ def _go_at(state: State, event: JobStopped | JobContinued, kind: str, speed: flo
     job = attempt_of(state, event.job_id, event.attempt, kind)
     if job.working_since_us is None:
         raise IllegalEventError(f"{kind} of job {event.job_id}, which is {job.phase}")
-    phase = job.phase
-    stop_work(job, event.at_us)
-    start_work(job, event.at_us, speed)
-    job.phase = phase
+    _change_speed(job, 0.0 if job.awaits_turn else speed, event.at_us)
     job.notes += 1
 
 
@@ -233,6 +301,8 @@ RULES: dict[type[Event], Rule] = {
     SuspendEscalated: suspend_escalated,
     JobStopped: job_stopped,
     JobContinued: job_continued,
+    TurnStarted: turn_started,
+    TurnEnded: turn_ended,
     CheckpointSaved: checkpoint_saved,
     CheckpointDiscarded: checkpoint_discarded,
     JobSuspended: job_suspended,
@@ -244,4 +314,5 @@ RULES: dict[type[Event], Rule] = {
     MessagesDropped: messages_dropped,
     AttemptSetAside: attempt_set_aside,
     AllocationLearned: allocation_learned,
+    ReshapeRefused: reshape_refused,
 }

@@ -1,4 +1,4 @@
-"""How an allocation marks the cluster: alone on its GPUs, or packed beside others.
+"""How an allocation marks the cluster: alone on its GPUs, beside others, or in turn with them.
 
 A GPU that several jobs share is decided (or held) from its first tenant on until its last one
 leaves, so the bitmaps count it once; CPUs and memory are each job's own.
@@ -9,7 +9,7 @@ from shunter.core.state import GRANTED, Job, State
 from shunter.events.values.allocation import Allocation, Sharing
 from shunter.events.values.reasons import Reason, Wait
 
-_PACKED = Sharing.packed  # members are slow to look up
+_EXCLUSIVE = Sharing.exclusive  # members are slow to look up
 
 
 def decide(state: State, job: Job) -> None:
@@ -20,8 +20,8 @@ def decide(state: State, job: Job) -> None:
     """
     what, cluster = job.allocation, state.cluster
     shares = what.shares
-    if what.sharing is _PACKED:
-        shares = cluster.deciding.join(job.ordinal, job.job_id, shares)
+    if what.sharing is not _EXCLUSIVE:
+        shares = cluster.deciding.join(job.ordinal, job.job_id, what)
     cluster.decide(shares)
 
 
@@ -29,8 +29,8 @@ def undecide(state: State, job: Job) -> None:
     """Mark what was decided for a job as free, but for GPUs with other tenants."""
     what, cluster = job.allocation, state.cluster
     shares = what.shares
-    if what.sharing is _PACKED:
-        shares = cluster.deciding.leave(job.ordinal, job.job_id, shares)
+    if what.sharing is not _EXCLUSIVE:
+        shares = cluster.deciding.leave(job.ordinal, job.job_id, what)
     cluster.undecide(shares)
 
 
@@ -38,9 +38,9 @@ def hold(state: State, job: Job, at_us: int) -> None:
     """Mark what was decided for a job as physically in use by it."""
     what, cluster = job.allocation, state.cluster
     shares = what.shares
-    if what.sharing is _PACKED:
+    if what.sharing is not _EXCLUSIVE:
         _count_overcommit(state, at_us)
-        shares = cluster.holding.join(job.ordinal, job.job_id, shares)
+        shares = cluster.holding.join(job.ordinal, job.job_id, what)
     cluster.hold(shares)
 
 
@@ -48,9 +48,9 @@ def release(state: State, job: Job, at_us: int) -> None:
     """Mark what a job held as physically free, but for GPUs with other tenants."""
     what, cluster = job.held, state.cluster
     shares = what.shares
-    if what.sharing is _PACKED:
+    if what.sharing is not _EXCLUSIVE:
         _count_overcommit(state, at_us)
-        shares = cluster.holding.leave(job.ordinal, job.job_id, shares)
+        shares = cluster.holding.leave(job.ordinal, job.job_id, what)
     cluster.release(shares)
 
 
@@ -59,8 +59,8 @@ def hold_instead(state: State, job: Job, what: Allocation, at_us: int) -> None:
     release(state, job, at_us)
     job.held = what
     shares = what.shares
-    if what.sharing is _PACKED:
-        shares = state.cluster.holding.join(job.ordinal, job.job_id, shares)
+    if what.sharing is not _EXCLUSIVE:
+        shares = state.cluster.holding.join(job.ordinal, job.job_id, what)
     state.cluster.hold(shares)
 
 
@@ -68,15 +68,24 @@ def open_up(state: State, job: Job, packed: Allocation, at_us: int) -> None:
     """Let a job that has its GPUs to itself have company from now on."""
     cluster = state.cluster
     _count_overcommit(state, at_us)
-    cluster.deciding.join(job.ordinal, job.job_id, packed.shares)
-    cluster.holding.join(job.ordinal, job.job_id, packed.shares)
+    cluster.deciding.join(job.ordinal, job.job_id, packed)
+    cluster.holding.join(job.ordinal, job.job_id, packed)
     job.allocation = job.held = packed
+
+
+def rehome(state: State, job: Job, target: Allocation, at_us: int) -> None:
+    """Let a job that takes turns have other GPUs of its server for its own."""
+    undecide(state, job)
+    if job.held == job.allocation:
+        hold_instead(state, job, target, at_us)
+    job.allocation = target
+    decide(state, job)
 
 
 def may_launch(state: State, job: Job) -> bool:
     """Say whether nobody is left on the GPUs decided for a job but its partners."""
     what = job.allocation
-    if what.sharing is _PACKED:
+    if what.sharing is not _EXCLUSIVE:
         return state.cluster.is_joinable(what.shares)
     return state.cluster.is_released(what.shares)
 

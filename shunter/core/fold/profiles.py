@@ -1,9 +1,13 @@
 """Rules for the facts about speed and use."""
 
-from shunter.core.fold.attempt_transitions import attempt_of
+from shunter.core.fold.attempt_transitions import attempt_of, job_of
+from shunter.core.performance.correction import MeasuredCell, with_cell
 from shunter.core.state import Job, MeasuredRate, Rule, State
-from shunter.errors import IllegalEventError
-from shunter.events.facts.profiles import ProfileMeasured, ProfileSampled
+from shunter.events.facts.profiles import (
+    ProfileMeasured,
+    ProfileSampled,
+    SensitivityCorrected,
+)
 from shunter.events.kinds import Event
 
 
@@ -39,11 +43,18 @@ def _note_pace(job: Job, sample: ProfileSampled) -> None:
 
 
 def profile_measured(state: State, event: ProfileMeasured) -> None:
-    """Refuse a kind that later versions emit."""
-    raise IllegalEventError(f"ProfileMeasured of {event.model}: not emitted by this version")
+    """Only a note: it says how fast jobs will be, not what is true of one."""
+
+
+def sensitivity_corrected(state: State, event: SensitivityCorrected) -> None:
+    """Note how fast a model really is with some CPUs and memory."""
+    job_of(state, event.job_id, "SensitivityCorrected")
+    cell = MeasuredCell(event.gpus, event.cpus_milli, event.memory_mb, event.measured)
+    state.corrections[event.model] = with_cell(state.corrections.get(event.model, ()), cell)
 
 
 RULES: dict[type[Event], Rule] = {
     ProfileSampled: profile_sampled,
     ProfileMeasured: profile_measured,
+    SensitivityCorrected: sensitivity_corrected,
 }

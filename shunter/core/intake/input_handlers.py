@@ -51,10 +51,13 @@ from shunter.events.facts.execution import (
     JobSuspended,
     LaunchFailed,
     MessagesDropped,
+    ReshapeRefused,
     SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
     TrainingStarted,
+    TurnEnded,
+    TurnStarted,
 )
 from shunter.events.facts.jobs import (
     JobCancelRequested,
@@ -231,6 +234,11 @@ def attempt_started(core: Core, seen: AttemptStarted) -> None:
     core.emit(core.reactor.completed(seen))
 
 
+def launch_failed(core: Core, seen: LaunchFailed) -> None:
+    """Note that an attempt never started."""
+    core.emit(core.reactor.unstarted(seen))
+
+
 def attempt_exited(core: Core, seen: AttemptExited) -> None:
     """Note that processes are gone; where that takes no time, it ends their job."""
     job = core.state.jobs.get(seen.job_id) or job_of(core.state, seen.job_id, "AttemptExited")
@@ -239,7 +247,8 @@ def attempt_exited(core: Core, seen: AttemptExited) -> None:
         core.emit(reactor.end_of(job, seen.at_us, seen.exit_code, seen.ended_us))
         return
     gone_us = seen.ended_us if rules.is_live else None
-    core.emit(AttemptEnded(seen.at_us, seen.job_id, seen.attempt, seen.exit_code, gone_us))
+    kills = seen.memory_kills
+    core.emit(AttemptEnded(seen.at_us, seen.job_id, seen.attempt, seen.exit_code, gone_us, kills))
     if seen.released:
         reactor.gone_us = seen.ended_us
         core.emit(GpusReleased(seen.at_us, seen.job_id, seen.attempt))
@@ -274,13 +283,16 @@ def as_is(core: Core, seen: Any) -> None:
 
 
 def gpus_taken(core: Core, seen: GpusTaken) -> None:
-    """Note which GPUs of a server others hold, if that is news of one that is there."""
+    """Note what of a server others hold, if that is news of one that is there."""
     server = core.state.cluster.servers.get(seen.node)
-    if server is not None and server.health is not Health.removed and server.taken != seen.gpu_mask:
+    if server is None or server.health is Health.removed:
+        return
+    known = server.taken, server.taken_cpus_milli, server.taken_memory_mb
+    if known != (seen.gpu_mask, seen.cpus_milli, seen.memory_mb):
         core.emit(seen)
 
 
-def of_attempt(core: Core, seen: AllocationLearned | ProfileSampled) -> None:
+def of_attempt(core: Core, seen: AllocationLearned | ReshapeRefused | ProfileSampled) -> None:
     """Record what was seen of an attempt, unless it is gone: such news comes late."""
     job = core.state.jobs.get(seen.job_id)
     if job is not None and job.attempt == seen.attempt and job.since_us is not None:
@@ -304,7 +316,7 @@ HANDLERS: dict[type[Input], Callable[[Core, Any], None]] = {
     NothingComes: nothing_comes,
     WorldEnded: world_ended,
     RoundEnded: round_ended,
-    LaunchFailed: as_is,
+    LaunchFailed: launch_failed,
     AttemptStarted: attempt_started,
     SpeedChanged: as_is,
     SuspendAcknowledged: as_is,
@@ -312,6 +324,8 @@ HANDLERS: dict[type[Input], Callable[[Core, Any], None]] = {
     TrainingStarted: as_is,
     JobStopped: as_is,
     JobContinued: as_is,
+    TurnStarted: as_is,
+    TurnEnded: as_is,
     CheckpointSaved: as_is,
     MessagesDropped: as_is,
     JobSuspended: as_is,
@@ -320,6 +334,7 @@ HANDLERS: dict[type[Input], Callable[[Core, Any], None]] = {
     NodeReachable: as_is,
     GpusTaken: gpus_taken,
     AllocationLearned: of_attempt,
+    ReshapeRefused: of_attempt,
     ProfileSampled: of_attempt,
     ClockStepped: as_is,
     SegmentSealed: as_is,

@@ -18,10 +18,13 @@ from shunter.events.facts.execution import (
     JobSuspended,
     LaunchFailed,
     MessagesDropped,
+    ReshapeRefused,
     SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
     TrainingStarted,
+    TurnEnded,
+    TurnStarted,
 )
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.facts.run import ClockStepped, SegmentSealed
@@ -131,7 +134,8 @@ class RestoreNode:
 class AttemptExited:
     """The processes of an attempt are gone; `released` says that its GPUs are too.
 
-    `ended_us` is when they went, where that was not seen at once.
+    `ended_us` is when they went, where that was not seen at once. `memory_kills` of them were
+    killed for want of memory.
     """
 
     at_us: int
@@ -140,6 +144,7 @@ class AttemptExited:
     exit_code: int | None
     released: bool = False
     ended_us: int | None = None
+    memory_kills: int = 0
 
 
 @fact
@@ -188,6 +193,8 @@ Observation: TypeAlias = (
     | TrainingStarted
     | JobStopped
     | JobContinued
+    | TurnStarted
+    | TurnEnded
     | CheckpointSaved
     | MessagesDropped
     | JobSuspended
@@ -197,6 +204,7 @@ Observation: TypeAlias = (
     | NodeUnreachable
     | NodeReachable
     | AllocationLearned
+    | ReshapeRefused
     | GpusTaken
     | ProfileSampled
     | ClockStepped

@@ -45,7 +45,12 @@ def place(placement: Placement, pool: Pool, demand: Demand) -> tuple[Share, ...]
 
 
 def find(placement: Placement, pool: Pool, demand: Demand) -> list[tuple[int, Share]] | Reason:
-    """Return positions of servers and shares that meet a demand, or why not."""
+    """Return positions of servers and shares that meet a demand, or why not.
+
+    Units of CPU go with their CPUs, or with more if the job asks for more.
+    """
+    if pool.unit_cpus_milli and demand.cpus_milli < demand.gpus * pool.unit_cpus_milli:
+        demand = replace(demand, cpus_milli=demand.gpus * pool.unit_cpus_milli)
     spots = placement.spots(pool, demand)
     if spots is None:
         return _why_not(placement, pool, demand)

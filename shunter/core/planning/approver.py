@@ -8,14 +8,15 @@ refused is dropped with them, so nobody makes room in vain. A GPU is given twice
 where every tenant of it, the new one as well, is packed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from shunter.core.cluster import Server
+from shunter.core.cluster import Server, gpus_of
+from shunter.core.performance.speed_model import level_of
 from shunter.core.placement.gpus import is_within
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.guards import Guards
-from shunter.core.planning.plan import Change, Move, Pack, Plan, Start, Suspend
-from shunter.core.speed_model import level_of
+from shunter.core.planning.plan import Change, Move, Pack, Plan, Rehome, Reshape, Start, Suspend
+from shunter.core.planning.reshaping import reshape_together
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.events.facts.decisions import NO_SUCH_JOB, PlanRejected
 from shunter.events.values.allocation import Allocation, Share, Sharing
@@ -29,7 +30,8 @@ Refusal = tuple[Reason, str]
 
 _LEVELS = list(Level)  # the nearest first
 
-_EXCLUSIVE, _PACKED, _NEVER = Sharing.exclusive, Sharing.packed, SuspendMode.never
+_EXCLUSIVE, _PACKED, _SLICED = Sharing
+_NEVER = SuspendMode.never
 
 _ID_MOST = 200
 
@@ -42,9 +44,17 @@ class Approval:
     refused: list[PlanRejected]
 
 
-def approve(plan: Plan, state: State, guards: Guards, now_us: int) -> Approval:
+def approve(
+    plan: Plan, state: State, guards: Guards, now_us: int, *, takes_turns: bool = False
+) -> Approval:
     """Check a plan gang by gang.
 
+    Args:
+        plan: what a policy wants.
+        state: the cluster and the jobs.
+        guards: which jobs keep what they have.
+        now_us: the instant.
+        takes_turns: whether jobs can share GPUs in turns here.
     Returns:
         the changes that may be carried out, in plan order, and the refusals as facts.
     """
@@ -54,7 +64,8 @@ def approve(plan: Plan, state: State, guards: Guards, now_us: int) -> Approval:
     first: dict[JobId, PlanRejected] = {}
     with Draft(state) as draft:
         while True:
-            approval = Check(state, draft, guards, now_us).run(plan, dropped)
+            check = Check(state, draft, guards, now_us, takes_turns=takes_turns)
+            approval = check.run(plan, dropped)
             for refusal in approval.refused:
                 first.setdefault(refusal.job_id, refusal)
             vain = _in_vain(approval) if approval.refused else None
@@ -73,6 +84,11 @@ def no_such_job(job_id: JobId, rule: str, now_us: int) -> PlanRejected:
     return PlanRejected(now_us, named, Reason.refused, rule, NO_SUCH_JOB)
 
 
+def _follows_its_like(changes: Sequence[Change], number: int) -> bool:
+    """Say whether the change of a plan before this one is one of shares as well."""
+    return number > 0 and type(changes[number - 1]) is Reshape
+
+
 def _in_vain(approval: Approval) -> set[JobId]:
     """Return the jobs to be suspended only for jobs that were refused."""
     granted = {change.job_id for change in approval.granted}
@@ -89,26 +105,33 @@ def _in_vain(approval: Approval) -> set[JobId]:
 class Check:
     """One pass over a plan, carried out in a draft as far as it is allowed."""
 
-    __slots__ = ("draft", "guards", "now_us", "servers", "state")
+    __slots__ = ("draft", "given", "guards", "now_us", "servers", "state", "takes_turns")
 
-    def __init__(self, state: State, draft: Draft, guards: Guards, now_us: int) -> None:
+    def __init__(
+        self, state: State, draft: Draft, guards: Guards, now_us: int, *, takes_turns: bool = False
+    ) -> None:
         self.state = state
         self.servers = state.cluster.servers
         self.draft = draft
         self.guards = guards
         self.now_us = now_us
+        self.takes_turns = takes_turns
+        self.given: dict[JobId, Sharing] = {}
 
     def run(self, plan: Plan, dropped: set[JobId]) -> Approval:
         """Check every change in order, leaving out the suspensions in `dropped`."""
         approval, seen, left = Approval([], []), set[JobId](), set[JobId]()
         jobs, granted = self.state.jobs, approval.granted
-        for change in plan.changes:
+        reshaped: dict[JobId, Refusal] = {}
+        for number, change in enumerate(plan.changes):
             job_id = change.job_id
             job = jobs.get(job_id)
             if job is None:
                 rule = change.because.rule
                 approval.refused.append(no_such_job(job_id, rule, self.now_us))
                 continue
+            if type(change) is Reshape and not _follows_its_like(plan.changes, number):
+                reshaped = self._reshape(plan.changes, number, seen)
             if job_id in dropped:
                 continue  # it would make room in vain
             if job_id in left and type(change) is Start:
@@ -117,6 +140,8 @@ class Check:
                 left.discard(job_id)
             elif job_id in seen:
                 refusal = Reason.refused, "a plan may change a job only once"
+            elif type(change) is Reshape:
+                refusal = reshaped.get(job_id)
             elif type(change) is not Start:
                 refusal = self._leave(job, change)
             elif job.is_eligible:
@@ -134,11 +159,25 @@ class Check:
                 approval.refused.append(PlanRejected(self.now_us, job_id, reason, rule, detail))
         return approval
 
+    def _reshape(
+        self, changes: Sequence[Change], first: int, seen: set[JobId]
+    ) -> dict[JobId, Refusal]:
+        """Carry out the changes of shares from one on; return refusals."""
+        together: dict[JobId, Reshape] = {}
+        for change in changes[first:]:
+            if type(change) is not Reshape:
+                break
+            if change.job_id in self.state.jobs and change.job_id not in seen:
+                together.setdefault(change.job_id, change)
+        return reshape_together(self.draft, self.state, list(together.values()))
+
     def _leave(self, job: Job, change: Change) -> Refusal | None:
         if not job.allocation.shares or job.end_cause or job.phase is ENDING:
             return Reason.refused, f"the job is {job.phase} and has nothing to give back"
         if type(change) is Pack:
             return self._open_up(job, change.allocation)
+        if type(change) is Rehome:
+            return self._rehome(job, change.allocation)
         if not self.guards.are_off or job.phase is not RUNNING or job.spec.suspend_mode is _NEVER:
             pinned = self.guards.pinned_by(job, self.now_us)
             if pinned is not None and not self._may_be_promised_others(job, change):
@@ -160,11 +199,13 @@ class Check:
         refusal = (
             self._sharing(job, target)
             or self._servers(job, target)
+            or self._alike(target)
             or self._gang(job, target)
             or self._quota(job)
         )
         if refusal is None:
             self.draft.allocate(job, target)
+            self.given[job.job_id] = target.sharing
         return refusal
 
     def _open_up(self, job: Job, target: Allocation) -> Refusal | None:
@@ -174,19 +215,57 @@ class Check:
             return Reason.refused, "a job that is packed keeps its GPUs"
         if before.sharing is not _EXCLUSIVE:
             return Reason.refused, "the job shares its GPUs already"
+        if any(
+            self.servers[share.node].configuration.unit_cpus_milli
+            for share in before.shares
+            if share.node in self.servers
+        ):
+            return Reason.refused, "units of CPU are not shared"
         self.draft.open_up(job, target)
+        self.given[job.job_id] = target.sharing
         return None
+
+    def _rehome(self, job: Job, target: Allocation) -> Refusal | None:
+        """Check that a job in turns may have other GPUs of its server, and take them."""
+        if not job.takes_turns_on_server_of(target):
+            return Reason.refused, "the job takes no turns on as many GPUs of that server"
+        mark = self.draft.mark
+        self.draft.free(job)
+        refusal = self._take(job, target)
+        if refusal is not None:
+            self.draft.rollback(mark)
+        return refusal
 
     def _sharing(self, job: Job, target: Allocation) -> Refusal | None:
         """Check that a job may share what it is to share."""
         if target.sharing is _EXCLUSIVE:
             return None
-        if target.sharing is not _PACKED or not job.spec.gpus:
-            return Reason.refused, "only whole GPUs can be shared, by jobs that run at once"
+        if not job.spec.gpus:
+            return Reason.refused, "only whole GPUs can be shared, by jobs that have some"
+        if target.sharing is _SLICED and not self.takes_turns:
+            return Reason.refused, "jobs take turns on GPUs with policy.slicing only"
+        if target.sharing is _SLICED and len(target.shares) != 1:
+            return Reason.refused, "jobs take turns on GPUs of one server only"
         there = [self.servers.get(share.node) for share in target.shares]
         if not all(server is None or accepts(job, server) for server in there):
             return Reason.gpu_type_unavailable, "the job does not accept this GPU type"
+        if any(server is not None and server.configuration.unit_cpus_milli for server in there):
+            return Reason.refused, "units of CPU are not shared"
         return None
+
+    def _alike(self, target: Allocation) -> Refusal | None:
+        """Check that all who share a GPU do so in one way."""
+        if target.sharing is _EXCLUSIVE:
+            return None
+        for gpu in [gpu for share in target.shares for gpu in gpus_of(share)]:
+            tenants = self.draft.tenants.of(gpu)
+            if any(self._sharing_of(name) is not target.sharing for name in tenants):
+                return Reason.refused, "jobs on a GPU run at once or in turns, all of them alike"
+        return None
+
+    def _sharing_of(self, job_id: JobId) -> Sharing:
+        given = self.given.get(job_id)
+        return self.state.jobs[job_id].allocation.sharing if given is None else given
 
     def _servers(self, job: Job, target: Allocation) -> Refusal | None:
         """Check that each server has what is wanted of it, and gives it to this job."""
@@ -211,6 +290,8 @@ class Check:
             return Reason.gpu_type_unavailable, "the job does not accept this GPU type"
         if share.cpus_milli < 0 or share.memory_mb < 0:
             return Reason.refused, "an allocation cannot take less than nothing"
+        if share.cpus_milli < share.gpus * server.configuration.unit_cpus_milli:
+            return Reason.refused, f"units of node {node} are given without all of their CPUs"
         if (share.cpus_milli or share.memory_mb) and not self.draft.has_beside(share):
             return Reason.cpu_or_memory_short, f"node {node} has too little CPU or memory left"
         return None

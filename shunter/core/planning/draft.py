@@ -6,9 +6,9 @@ of it outlives the planning. It is the one book of a planning: the engines find 
 the approver carries a plan of others out in it, change by change.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from shunter.core.cluster import CPU_POOL, PlannedTenants
+from shunter.core.cluster import CPU_POOL, PlannedTenants, Pool
 from shunter.core.cluster.pool import Before
 from shunter.core.placement import Placement, find
 from shunter.core.state import Job, State
@@ -19,9 +19,14 @@ from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
 from shunter.events.values.resources import Resources
 
-__all__ = ["Draft"]
+__all__ = ["Draft", "pools_without_gpus"]
 
-_PACKED = Sharing.packed  # members are slow to look up
+_EXCLUSIVE = Sharing.exclusive  # members are slow to look up
+
+
+def pools_without_gpus(pools: Mapping[str, Pool]) -> list[str]:
+    """Return the pools as CPU jobs try them: those without GPUs first."""
+    return sorted(pools, key=lambda name: (name != CPU_POOL, not pools[name].unit_cpus_milli))
 
 
 class Draft:
@@ -85,11 +90,10 @@ class Draft:
     ) -> tuple[Share, ...] | Reason:
         """Do the same for a CPU job, on a server without GPUs if there is room."""
         shares: tuple[Share, ...] | Reason = Reason.cpu_or_memory_short
-        for name in (CPU_POOL, *(name for name in self.pools if name != CPU_POOL)):
-            if name in self.pools:
-                shares = self.place(placement, name, demand)
-                if not isinstance(shares, Reason):
-                    return shares
+        for name in pools_without_gpus(self.pools):
+            shares = self.place(placement, name, demand)
+            if not isinstance(shares, Reason):
+                return shares
         return shares
 
     def allocate(self, job: Job, what: Allocation) -> None:
@@ -99,7 +103,7 @@ class Draft:
         """
         for share in self.unopened(what):
             self.take(share)
-        if what.sharing is _PACKED:
+        if what.sharing is not _EXCLUSIVE:
             self._journal.append(self.tenants.join(job.job_id, what.shares))
         self._use_quota(job.spec.queue, what.gpus)
 
@@ -107,7 +111,7 @@ class Draft:
         """Take from a job what it was given; GPUs with other tenants stay taken."""
         what = job.allocation
         shares = what.shares
-        if what.sharing is _PACKED:
+        if what.sharing is not _EXCLUSIVE:
             self._journal.append(self.tenants.leave(job.job_id, shares))
             shares = tuple([self.tenants.abandoned(share) for share in shares])
         for share in shares:
@@ -118,9 +122,15 @@ class Draft:
         """Let a job that has its GPUs to itself have company from now on."""
         self._journal.append(self.tenants.join(job.job_id, packed.shares))
 
+    def reshape(self, before: Allocation, after: Allocation) -> None:
+        """Take other CPUs and memory than before beside the same GPUs, free or not."""
+        for old, new in zip(before.shares, after.shares, strict=True):
+            more = new.beside - old.beside
+            self.take(Share(new.node, 0, more.cpus_milli, more.memory_mb))
+
     def unopened(self, what: Allocation) -> tuple[Share, ...]:
-        """Return what of an allocation must be free: not GPUs with packed tenants."""
-        if what.sharing is not _PACKED:
+        """Return what of an allocation must be free: not GPUs with tenants that share."""
+        if what.sharing is _EXCLUSIVE:
             return what.shares
         return tuple([self.tenants.unopened(share, self._usable(share)) for share in what.shares])
 

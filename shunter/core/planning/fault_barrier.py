@@ -23,7 +23,7 @@ from shunter.core.planning.plan import Plan
 from shunter.core.planning.policy_answers import Answers
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError, TraceError
-from shunter.events.facts.decisions import Target, TargetsSet
+from shunter.events.facts.decisions import SolvedFact, Target
 from shunter.events.values.fact import record
 
 __all__ = ["OBSERVER", "TARGET", "Barrier", "NoMemory", "OnFault", "told_of"]
@@ -108,8 +108,8 @@ class Barrier:
         except BaseException as error:  # noqa: BLE001  whatever somebody's policy raises
             self._failed("advance", error, loses=True)
 
-    def target(self, memory: Any, view: View) -> tuple[Target, ...] | TargetsSet | None:
-        """Return new target shares; none, if the policy fails."""
+    def target(self, memory: Any, view: View) -> tuple[Target, ...] | SolvedFact | None:
+        """Return what it solved for; nothing, if the policy fails."""
         if self.is_lost or self.aside:
             return None
         try:

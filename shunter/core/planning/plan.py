@@ -44,7 +44,28 @@ class Pack:
     because: Because
 
 
-Change = Start | Suspend | Move | Pack
+@fact
+class Reshape:
+    """Let a job keep its GPUs, with other CPUs or memory beside them.
+
+    Those that stand together in a plan are carried out together: what one gives up, another gets.
+    """
+
+    job_id: JobId
+    allocation: Allocation
+    because: Because
+
+
+@fact
+class Rehome:
+    """Let a job that takes turns have other GPUs of its server for its own."""
+
+    job_id: JobId
+    allocation: Allocation
+    because: Because
+
+
+Change = Start | Suspend | Move | Pack | Reshape | Rehome
 
 
 @fact

@@ -8,17 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from shunter.core.interfaces import Policy
+from shunter.core.performance.correction import TableCheck
 from shunter.core.planning.approver import approve, no_such_job
 from shunter.core.planning.fault_barrier import OnFault
 from shunter.core.planning.guards import NO_GUARDS, Guards
-from shunter.core.planning.plan import Plan
+from shunter.core.planning.plan import Plan, Rehome, Reshape
 from shunter.core.rng import Rng
 from shunter.core.state import State
 from shunter.core.view import View
 from shunter.events.facts.decisions import (
     AllocationChanged,
+    JobReshaped,
     ReservationSet,
     RoundPlanned,
+    SolvedFact,
     TargetsSet,
     Trigger,
     WaitReasonChanged,
@@ -36,8 +39,11 @@ class RoundRules:
     declares: all its outcomes are immediate and part of the decision. `is_live`: jobs really run.
     With `live_reactions` of a simulation, its core does what one of a live cluster does: it tries
     failed jobs again, lets those wait that are lost again and again, and stops them in place.
-    `checkpoints_stay`: checkpoints lie on the servers that saved them. `on_fault` says what a fault
-    of the policy leads to.
+    `checkpoints_stay`: checkpoints lie on the servers that saved them. `launches_wait`: attempts
+    wait in a queue that is not ours before they start, and that counts neither as service nor to
+    limits. `takes_turns`: jobs can share GPUs in turns. `on_fault` says what a fault of the policy
+    leads to. `table_check`: what jobs measure corrects the table of sensitivity by which they are
+    sized.
     """
 
     round_us: int
@@ -49,7 +55,10 @@ class RoundRules:
     is_live: bool = False
     live_reactions: bool = False
     checkpoints_stay: bool = False
+    launches_wait: bool = False
+    takes_turns: bool = False
     on_fault: OnFault = OnFault.stop
+    table_check: TableCheck | None = None
 
     @property
     def reacts_as_live(self) -> bool:
@@ -76,14 +85,12 @@ class Planner:
     view: View
     rules: RoundRules
 
-    def targets(self, now_us: int) -> TargetsSet | None:
-        """Return new target shares, if the policy has any; to emit before planning."""
+    def targets(self, now_us: int) -> SolvedFact | None:
+        """Return what the policy solved for, if anything is due; to emit before planning."""
         self.view.now_us = now_us
         self.policy.advance(self.memory, self.view)
         targets = self.policy.target(self.memory, self.view)
-        if targets is None or isinstance(targets, TargetsSet):
-            return targets
-        return TargetsSet(now_us, targets)
+        return TargetsSet(now_us, targets) if isinstance(targets, tuple) else targets
 
     def plan(self, now_us: int) -> tuple[int, Plan]:
         """Return the number of the round at an instant, and what the policy wants in it."""
@@ -111,10 +118,14 @@ class Planner:
             )
         ]
         if plan.changes:
-            approval, instant = approve(plan, state, rules.guards, now_us), rules.instant
+            approval = approve(plan, state, rules.guards, now_us, takes_turns=rules.takes_turns)
+            instant = rules.instant
             for change in approval.granted:
-                job_id, target = change.job_id, change.allocation
-                facts.append(AllocationChanged(now_us, job_id, target, change.because, instant))
+                job_id, target, because = change.job_id, change.allocation, change.because
+                if type(change) is Reshape or type(change) is Rehome:
+                    facts.append(JobReshaped(now_us, job_id, target, because))
+                else:
+                    facts.append(AllocationChanged(now_us, job_id, target, because, instant))
             facts.extend(approval.refused)
         if plan.consolidated or plan.spread:
             facts.extend(

@@ -16,9 +16,18 @@ import msgspec
 import orjson
 
 from shunter.core.interfaces import Observers, Policy
-from shunter.core.planning.plan import Move, Pack, Plan, Reservation, Start, Suspend
+from shunter.core.planning.plan import (
+    Move,
+    Pack,
+    Plan,
+    Rehome,
+    Reservation,
+    Reshape,
+    Start,
+    Suspend,
+)
 from shunter.errors import PlanError
-from shunter.events.facts.decisions import Target, TargetsSet
+from shunter.events.facts.decisions import SizesSet, SolvedFact, Target, TargetsSet
 from shunter.events.kinds import KINDS
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId
@@ -71,15 +80,22 @@ class Answers:
                 _refuse(f"a function that observes {name}", observe)
         return answer
 
-    def target(self, answer: Any, now_us: int) -> tuple[Target, ...] | TargetsSet | None:
-        """Return the targets of a policy.
+    def target(self, answer: Any, now_us: int) -> tuple[Target, ...] | SolvedFact | None:
+        """Return the targets of a policy, or the sizes of jobs.
 
         Raises:
             PlanError: they are none, or of another instant.
         """
         if answer is None or self.is_trusted:
-            found: tuple[Target, ...] | TargetsSet | None = answer
+            found: tuple[Target, ...] | SolvedFact | None = answer
             return found
+        if type(answer) is SizesSet:
+            sizes = _typed("sizes", answer, SizesSet)
+            if sizes.at_us != now_us:
+                raise PlanError(f"expected sizes of {now_us} us, not of {sizes.at_us} us")
+            if not all(isfinite(number) for number in (sizes.speed, sizes.bound, sizes.gap)):
+                raise PlanError("sizes: their speed, bound or gap is not finite")
+            return sizes
         if type(answer) is TargetsSet:
             whole = _typed("targets", answer, TargetsSet)
             if whole.at_us != now_us:
@@ -87,7 +103,7 @@ class Answers:
             _check_targets(whole.targets)
             return whole
         if type(answer) is not tuple:
-            _refuse("a tuple of Target, a TargetsSet or None", answer)
+            _refuse("a tuple of Target, a TargetsSet, a SizesSet or None", answer)
         targets = tuple(_each("targets", answer, Target))
         _check_targets(targets)
         return targets
@@ -180,7 +196,7 @@ def _checked(plan: Plan) -> Plan:
         for entry in plan.job_waits
     ]
     checked = Plan(
-        tuple(_each("changes", plan.changes, Start, Suspend, Move, Pack)),
+        tuple(_each("changes", plan.changes, Start, Suspend, Move, Pack, Reshape, Rehome)),
         tuple(_each("waits", plan.waits, ClassWait)),
         tuple((entry.job_id, entry.wait) for entry in _each("job_waits", job_waits, JobWait)),
         tuple(_each("reservations", plan.reservations, Reservation)),

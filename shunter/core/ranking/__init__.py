@@ -8,7 +8,9 @@ from shunter.core.ranking.index import (
     Misfit,
     NotedRanks,
     Ranks,
+    Relative,
     Remembering,
+    Weighing,
 )
 from shunter.core.ranking.policy import RankedPolicy
 from shunter.core.ranking.rank_memory import Note, Notes
@@ -27,5 +29,7 @@ __all__ = [
     "RankedPolicy",
     "Ranking",
     "Ranks",
+    "Relative",
     "Remembering",
+    "Weighing",
 ]

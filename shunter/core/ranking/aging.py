@@ -19,6 +19,7 @@ from shunter.core.ranking.index import (
     Measured,
     Misfit,
     NotedRanks,
+    Relative,
     Remembering,
     Telling,
 )
@@ -48,6 +49,7 @@ class Aged:
         self.misfit: Misfit = index.misfit
         self.drifts: bool = index.drifts
         self.wanders: bool = index.wanders
+        self.is_relative: bool = isinstance(index, Relative) and index.is_relative
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
         """Return how a job stands that is not on its turn."""

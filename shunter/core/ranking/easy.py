@@ -45,6 +45,9 @@ def backfill(walk: Walk, view: View, default_limit_us: int) -> Reservation | Non
         if key <= head.key:
             continue
         entry = ranking.entry_at(key)
+        if key in walk.skipped:
+            walk.picked.misfits.setdefault(entry.number, walk.skipped[key])
+            continue
         ends_us = _ends_us(view.jobs[entry.job_id], view, default_limit_us)
         for pool in _fitting(walk, entry):
             if promise is None or promise.allows(pool, entry.gpus, ends_us):

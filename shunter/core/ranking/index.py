@@ -3,6 +3,7 @@
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
+from shunter.core.performance.sensitivity import SensitivityTable
 from shunter.core.ranking.rank_memory import Notes
 from shunter.core.state import Job
 from shunter.core.view import View
@@ -17,7 +18,11 @@ class Misfit(StrEnum):
 
 
 class Measure(StrEnum):
-    """What one number of a rank counts; times are in microseconds."""
+    """What one number of a rank counts.
+
+    Times are in microseconds, unless the name says otherwise.
+    `dominant_share` is in parts of `sizing.WHOLE`.
+    """
 
     submission = "submission"
     level = "level"
@@ -31,6 +36,8 @@ class Measure(StrEnum):
     gittins = "gittins"
     rho_step = "rho_step"
     gpus = "gpus"
+    dominant_share = "dominant_share"
+    cluster_ns = "cluster_ns"
 
 
 class Ranks(Protocol):
@@ -107,6 +114,23 @@ class Telling(Protocol):
 
     def numbers(self, rank: int) -> tuple[int, ...]:
         """Return what a rank says, most important first; each of 64 bits."""
+
+
+@runtime_checkable
+class Relative(Protocol):
+    """An index that may rank jobs by what they are of the whole cluster."""
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether it does: then ranks are other ones once a server has joined or left."""
+
+
+@runtime_checkable
+class Weighing(Protocol):
+    """An index that goes by what makes models fastest, where somebody knows."""
+
+    def knowing(self, table: SensitivityTable) -> Index:
+        """Return the index by a table."""
 
 
 @runtime_checkable

@@ -3,15 +3,23 @@
 from typing import Any
 
 from shunter.core.interfaces import Observer, Observers
-from shunter.core.ranking.index import Index, Misfit, Remembering
+from shunter.core.ranking.index import Index, Misfit, Relative, Remembering
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.ranking.selection import MAKES_ROOM
 from shunter.core.view import View
 from shunter.events.facts.cluster import (
     CLUSTER_CHANGES,
+    NodeAdded,
+    NodeRemoved,
     QuotaChanged,
 )
-from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned
+from shunter.events.facts.decisions import (
+    AllocationChanged,
+    JobReshaped,
+    PlanRejected,
+    RoundPlanned,
+    SizesSet,
+)
 from shunter.events.facts.execution import (
     AllocationLearned,
     AttemptEnded,
@@ -21,6 +29,7 @@ from shunter.events.facts.execution import (
     GpusReleased,
     JobSuspended,
     LaunchFailed,
+    ReshapeRefused,
     SpeedChanged,
     TrainingStarted,
 )
@@ -35,8 +44,9 @@ from shunter.events.facts.jobs import (
     JobSubmitted,
     TimeLimitReached,
 )
-from shunter.events.facts.profiles import ProfileSampled
+from shunter.events.facts.profiles import ProfileSampled, SensitivityCorrected
 from shunter.events.kinds import Event
+from shunter.events.values.resources import Resources
 
 _TOUCHED = (
     JobHeld,
@@ -89,13 +99,22 @@ def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
 
     def planned(event: RoundPlanned, view: View) -> None:
         memory.replan_needed = memory.replan_at_once = False
+        if memory.sizes is not None:
+            memory.sizes.unsized.clear()
+            memory.sizes.answer = None
         if event.waits:
             memory.note_recorded(event.waits)
         for job_id in (*event.consolidated, *event.spread):
             memory.reclassed.pop(job_id, None)
 
+    def resized(event: Any, view: View) -> None:
+        rank_all(view)
+        memory.replan_needed = memory.looks_stale = True
+
     observers.update(dict.fromkeys(JOB_ENDS, ended))
     observers.update(dict.fromkeys((*CLUSTER_CHANGES, PlanRejected), changed))
+    if isinstance(index, Relative) and index.is_relative:
+        observers.update(dict.fromkeys((NodeAdded, NodeRemoved), resized))
     return observers | {QuotaChanged: quota, RoundPlanned: planned}
 
 
@@ -146,4 +165,26 @@ def _of_jobs(memory: Ranking, index: Index, ranks: Any) -> Observers:
 
     observers: dict[type[Event], Any] = dict.fromkeys(_TOUCHED, touched)
     observers.update(dict.fromkeys(_LEFT, left))
-    return observers | {JobSubmitted: submitted, AllocationChanged: allocated}
+    observers |= {JobSubmitted: submitted, AllocationChanged: allocated}
+    if memory.sizes is not None:
+        sizes = memory.sizes
+
+        def reshaped(event: JobReshaped, view: View) -> None:
+            sizes.sync(view.jobs[event.job_id])
+
+        def solved(event: SizesSet, view: View) -> None:
+            sizes.answer = {
+                size.job_id: Resources(0, size.cpus_milli, size.memory_mb) for size in event.sizes
+            }
+
+        def corrected(event: SensitivityCorrected, view: View) -> None:
+            sizes.correct(event.model, view)
+            memory.replan_needed = True
+
+        def refused(event: ReshapeRefused, view: View) -> None:
+            touched(event, view)
+            sizes.unsized.update(dict.fromkeys([share.node for share in event.kept]))
+
+        observers |= {JobReshaped: reshaped, SizesSet: solved}
+        observers |= {SensitivityCorrected: corrected, ReshapeRefused: refused}
+    return observers

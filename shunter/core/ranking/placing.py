@@ -9,11 +9,11 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from shunter.core.cluster import CPU_POOL
 from shunter.core.placement import Placement
-from shunter.core.planning.draft import Draft
+from shunter.core.planning.draft import Draft, pools_without_gpus
 from shunter.core.ranking.ranking import Entry, Ranking
 from shunter.core.ranking.selection import Selection, Settled
+from shunter.core.sizing import Guarantees
 from shunter.core.view import View
 from shunter.events.values.allocation import Share, Sharing
 from shunter.events.values.ids import JobId
@@ -48,9 +48,27 @@ class Placing:
     draft, in the order in which they were chosen.
     """
 
-    __slots__ = ("_mark", "draft", "left", "placed", "placement", "ranking", "settled", "view")
+    __slots__ = (
+        "_guarantees",
+        "_mark",
+        "draft",
+        "left",
+        "placed",
+        "placement",
+        "ranking",
+        "settled",
+        "view",
+    )
 
-    def __init__(self, draft: Draft, placement: Placement, ranking: Ranking, view: View) -> None:
+    def __init__(
+        self,
+        draft: Draft,
+        placement: Placement,
+        ranking: Ranking,
+        view: View,
+        guarantees: Guarantees | None = None,
+    ) -> None:
+        self._guarantees = guarantees
         self.draft = draft
         self.placement = placement
         self.ranking = ranking
@@ -68,14 +86,14 @@ class Placing:
         if self.settled is not None:
             starts = starts[len(self.settled.picked.starts) :]
             victims = victims[len(self.settled.picked.victims) :]
-        draft, placement, classes = self.draft, self.placement, self.ranking.classes
+        draft, placement = self.draft, self.placement
         for victim in victims:
             self.left[victim.job_id] = victim
         for victim in victims:
             for share in self._freed_by(victim):
                 draft.give(share)
         for entry, pool in starts:
-            demand = classes[entry.number].demand
+            demand = self._demand(entry, pool)
             if demand.gpus:
                 shares = draft.place(placement, pool, demand)
             else:
@@ -101,8 +119,8 @@ class Placing:
         does, from the first rank on.
         """
         entry, rank = misplaced.entry, misplaced.entry.key + drift
-        demand = self.ranking.classes[entry.number].demand
-        if is_met_by_count(demand):
+        demand = self._demand(entry, misplaced.pool)
+        if is_met_by_count(demand) and not self._has_units(misplaced.pool):
             return False
         number = next(at for at, (other, _) in enumerate(picked.starts) if other is entry)
         self._keep_places_only(picked, number, rank)
@@ -199,9 +217,19 @@ class Placing:
         self.settled = Settled(entry.key, kept, dict(self.placed))
         self._mark = self.draft.mark
 
+    def _has_units(self, pool: str) -> bool:
+        """Say whether a pool is of units of CPU, whose CPUs must be free too."""
+        return pool in self.draft.pools and bool(self.draft.pools[pool].unit_cpus_milli)
+
     def _find_in(self, entry: Entry, pool: str) -> Shares | Reason:
+        return self.draft.place(self.placement, pool, self._demand(entry, pool))
+
+    def _demand(self, entry: Entry, pool: str) -> Demand:
+        """Return what a job must find in a pool."""
         demand = self.ranking.classes[entry.number].demand
-        return self.draft.place(self.placement, pool, demand)
+        if self._guarantees is None:
+            return demand
+        return self._guarantees.demand(demand, self.view.jobs[entry.job_id], pool)
 
     def _leave(self, entry: Entry) -> None:
         self.left[entry.job_id] = entry
@@ -217,9 +245,10 @@ class Placing:
 
     def _freed_by(self, victim: Entry) -> Sequence[Share]:
         """Return what is free once a victim has left, and all others of `left` have."""
-        held = self.view.jobs[victim.job_id].allocation
+        job = self.view.jobs[victim.job_id]
+        held = job.allocation
         if held.sharing is _EXCLUSIVE:
-            return held.shares
+            return held.shares if self._guarantees is None else self._guarantees.shares(job)
         return self.view.cluster.deciding.emptied(held.shares, self.left)
 
 
@@ -236,7 +265,7 @@ def is_met_by_count(demand: Demand) -> bool:
 def _pools_for(demand: Demand, view: View) -> list[str]:
     """Return the pools in which a job may be, in the order in which they are tried."""
     if not demand.gpus:
-        return sorted(view.pools, key=lambda name: name != CPU_POOL)
+        return pools_without_gpus(view.pools)
     return [name for name in demand.gpu_types or view.pools if name in view.pools]
 
 

@@ -3,28 +3,45 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from shunter.core.interfaces import Observers, Rng
 from shunter.core.placement import Placement
 from shunter.core.planning.draft import Draft
-from shunter.core.planning.plan import EMPTY_PLAN, Change, Plan, Start, Suspend
+from shunter.core.planning.plan import (
+    EMPTY_PLAN,
+    Change,
+    Plan,
+    Reservation,
+    Reshape,
+    Start,
+    Suspend,
+)
 from shunter.core.ranking.consolidation_classes import classes_of
 from shunter.core.ranking.easy import backfill
 from shunter.core.ranking.index import Index, Misfit, Ranks, Remembering, Telling
-from shunter.core.ranking.keys import rank_of
+from shunter.core.ranking.keys import LAST, rank_of
 from shunter.core.ranking.observers import estimating, listeners
 from shunter.core.ranking.placing import Placing, Shares
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.ranking.selection import MAKES_ROOM, Bars, Selection, Walk
 from shunter.core.ranking.wait_reasons import class_waits
+from shunter.core.sizing import (
+    Guarantees,
+    SizeBook,
+    Sizing,
+    SizingInput,
+    seek,
+    size_servers,
+    solve_sizes,
+)
 from shunter.core.state import WAITING
 from shunter.core.view import View
-from shunter.events.facts.decisions import Target
+from shunter.events.facts.decisions import SizesSet
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Because
+from shunter.events.values.reasons import Because, Reason
 
 _RESERVED = Misfit.reserved  # members are slow to look up
 YEAR_US = 365 * 24 * 3_600_000_000
@@ -34,12 +51,14 @@ YEAR_US = 365 * 24 * 3_600_000_000
 class RankedPolicy:
     """Runs jobs in the order of an index, placed by a strategy.
 
-    `default_limit_us` is what a job without a declared limit counts as for EASY reservations.
+    `default_limit_us` is what a job without a declared limit counts as for EASY reservations. With
+    a `sizing`, jobs are given CPUs and memory; without one, what they ask for themselves.
     """
 
     index: Index
     placement: Placement
     default_limit_us: int = YEAR_US
+    sizing: Sizing | None = None
 
     @property
     def name(self) -> str:
@@ -62,6 +81,8 @@ class RankedPolicy:
         ranks = self._ranks(ranking)
         ranking.set_quotas(view.queues)
         ranking.remember(view.class_waits)
+        if self.sizing is not None:
+            ranking.sizes = SizeBook.of(view)
         for job in view.jobs.values():
             ranking.sync(job, ranks, view)
             if ranking.classed is None and job.must_consolidate and job.phase is WAITING:
@@ -101,9 +122,15 @@ class RankedPolicy:
             for job_id in (*memory.due(view.now_us), *memory.unsteady):
                 memory.sync(view.jobs[job_id], ranks, view)
 
-    def target(self, memory: Ranking, view: View) -> tuple[Target, ...] | None:
-        """An index policy has no targets."""
-        return None
+    def target(self, memory: Ranking, view: View) -> SizesSet | None:
+        """Return the sizes of jobs where programs say them; there are no targets."""
+        if self.sizing is None or self.sizing.solver is None or memory.sizes is None:
+            return None
+        memory.look_at(view.pools)
+        with Draft(view) as draft:
+            drafted = self._drafted(memory, view, draft)
+            sizable = self._sizable(drafted, memory, view)
+            return None if sizable is None else solve_sizes(sizable)
 
     def wake_at(self, memory: Ranking) -> int | None:
         """Return the next change of a rank, if anybody waits for it."""
@@ -112,37 +139,31 @@ class RankedPolicy:
         return 0 if memory.replan_at_once else memory.next_change()
 
     def settled(self, memory: Ranking) -> bool:
-        """Say whether nobody waits, or nothing happened since the last plan."""
+        """Say whether nothing happened since the last plan, or nobody minds."""
+        sizes = memory.sizes
+        if sizes is not None and sizes.unsized and self.sizing is not None and self.sizing.grows:
+            return False
         return not memory.waiting or not memory.replan_needed
 
     def plan(self, memory: Ranking, view: View, rng: Rng) -> Plan:
         """Pick, place, and say why; pick again without the jobs that find no place."""
-        excluded: Bars = {}
         memory.look_at(view.pools)
         with Draft(view) as draft:
-            placing = Placing(draft, self.placement, memory, view)
-            while True:
-                walk = Walk(memory, view, self.index, excluded, placing.settled)
-                picked = walk.run()
-                promise = None
-                if self.index.misfit is _RESERVED:
-                    promise = backfill(walk, view, self.default_limit_us)
-                misplaced = placing.place(picked)
-                if misplaced is None:
-                    break
-                preempts = self.index.preemptive
-                if not preempts or not placing.make_room(misplaced, picked, walk.drift):
-                    entry, pool, reason = misplaced
-                    excluded[entry.number, pool] = (entry.key, reason)
-                    placing.back()
-        placed = placing.placed
-        waits = class_waits(walk, view)
+            drafted = self._drafted(memory, view, draft)
+            walk, promise = drafted.walk, drafted.promise
+            placed: Mapping[JobId, Shares] = drafted.placing.placed
+            reshapes: tuple[Reshape, ...] = ()
+            sizable = self._sizable(drafted, memory, view)
+            if sizable is not None:
+                sized = size_servers(sizable)
+                placed, reshapes = sized.starts, sized.reshapes
+        picked, waits = walk.picked, class_waits(walk, view)
         moved = memory.reclassed
-        if not (picked.starts or picked.victims or waits or moved or promise):
+        if not (picked.starts or picked.victims or waits or moved or promise or reshapes):
             return EMPTY_PLAN
         stay = [view.jobs[job_id] for job_id in moved if job_id not in placed] if moved else ()
         return Plan(
-            self._changes(picked, placed, view.now_us),
+            self._changes(picked, placed, reshapes, view.now_us),
             waits,
             reservations=() if promise is None else (promise,),
             consolidated=tuple([job.job_id for job in stay if not job.must_consolidate]),
@@ -163,14 +184,79 @@ class RankedPolicy:
             memory.ranks = index.ranks(memory.notes) if isinstance(index, Remembering) else index
         return memory.ranks
 
+    def _guarantees(self, memory: Ranking, view: View, draft: Draft) -> Guarantees | None:
+        """Return what jobs must find to start; None: what they ask for themselves."""
+        if self.sizing is None or memory.sizes is None:
+            return None
+        asked = any(
+            waiting.keys and (waiting.demand.cpus_milli or waiting.demand.memory_mb)
+            for waiting in memory.classes
+        )
+        sizes = memory.sizes
+        if sizes.sizing is None:
+            sizes.sizing = self.sizing.corrected(view.corrections)
+        return Guarantees(sizes.sizing, sizes, view, draft, asked=asked)
+
+    def _drafted(self, memory: Ranking, view: View, draft: Draft) -> "_Drafted":
+        """Pick and place, again without the jobs that find no place, until all do."""
+        excluded: Bars = {}
+        skipped: dict[int, Reason] = {}
+        guarantees = self._guarantees(memory, view, draft)
+        placing = Placing(draft, self.placement, memory, view, guarantees)
+        while True:
+            walk = Walk(memory, view, self.index, excluded, placing.settled, skipped)
+            picked = walk.run()
+            promise = None
+            if self.index.misfit is _RESERVED:
+                promise = backfill(walk, view, self.default_limit_us)
+            misplaced = placing.place(picked)
+            if misplaced is None:
+                return _Drafted(walk, placing, promise, guarantees)
+            preempts = self.index.preemptive
+            if not preempts or not placing.make_room(misplaced, picked, walk.drift):
+                entry, pool, reason = misplaced
+                if guarantees is not None and guarantees.sizing.is_by_model:
+                    skipped[entry.key] = reason
+                else:
+                    excluded[entry.number, pool] = (entry.key, reason)
+                placing.back()
+
+    def _sizable(self, drafted: "_Drafted", memory: Ranking, view: View) -> SizingInput | None:
+        """Return what is to be sized, those that start in better places; None: nothing."""
+        walk, placing, guarantees = drafted.walk, drafted.placing, drafted.guarantees
+        if guarantees is None or memory.sizes is None:
+            return None
+        ordered = {entry.job_id: entry.key + walk.drift for entry, _ in walk.picked.starts}
+        entries = memory.entries
+
+        def rank(job_id: JobId) -> int:
+            key = ordered.get(job_id)
+            if key is None:
+                key = entries[job_id].key if job_id in entries else LAST  # it is about to end
+            return key
+
+        jobs, classes = view.jobs, memory.classes
+        picked = [
+            (jobs[entry.job_id], classes[entry.number].demand, pool)
+            for entry, pool in walk.picked.starts
+        ]
+        placed = seek(guarantees, placing.draft, self.placement, picked, placing.placed)
+        leave = dict.fromkeys([victim.job_id for victim in walk.picked.victims])
+        return SizingInput(guarantees, memory.sizes, view, placed, leave, rank)
+
     def _changes(
-        self, picked: Selection, placed: Mapping[JobId, Shares], now_us: int
+        self,
+        picked: Selection,
+        placed: Mapping[JobId, Shares],
+        reshapes: tuple[Reshape, ...],
+        now_us: int,
     ) -> tuple[Change, ...]:
-        """Return the suspensions and then the starts, each with its rule and rank."""
+        """Return suspensions, changed shares and starts, each with its rule."""
         changes: list[Change] = []
         if picked.victims:
             zero = now_us if self.index.drifts else 0
             changes.extend(self._suspensions(picked, zero))
+        changes.extend(reshapes)
         reasons: dict[int, Because] = {}
         numbers = self.numbers
         for entry, _ in picked.starts:
@@ -196,6 +282,15 @@ class RankedPolicy:
                 because = Because(rule, self.numbers(rank - zero), for_whom)
                 reasons[rank, gainer] = because
             yield Suspend(job_id, because)
+
+
+class _Drafted(NamedTuple):
+    """Who starts and who leaves, and where, while the draft is open."""
+
+    walk: Walk
+    placing: Placing
+    promise: Reservation | None
+    guarantees: Guarantees | None
 
 
 def _alone(rank: int) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from shunter.core.ranking.keys import band_of, ordinal_of, pack
 from shunter.core.ranking.rank_memory import Notes
 from shunter.core.ranking.ranked_usage import RankedUsage
 from shunter.core.ranking.waiting_class import WaitingClass
+from shunter.core.sizing import SizeBook
 from shunter.core.state import RUNNING, WAITING, Job
 from shunter.core.view import View
 from shunter.events.rows import DERIVED
@@ -59,7 +60,7 @@ class Ranking:
 
     `ranks` is what the policy asks where jobs stand; it may keep `notes`. `classed` says under
     which demand a job waits; None: under its own. `reclassed` are waiting jobs whose class is
-    another one than the one recorded last.
+    another one than the one recorded last. `sizes` is the book of a policy that sizes jobs.
     """
 
     entries: dict[JobId, Entry] = field(default_factory=dict)
@@ -70,6 +71,7 @@ class Ranking:
     bounded: list[QueueName] = field(default_factory=list)
     notes: Notes = field(default_factory=Notes)
     reclassed: dict[JobId, None] = field(default_factory=dict)
+    sizes: SizeBook | None = None
     by_ordinal: dict[int, Entry] = field(default_factory=dict, metadata=DERIVED)
     classes: list[WaitingClass] = field(default_factory=list, metadata=DERIVED)
     numbers: dict[Demand, int] = field(default_factory=dict, metadata=DERIVED)
@@ -100,6 +102,8 @@ class Ranking:
 
     def sync(self, job: Job, index: Ranks, view: View) -> None:
         """Put a job where it belongs now: among the running, the waiting, or nowhere."""
+        if self.sizes is not None:
+            self.sizes.sync(job)
         entry = self.entries.get(job.job_id)
         if entry is not None:
             if entry.pool is NO_POOL:
@@ -168,6 +172,8 @@ class Ranking:
 
     def remove(self, job_id: JobId) -> None:
         """Forget a job that has ended."""
+        if self.sizes is not None:
+            self.sizes.drop(job_id)
         entry = self.entries.get(job_id)
         if entry is None:
             return

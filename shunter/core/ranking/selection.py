@@ -8,6 +8,7 @@ hold. Going on, that only falls; so a class of equal jobs whose first member doe
 """
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import field
 from heapq import heapify, heappop, heapreplace
 
@@ -28,6 +29,9 @@ MAKES_ROOM = "makes_room"
 """The rule by which a job leaves whose very place is needed; elsewhere there may be one for it."""
 
 Bars = dict[tuple[int, str], tuple[int, Reason]]
+
+Skipped = Mapping[int, Reason]
+NOTHING_SKIPPED: Skipped = {}
 
 
 @record
@@ -58,8 +62,9 @@ class Walk:
     """One greedy walk over a ranking.
 
     `excluded` says, by class and pool, which is the first job that fits by count but could not be
-    placed, and why. The walk treats running jobs of a policy without preemption as if they all
-    ranked first. It goes on behind what is `settled`, if anything is.
+    placed, and why; `skipped` are keys of single such jobs, where others of their class may fit.
+    The walk treats running jobs of a policy without preemption as if they all ranked first. It goes
+    on behind what is `settled`, if anything is.
     """
 
     __slots__ = (
@@ -74,6 +79,7 @@ class Walk:
         "quota_free",
         "ranking",
         "settled",
+        "skipped",
         "skips",
     )
 
@@ -84,6 +90,7 @@ class Walk:
         index: Index,
         excluded: Bars,
         settled: Settled | None = None,
+        skipped: Skipped = NOTHING_SKIPPED,
     ) -> None:
         self.ranking = ranking
         self.preemptive = index.preemptive
@@ -91,10 +98,12 @@ class Walk:
         self.drift = drift(view.now_us) if index.drifts else 0
         self.excluded = excluded
         self.settled = settled
+        self.skipped = skipped
         self.picked = Selection()
         self.free = {name: pool.gpus_free for name, pool in view.pools.items()}
         self.quota_free = {name: view.quota_free(name) for name in ranking.quotas}
-        plain = len(self.free) == 1 and not self.quota_free and not excluded and settled is None
+        bounded = self.quota_free or excluded or skipped or settled is not None
+        plain = len(self.free) == 1 and not bounded
         self._only = next(iter(self.free)) if plain else None
         self._at = FIRST
         self._over = False
@@ -126,16 +135,21 @@ class Walk:
             if self._over:
                 self._seat_running(rank)
             waiting = classes[number]
-            pool = self.fitting(waiting, rank)
+            is_skipped = key in self.skipped
+            if is_skipped:
+                picked.misfits[number] = self.skipped[key]
+            pool = None if is_skipped else self.fitting(waiting, rank)
             if pool is None:
                 picked.head = picked.head or by_ordinal[key & ORDINAL_MASK]
                 if not self.skips:
                     break
-                heappop(heads)
-                continue
-            self.take(by_ordinal[key & ORDINAL_MASK], pool)
-            if self.preemptive:
-                self._at = rank
+                if not is_skipped:
+                    heappop(heads)
+                    continue
+            else:
+                self.take(by_ordinal[key & ORDINAL_MASK], pool)
+                if self.preemptive:
+                    self._at = rank
             place += 1
             if place < len(waiting.keys):
                 heapreplace(heads, (waiting.keys[place], number, place))

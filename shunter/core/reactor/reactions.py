@@ -17,6 +17,8 @@ from typing import Any
 from shunter.core.backoff import LAUNCHES_MOST, Losses, backoff_us
 from shunter.core.intake.admission import Admission
 from shunter.core.planning.planner import RoundRules
+from shunter.core.reactor.displacements import displacements
+from shunter.core.reactor.measured_shares import MeasuredShares
 from shunter.core.reactor.timers import Due, Timers
 from shunter.core.state import (
     ENDING,
@@ -30,7 +32,7 @@ from shunter.core.state import (
     State,
 )
 from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts.cluster import CLUSTER_CHANGES, GpusTaken, NodeLost
+from shunter.events.facts.cluster import CLUSTER_CHANGES, NodeLost
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (
     AllocationLearned,
@@ -40,6 +42,7 @@ from shunter.events.facts.execution import (
     GpusReleased,
     JobSuspended,
     LaunchFailed,
+    ReshapeRefused,
 )
 from shunter.events.facts.jobs import (
     JOB_ENDS,
@@ -54,6 +57,7 @@ from shunter.events.facts.jobs import (
     JobSubmitted,
     TimeLimitReached,
 )
+from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import NOTHING
@@ -61,7 +65,6 @@ from shunter.events.values.causes import (
     ARRAY,
     BACKING_OFF,
     DEPENDENCY,
-    DISPLACED,
     LOST,
     NODE_LOST,
     TIMEOUT,
@@ -114,11 +117,11 @@ class Reactor:
         self._rules = rules
         self._losses = Losses()
         self.admission = Admission(state.cluster)
-        self.timers = Timers(state, stay=rules.checkpoints_stay)
+        self.timers = Timers(state, stay=rules.checkpoints_stay, waits=rules.launches_wait)
         self.gone_us: int | None = None
         self._reactions: dict[type[Event], Callable[[Any, Any], Sequence[Event]]] = {
             **dict.fromkeys((SchedulerStarted, CheckpointDiscarded, *CLUSTER_CHANGES), _nothing),
-            **dict.fromkeys((*JOB_ENDS, AllocationLearned), _nothing),
+            **dict.fromkeys((*JOB_ENDS, AllocationLearned, ReshapeRefused), _nothing),
             NodeLost: self._node_lost,
             JobSubmitted: self._submitted,
             JobCancelRequested: self._cancel_requested,
@@ -129,7 +132,10 @@ class Reactor:
             JobSuspended: self._suspended,
             AttemptLost: self._attempt_lost,
             LaunchFailed: self._launch_failed,
+            **({AttemptStarted: self._started} if rules.launches_wait else {}),
         }
+        if rules.table_check is not None:
+            self._reactions[ProfileSampled] = MeasuredShares(state, rules.table_check).sampled
         self.kinds = frozenset(self._reactions)
 
     def look(self, fact: Event) -> Before | None:
@@ -151,7 +157,7 @@ class Reactor:
         kind = type(fact)
         self.timers.note(kind)
         if result.displaced:
-            return _displacements(fact, result.displaced)
+            return displacements(fact, result.displaced)
         if result.stranded:  # they needed this job to end otherwise
             return [JobCancelled(fact.at_us, job_id, DEPENDENCY) for job_id in result.stranded]
         return self._reactions[kind](fact, before)
@@ -201,20 +207,32 @@ class Reactor:
         ]
 
     def completed(self, seen: AttemptStarted) -> AttemptStarted:
-        """Return the start of an attempt with what its checkpoints depend on.
+        """Return the start of an attempt with what the core adds to it.
 
-        Of one that is not live that is nothing.
+        That is whether it waited, and what its checkpoints depend on; of one that is not live,
+        nothing. When it began counts only where it may have waited.
         """
         job = self._state.jobs.get(seen.job_id)
         if job is None or not self._is_live_attempt(job, seen):
             return seen
         keeps_split = job.spec.gpus > 1 and not job.spec.split_may_change
         stay = self._rules.checkpoints_stay
-        return replace(seen, keeps_split=keeps_split, checkpoints_stay=stay)
+        waited = self._rules.launches_wait
+        seen = seen if waited else replace(seen, started_us=None)
+        return replace(seen, keeps_split=keeps_split, checkpoints_stay=stay, waited=waited)
+
+    def unstarted(self, seen: LaunchFailed) -> LaunchFailed:
+        """Return the end of an attempt that never started, with whether it waited."""
+        return replace(seen, waited=True) if self._rules.launches_wait else seen
 
     def _is_live_attempt(self, job: Job, seen: AttemptStarted) -> bool:
         is_current = job.attempt == seen.attempt and job.since_us is not None
         return self._rules.is_live and is_current
+
+    def _started(self, fact: AttemptStarted, before: None) -> Sequence[Event]:
+        """Note when the time limit is over of a job that has only waited so far."""
+        self.timers.began(self._state.jobs[fact.job_id])
+        return ()
 
     def _submitted(self, fact: JobSubmitted, before: None) -> Sequence[Event]:
         """End a job at once that can never run; hold a task that has no turn."""
@@ -359,16 +377,6 @@ def orders_end(fact: Event) -> bool:
     if isinstance(fact, JobCancelled):
         return fact.cause == DEPENDENCY
     return isinstance(fact, JobRejected | TimeLimitReached)
-
-
-def _displacements(fact: Event, displaced: Sequence[Job]) -> Sequence[Event]:
-    """Let jobs wait again whose GPUs another job was found on, or strangers."""
-    if isinstance(fact, AllocationLearned):
-        because = replace(DISPLACED, beneficiaries=(fact.job_id,))
-    else:
-        assert isinstance(fact, GpusTaken), "nothing else displaces anybody"
-        because = replace(DISPLACED, detail=fact.node)
-    return [AllocationChanged(fact.at_us, job.job_id, NOTHING, because) for job in displaced]
 
 
 def _nothing(fact: Event, before: None) -> Sequence[Event]:

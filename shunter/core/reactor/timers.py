@@ -48,7 +48,8 @@ Due = TimeLimitReached | JobHeld | JobReleased
 class Timers:
     """What will be due, and when; begins with what the state says.
 
-    `stay` says that checkpoints lie on the servers that saved them.
+    `stay` says that checkpoints lie on the servers that saved them, `waits` that the time limit of
+    an attempt counts from its start on: before it waits in a queue that is not ours.
     """
 
     __slots__ = (
@@ -59,13 +60,15 @@ class Timers:
         "_stay",
         "_turns",
         "_turns_changed",
+        "_waits",
         "arrays",
         "returns",
     )
 
-    def __init__(self, state: State, *, stay: bool) -> None:
+    def __init__(self, state: State, *, stay: bool, waits: bool = False) -> None:
         self._state = state
         self._stay = stay
+        self._waits = waits
         self._limits: list[tuple[int, int, JobId, int]] = []
         self._turns: deque[JobId] = deque()
         self._turns_changed = True
@@ -87,6 +90,8 @@ class Timers:
 
     def began(self, job: Job) -> None:
         """Note when a job that holds GPUs will have held them as long as it may."""
+        if self._waits and job.working_since_us is None:
+            return
         limit_us = job.spec.time_limit_us
         if limit_us is not None and job.since_us is not None:
             due_us = job.since_us + max(0, limit_us - job.held_us)

@@ -90,17 +90,20 @@ class GpuRestored:
 
 @event
 class GpusTaken:
-    """Others than this scheduler hold these GPUs of a server now, and no more.
+    """Others than this scheduler hold so much of a server now, and no more.
 
     Bit i of `gpu_mask` is GPU i; it replaces what was said of the server before (0: they hold
-    none). GPUs that jobs of this scheduler run on are not among them. Who had been given one of
-    them and has not started gets another one of the server, or is displaced.
+    none). What is given to jobs of this scheduler is not counted. Who had been given one of
+    these GPUs and has not started gets another one of the server, or is displaced; and so are
+    those for which too few CPUs or too little memory is left, the last submitted first.
     """
 
     at_us: int
     node: NodeName
     gpu_mask: int
     cause: str = ""
+    cpus_milli: int = 0
+    memory_mb: int = 0
 
 
 @event

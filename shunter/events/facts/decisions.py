@@ -77,6 +77,38 @@ class TargetsSet:
     status: str = "ok"
 
 
+@value
+class Size:
+    """How many CPUs and how much memory go with each GPU of a job."""
+
+    job_id: JobId
+    cpus_milli: int
+    memory_mb: int
+
+
+@event
+class SizesSet:
+    """The answer of the programs that size jobs, which replay need not solve again.
+
+    `sizes` are those of jobs that start in the round it stands before, and of running ones that
+    get others than they have. `speed` is the sum of the speeds of all jobs with GPUs that run
+    then, `bound` what that could be at most if all servers of a GPU type were one, `gap` what of
+    it the search left open when it ended. `status` says why sizes are not those of the programs.
+    """
+
+    at_us: int
+    sizes: tuple[Size, ...]
+    speed: float
+    bound: float
+    gap: float = 0.0
+    status: str = "ok"
+
+
+SolvedFact: TypeAlias = TargetsSet | SizesSet
+SOLVED = (TargetsSet, SizesSet)
+"""What stands before the round that goes by it: answers that replay need not solve again."""
+
+
 @event
 class AllocationChanged:
     """The scheduler's intent for one job: run exactly there, or (with nothing) stop.
@@ -90,6 +122,19 @@ class AllocationChanged:
     allocation: Allocation
     because: Because
     instant: bool = False
+
+
+@event
+class JobReshaped:
+    """A running job keeps its GPUs and gets other CPUs or memory beside them.
+
+    `allocation` is the whole of what it has from now on.
+    """
+
+    at_us: int
+    job_id: JobId
+    allocation: Allocation
+    because: Because
 
 
 @event
@@ -190,7 +235,9 @@ class TrialReverted:
 DecisionEvent: TypeAlias = (
     RoundPlanned
     | TargetsSet
+    | SizesSet
     | AllocationChanged
+    | JobReshaped
     | WaitReasonChanged
     | PlanRejected
     | PolicySetAside
@@ -206,9 +253,11 @@ DecisionEvent: TypeAlias = (
 CLASSES: Mapping[type, KindClass] = {
     RoundPlanned: KindClass(DECIDED),
     TargetsSet: KindClass(DECIDED),
+    SizesSet: KindClass(DECIDED),
     AllocationChanged: KindClass(
         DECIDED, "because", {NODE_LOST: DERIVED, DISPLACED: DERIVED, HELD: COMMANDED}
     ),
+    JobReshaped: KindClass(DECIDED),
     WaitReasonChanged: KindClass(DECIDED),
     PlanRejected: KindClass(DECIDED),
     PolicySetAside: KindClass(OBSERVED),

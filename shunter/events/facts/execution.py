@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from shunter.events.values.allocation import Allocation
+from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.causes import GIVEN_UP, LOST
 from shunter.events.values.fact import event
 from shunter.events.values.fact_class import COMMANDED, DERIVED, OBSERVED, KindClass
@@ -16,7 +16,8 @@ class LaunchFailed:
     """An attempt never started; its GPUs are free again.
 
     `checkpoint_on` names the servers its checkpoint could not be brought from or to. Such a failure
-    is not the job's own, and does not count among those of which it fails.
+    is not the job's own, and does not count among those of which it fails. `waited`: up to now it
+    was in the queue of who starts jobs instead of this scheduler, and that is no service.
     """
 
     at_us: int
@@ -25,6 +26,7 @@ class LaunchFailed:
     cause: str
     retryable: bool = True
     checkpoint_on: tuple[NodeName, ...] = ()
+    waited: bool = False
 
 
 @event
@@ -35,7 +37,9 @@ class AttemptStarted:
     `keeps_split` says that later attempts must have as many GPUs on each server as this one, since
     its checkpoints depend on it. `checkpoints_stay` says that these lie on its own servers, and
     must be copied from there to wherever the job goes on. `may_tell_training`: its first mini-batch
-    follows as `TrainingStarted`, if the job tells it.
+    follows as `TrainingStarted`, if the job tells it. `waited`: up to now it was in the queue of
+    who starts jobs instead of this scheduler, and that counts neither as service nor to its limit:
+    up to `started_us`, where that was seen only later.
     """
 
     at_us: int
@@ -47,6 +51,8 @@ class AttemptStarted:
     keeps_split: bool = False
     checkpoints_stay: bool = False
     may_tell_training: bool = False
+    waited: bool = False
+    started_us: int | None = None
 
 
 @event
@@ -83,6 +89,22 @@ class SpeedChanged:
     job_id: JobId
     attempt: int
     speed: float
+
+
+@event
+class ReshapeRefused:
+    """An attempt keeps its CPUs and memory: its server refused it others.
+
+    `wanted` are the shares that were refused, on servers of one agent, `kept` what the attempt has
+    there instead, `cause` what the agent said. It is asked for no other ones while it lasts.
+    """
+
+    at_us: int
+    job_id: JobId
+    attempt: int
+    wanted: tuple[Share, ...]
+    kept: tuple[Share, ...]
+    cause: str
 
 
 @event
@@ -123,6 +145,29 @@ class JobContinued:
 
 
 @event
+class TurnStarted:
+    """An attempt that shares GPUs in turns works now, on these of its servers.
+
+    `shares` are those of this turn, which may be others of the same servers than it was given.
+    """
+
+    at_us: int
+    job_id: JobId
+    attempt: int
+    shares: tuple[Share, ...]
+    speed: float = 1.0
+
+
+@event
+class TurnEnded:
+    """The turn of an attempt is over; others have its GPUs until the next one."""
+
+    at_us: int
+    job_id: JobId
+    attempt: int
+
+
+@event
 class CheckpointSaved:
     """A checkpoint is complete on disk."""
 
@@ -154,20 +199,25 @@ class CheckpointDiscarded:
 
 @event
 class JobSuspended:
-    """An attempt ended to go on later; `lost_us` of its work must be redone."""
+    """An attempt ended to go on later; `lost_us` of its work must be redone.
+
+    `cause` says who ended it, where this scheduler did not: such as Slurm by its time limit.
+    """
 
     at_us: int
     job_id: JobId
     attempt: int
     step: int | None = None
     lost_us: int = 0
+    cause: str = ""
 
 
 @event
 class AttemptEnded:
     """The processes of an attempt are gone; None where nobody saw the exit code.
 
-    `ended_us` is when they went, where the scheduler saw that later.
+    `ended_us` is when they went, where the scheduler saw that later. `memory_kills` are those
+    that the kernel killed because the attempt used more than its memory.
     """
 
     at_us: int
@@ -175,6 +225,7 @@ class AttemptEnded:
     attempt: int
     exit_code: int | None
     ended_us: int | None = None
+    memory_kills: int = 0
 
 
 @event
@@ -235,6 +286,8 @@ ExecutionEvent: TypeAlias = (
     | TrainingStarted
     | JobStopped
     | JobContinued
+    | TurnStarted
+    | TurnEnded
     | CheckpointSaved
     | CheckpointDiscarded
     | JobSuspended
@@ -245,6 +298,7 @@ ExecutionEvent: TypeAlias = (
     | MessagesDropped
     | AttemptSetAside
     | AllocationLearned
+    | ReshapeRefused
 )
 
 CLASSES: Mapping[type, KindClass] = {
@@ -255,6 +309,8 @@ CLASSES: Mapping[type, KindClass] = {
     TrainingStarted: KindClass(OBSERVED),
     JobStopped: KindClass(OBSERVED),
     JobContinued: KindClass(OBSERVED),
+    TurnStarted: KindClass(OBSERVED),
+    TurnEnded: KindClass(OBSERVED),
     CheckpointSaved: KindClass(OBSERVED),
     CheckpointDiscarded: KindClass(COMMANDED, "cause", {LOST: DERIVED, GIVEN_UP: COMMANDED}),
     JobSuspended: KindClass(OBSERVED),
@@ -265,5 +321,6 @@ CLASSES: Mapping[type, KindClass] = {
     MessagesDropped: KindClass(OBSERVED),
     AttemptSetAside: KindClass(COMMANDED),
     AllocationLearned: KindClass(OBSERVED),
+    ReshapeRefused: KindClass(OBSERVED),
 }
 """Where facts of attempts come from."""

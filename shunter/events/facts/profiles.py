@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from shunter.events.values.fact import event
-from shunter.events.values.fact_class import OBSERVED, KindClass
+from shunter.events.values.fact_class import DERIVED, OBSERVED, KindClass
 from shunter.events.values.ids import GpuType, JobId
 
 
@@ -40,10 +40,33 @@ class ProfileMeasured:
     level: str = ""
 
 
-ProfileEvent: TypeAlias = ProfileSampled | ProfileMeasured
+@event
+class SensitivityCorrected:
+    """A running job measured another speed than the table of sensitivity says.
+
+    `cpus_milli` and `memory_mb` are what each GPU of the job has. `measured` is its speed with
+    them, `expected` what the table said, both relative to the proportional share. The job measured
+    it against its own rate with `base_cpus_milli` and `base_memory_mb`. `gpus` is the gang size of
+    the matrix that is corrected.
+    """
+
+    at_us: int
+    job_id: JobId
+    model: str
+    gpus: int
+    cpus_milli: int
+    memory_mb: int
+    expected: float
+    measured: float
+    base_cpus_milli: int
+    base_memory_mb: int
+
+
+ProfileEvent: TypeAlias = ProfileSampled | ProfileMeasured | SensitivityCorrected
 
 CLASSES: Mapping[type, KindClass] = {
     ProfileSampled: KindClass(OBSERVED),
     ProfileMeasured: KindClass(OBSERVED),
+    SensitivityCorrected: KindClass(DERIVED),
 }
 """Where facts of rates and use come from."""

@@ -5,6 +5,9 @@ from shunter.events.values.ids import GpuType
 from shunter.events.values.job_spec import Level
 from shunter.events.values.resources import Resources
 
+CPU_UNITS = "cpu"
+"""What `device` says of a server that is an accelerator by its CPUs."""
+
 
 @value
 class LevelGroups:
@@ -20,6 +23,8 @@ class ConfigurationSet:
 
     `levels` runs from the nearest (switch) outwards and leaves out levels that tell nothing;
     `links` are groups of GPUs joined directly (NVLink). Empty `rack` or `domain`: unknown.
+    Where `device` is `CPU_UNITS`, its `gpus` are units of CPU: equal parts of its CPUs, which are
+    placed, counted and given away as GPUs are.
     """
 
     name: str
@@ -32,6 +37,11 @@ class ConfigurationSet:
     levels: tuple[LevelGroups, ...] = ()
     links: tuple[int, ...] = ()
     device: str = "gpu"
+
+    @property
+    def unit_cpus_milli(self) -> int:
+        """The CPUs of each of its units, in thousandths; 0: it has no units."""
+        return self.cpus_milli // self.gpus if self.device == CPU_UNITS and self.gpus else 0
 
     @property
     def beside(self) -> Resources:

@@ -34,6 +34,7 @@ class Reason(StrEnum):
     node_drained = "node_drained"
     waiting_for_release = "waiting_for_release"
     displaced = "displaced"
+    gpus_taken = "gpus_taken"
 
 
 @value

@@ -27,6 +27,10 @@ class Resources:
             self.memory_mb - other.memory_mb,
         )
 
+    def times(self, count: int) -> "Resources":
+        """Return so many times as much."""
+        return Resources(self.gpus * count, self.cpus_milli * count, self.memory_mb * count)
+
     @property
     def are_gpus_alone(self) -> bool:
         """Whether they are neither CPUs nor memory."""

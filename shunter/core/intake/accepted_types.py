@@ -1,0 +1,51 @@
+"""Which types of accelerator a job accepts that names none.
+
+GPUs of every type; and units of CPU only where the table of throughputs has a rate above 0 for it
+there, so that nobody's training lands on CPUs by surprise. In a cluster that has both, a job gets
+these types into its specification as it comes in: all that places jobs, checks and explains goes by
+them, and knows nothing of devices. Who names types himself says whether units are among them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from shunter.core.performance.throughputs import ThroughputTable
+from shunter.events.values.configuration_set import ConfigurationSet
+from shunter.events.values.ids import GpuType
+from shunter.events.values.job_spec import JobSpec
+
+__all__ = ["AcceptedTypes"]
+
+
+@dataclass(frozen=True)
+class AcceptedTypes:
+    """The types of a cluster, in the order of its servers, and the table if any."""
+
+    gpus: tuple[GpuType, ...]
+    units: tuple[GpuType, ...]
+    table: ThroughputTable | None = None
+
+    @classmethod
+    def among(
+        cls, servers: Iterable[ConfigurationSet], table: ThroughputTable | None = None
+    ) -> "AcceptedTypes":
+        """Return the types of some servers."""
+        there = {where.gpu_type: where.unit_cpus_milli for where in servers if where.gpus}
+        gpus = tuple([name for name, of_unit in there.items() if not of_unit])
+        units = tuple([name for name, of_unit in there.items() if of_unit])
+        return cls(gpus, units, table)
+
+    def of(self, spec: JobSpec) -> JobSpec:
+        """Return a job with the types that it accepts; the same job where all do.
+
+        GPUs come first, so that policies that know no rates prefer them. Where there are no GPUs at
+        all, nothing but units can be meant.
+        """
+        if spec.gpu_types or not spec.gpus or not self.units or not self.gpus:
+            return spec
+        table = self.table
+        kind = None if table is None else table.kind_of(spec)
+        if table is None or kind is None:
+            return replace(spec, gpu_types=self.gpus)
+        able = [name for name in self.units if table.rate(name, kind)]
+        return replace(spec, gpu_types=(*self.gpus, *able))

@@ -1,0 +1,33 @@
+"""How many CPUs and how much memory go with the GPUs of each job (Synergy, OSDI 2022)."""
+
+from shunter.core.sizing.book import SizeBook
+from shunter.core.sizing.demands import WHOLE, Demands
+from shunter.core.sizing.guarantees import Guarantees
+from shunter.core.sizing.mechanism import Mechanism, Sizing
+from shunter.core.sizing.optimum import solve_sizes
+from shunter.core.sizing.options import Option
+from shunter.core.sizing.programs import Answer, Choice, Program, Solver
+from shunter.core.sizing.seeking import seek
+from shunter.core.sizing.servers import GROWN, SHRUNK, Sized, size_servers
+from shunter.core.sizing.sizing_input import SizingInput
+
+__all__ = [
+    "GROWN",
+    "SHRUNK",
+    "WHOLE",
+    "Answer",
+    "Choice",
+    "Demands",
+    "Guarantees",
+    "Mechanism",
+    "Option",
+    "Program",
+    "SizeBook",
+    "Sized",
+    "Sizing",
+    "SizingInput",
+    "Solver",
+    "seek",
+    "size_servers",
+    "solve_sizes",
+]

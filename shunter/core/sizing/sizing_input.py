@@ -1,0 +1,35 @@
+"""What sizing goes by in one round: who is where, who starts and leaves, and in which order."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from shunter.core.sizing.book import SizeBook
+from shunter.core.sizing.guarantees import Guarantees
+from shunter.core.view import View
+from shunter.events.values.allocation import Share
+from shunter.events.values.ids import JobId
+
+__all__ = ["Rank", "Shares", "SizingInput"]
+
+Shares = tuple[Share, ...]
+Rank = Callable[[JobId], int]
+
+
+class SizingInput(NamedTuple):
+    """One round, with its starts placed and nobody sized.
+
+    Attributes:
+        guarantees: what each job must have.
+        book: who is on which server.
+        view: the cluster.
+        starts: where jobs start, in order; they may be on GPUs that victims have yet to leave.
+        victims: the jobs that leave; what they hold is still theirs for a while.
+        rank: the place of a job in the order of the policy; lower is first.
+    """
+
+    guarantees: Guarantees
+    book: SizeBook
+    view: View
+    starts: Mapping[JobId, Shares]
+    victims: Mapping[JobId, None]
+    rank: Rank
