@@ -14,6 +14,7 @@ worst off; this index serves the worst off first, one by one.
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from math import ceil
 
 from shunter.core.placement import Placement
 from shunter.core.ranking import Measure, Misfit, RankedPolicy
@@ -28,7 +29,7 @@ RHO_ONE = 1 << 20
 
 
 QUANTUM_US = 1_000_000
-"""How often rho of a job that runs faster than alone is told anew: each second, our choice."""
+"""How often rho of a job that runs faster than alone may fall: each second, our choice."""
 
 
 def _ladder() -> tuple[int, ...]:
@@ -46,8 +47,8 @@ LADDER = _ladder()
 class FinishTimeFairness:
     """Ranks jobs by falling rho, step by step.
 
-    Rho of a job that runs faster than its trace says falls all the time, so it is told anew each
-    `quantum_us` only.
+    Rho of a job that runs faster than its trace says falls, and jobs that take turns would do so
+    as fast as they can, so a lower step is told at multiples of `quantum_us` only.
     """
 
     quantum_us: int = 1
@@ -74,13 +75,21 @@ class FinishTimeFairness:
             return 0, None
         shared_us = now_us - job.submitted_us + alone_us - job.done_us(now_us)
         step = bisect_right(LADDER, shared_us * RHO_ONE // alone_us)
-        if job.working_since_us is not None and job.speed >= 1.0:
-            quantum_us = self.quantum_us
-            return -step, None if job.speed == 1.0 else (now_us // quantum_us + 1) * quantum_us
-        if step == len(LADDER):
-            return -step, None
-        # While it gets nothing done, the shared time grows as fast as time; else slower.
-        return -step, now_us + max(1, -(-LADDER[step] * alone_us // RHO_ONE) - shared_us)
+        # While it gets nothing done, the shared time grows as fast as time.
+        growth = 1.0 if job.working_since_us is None else 1.0 - job.speed
+        if growth > 0.0 and step < len(LADDER):
+            left_us = _shared_us(step, alone_us) - shared_us
+            return -step, now_us + max(1, ceil(left_us / growth))
+        if growth < 0.0 and step:
+            left_us = shared_us - _shared_us(step - 1, alone_us) + 1
+            falls_us = now_us + max(1, ceil(left_us / -growth))
+            return -step, -(-falls_us // self.quantum_us) * self.quantum_us
+        return -step, None
+
+
+def _shared_us(step: int, alone_us: int) -> int:
+    """Return the least shared time that is beyond a step of the ladder."""
+    return -(-LADDER[step] * alone_us // RHO_ONE)
 
 
 class Ftf:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shunter.core.throughputs import JobKind, Pair, ThroughputTable
+from shunter.core.performance.throughputs import JobKind, Pair, ThroughputTable
 from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.estimating.completion import complete
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from shunter.core.throughputs import JobKind, Pair
+from shunter.core.performance.throughputs import JobKind, Pair
 from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.mechanism.targets import Demands, Fractions, JobRequest
 from shunter.policies.gavel.solving.groups import Groups, Pairs, Shares

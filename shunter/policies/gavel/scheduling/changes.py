@@ -7,6 +7,7 @@ from typing import Final, Protocol
 from shunter.core.planning.plan import Change, Move, Pack, Start, Suspend
 from shunter.core.state import Job
 from shunter.core.view import View
+from shunter.events.values.allocation import Share
 from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.reasons import Because, Reason, Wait
 from shunter.policies.gavel.mechanism import Gang, Ledger
@@ -123,7 +124,10 @@ def changes_of(
 
 
 def _untangled(moves: dict[JobId, Move], view: View) -> tuple[list[Change], list[Change]]:
-    """Return what breaks circles, and moves that find their GPUs free in turn."""
+    """Return what breaks circles, and moves that find what they need free in turn.
+
+    A job whose CPUs or memory are not free yet waits for all that leave the server.
+    """
     held: dict[NodeName, list[tuple[int, JobId]]] = {}
     for job_id in moves:
         for share in view.jobs[job_id].allocation.shares:
@@ -133,7 +137,7 @@ def _untangled(moves: dict[JobId, Move], view: View) -> tuple[list[Change], list
             other
             for share in move.allocation.shares
             for mask, other in held.get(share.node, ())
-            if mask & share.gpu_mask and other != job_id
+            if other != job_id and (mask & share.gpu_mask or _is_short(share, view))
         }
         for job_id, move in moves.items()
     }
@@ -147,6 +151,13 @@ def _untangled(moves: dict[JobId, Move], view: View) -> tuple[list[Change], list
     circles: list[Change] = [Suspend(job_id, move.because) for job_id, move in pending.items()]
     starts = [Start(job_id, move.allocation, move.because) for job_id, move in pending.items()]
     return circles, [*straight, *starts]
+
+
+def _is_short(share: Share, view: View) -> bool:
+    """Say whether a server has not the CPUs or memory of a share free now."""
+    if share.beside.are_gpus_alone:
+        return False
+    return not share.beside.fit_beside(view.cluster.servers[share.node].beside_free)
 
 
 def waits_of(

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final, Literal
 
+from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.state import ENDING, SUSPENDING, Job
-from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.core.view import View
 from shunter.events.values.ids import GpuType
 from shunter.events.values.reasons import Reason, Wait
@@ -97,7 +97,7 @@ def _least_a_gpu(view: View) -> tuple[float, float]:
         server.configuration
         for pool in view.pools.values()
         for server in pool.servers
-        if server.gpus_up
+        if server.gpus_up and not pool.unit_cpus_milli  # nobody shares units of CPU
     ]
     cpus = min((where.cpus_milli / where.gpus for where in sets), default=0.0)
     return cpus, min((where.memory_mb / where.gpus for where in sets), default=0.0)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shunter.core.interfaces import Observer, Observers, Rng
+from shunter.core.performance.throughputs import ThroughputTable
 from shunter.core.placement import Placement
 from shunter.core.planning.plan import EMPTY_PLAN, Plan
 from shunter.core.state import Job
-from shunter.core.throughputs import ThroughputTable
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError
 from shunter.events.facts.cluster import CLUSTER_CHANGES, QuotaChanged

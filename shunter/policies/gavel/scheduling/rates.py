@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from shunter.core.performance.throughputs import JobKind, Pair, ThroughputTable
 from shunter.core.state import Job
-from shunter.core.throughputs import JobKind, Pair, ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
 
 __all__ = ["Measured", "Rates"]

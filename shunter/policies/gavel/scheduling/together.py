@@ -82,7 +82,10 @@ class Floor:
         for share in found:
             self.draft.give(share)  # each job is booked with its own part
         masks = [(share.node, share.gpu_mask) for share in found]
-        self._seat(unit, self._on(unit, masks), Sharing.exclusive)
+        # Units of CPU, which nobody shares, go with more CPUs than the job asked for.
+        has_units = self.draft.pools[unit.gpu_type].unit_cpus_milli
+        together = [found] if has_units else self._on(unit, masks)
+        self._seat(unit, together, Sharing.exclusive)
         return True
 
     def _on(self, unit: Unit, masks: list[tuple[NodeName, int]]) -> list[tuple[Share, ...]]:
