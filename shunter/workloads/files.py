@@ -2,7 +2,10 @@
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
+
+from shunter.errors import ConfigError
 
 PIECE_BYTES = 1 << 20
 FILE_BYTES_MOST = 4 << 30
@@ -31,3 +34,21 @@ def read_file(path: str | Path, most: int = FILE_BYTES_MOST) -> bytes:
             if len(content) > most:
                 raise too_large
     return bytes(content)
+
+
+def table_text(source: str, builtin: str, path: Path, read: Callable[[str], str]) -> str:
+    """Return the text of the table of the package, or of the file a source names.
+
+    Args:
+        source: `builtin`, or a path.
+        builtin: what names the table of the package, `builtin:` and a name.
+        path: where that one lies.
+        read: returns the text of a file, or raises ConfigError.
+    Raises:
+        ConfigError: there is no such table, or the file cannot be read.
+    """
+    if source == builtin:
+        return path.read_text(encoding="utf-8")
+    if source.startswith("builtin:"):
+        raise ConfigError(f"there is no table {source!r}; expected {builtin} or a file")
+    return read(source)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Final
 
-from shunter.core.throughputs import ThroughputTable
+from shunter.core.performance.throughputs import ThroughputTable
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads.formats.columns import (

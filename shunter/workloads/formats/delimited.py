@@ -1,4 +1,4 @@
-"""Comma-separated files: the header checked once, rows numbered from 0, lines from 1."""
+"""Comma-separated files: the header, if any, checked once; lines numbered from 1."""
 
 import csv
 import io
@@ -10,21 +10,24 @@ from shunter.workloads.quality import Fault, Inspection, number_fault
 
 
 class DelimitedRows:
-    """Iterates over the rows of a CSV text behind its header.
+    """Iterates over the rows of a CSV text behind its header, if it has one.
 
     Blank lines are skipped and listed in `blank_lines`; `line` is the last line of the row that
     was returned last, counted from 1.
     """
 
-    def __init__(self, file: TraceText) -> None:
-        """Read the header; TraceError if there is none or a name stands in it twice."""
+    def __init__(self, file: TraceText, columns: Sequence[str] = ()) -> None:
+        """Read the header; TraceError if there is none or a name stands in it twice.
+
+        A file without one has these `columns`.
+        """
         self.path = file.path
         self.blank_lines: list[int] = []
         self.last_row_line = 0
         # The text is split here and not by the csv module: a lone carriage return inside quotes
         # is part of a field, and newline="" keeps it.
         self._reader = csv.reader(io.StringIO(file.text, newline=""), strict=True)
-        self.header = [name.strip() for name in next(iter(self), [])]
+        self.header = [*columns] or [name.strip() for name in next(iter(self), [])]
         if not self.header:
             raise TraceError(f"{file.path} is empty: expected a header and one row for each job")
         for name in self.header:

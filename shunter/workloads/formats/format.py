@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from shunter.core.throughputs import ThroughputTable
+from shunter.core.performance.throughputs import ThroughputTable
 from shunter.workloads.quality import Inspection
 from shunter.workloads.trace import TraceJob
 

@@ -14,10 +14,11 @@ _MODULES: Final = {
     "canonical-jsonl": "canonical_jsonl",
     "philly-csv": "philly_csv",
     "philly-json": "philly_json",
-    "tiresias-csv": "tiresias_csv",
-    "blox-csv": "blox_csv",
+    "tiresias-csv": "simulators.tiresias_csv",
+    "blox-csv": "simulators.blox_csv",
     "slurm-sacct": "slurm_sacct",
-    "gavel-trace": "gavel_trace",
+    "gavel-trace": "simulators.gavel_trace",
+    "synergy": "simulators.synergy",
 }
 _HEAD_LENGTH = 4096
 

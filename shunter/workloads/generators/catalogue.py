@@ -13,12 +13,13 @@ from itertools import chain
 from math import inf
 from typing import Final, Literal, Protocol, get_args
 
-from shunter.core.throughputs import ThroughputTable
+from shunter.core.performance.throughputs import ThroughputTable
 from shunter.errors import ConfigError
-from shunter.workloads.generators import gavel_like, philly_like, tiresias_like
+from shunter.workloads.generators import gavel_like, philly_like, synergy_like, tiresias_like
 from shunter.workloads.generators.arrivals import Rhythm, diurnal_arrivals_us, poisson_arrivals_us
 from shunter.workloads.generators.draws import EndShares, stream
 from shunter.workloads.quality import QualityReport
+from shunter.workloads.sensitivity.published import published_models
 from shunter.workloads.throughputs import builtin_throughputs, compact_form
 from shunter.workloads.trace import Trace, TraceJob
 
@@ -61,6 +62,8 @@ class Choices:
         weights: whether some jobs weigh more (gavel-like).
         deadlines: whether jobs have them (gavel-like).
         throughputs: where the steps of gavel-like jobs are from; None is the built-in table.
+        split: weights of the classes image, language and speech (synergy-like); None is 20, 70, 10.
+        short: whether jobs take half an hour to eight hours (synergy-like).
     """
 
     ends: EndShares = field(default_factory=EndShares)
@@ -68,6 +71,8 @@ class Choices:
     weights: bool = False
     deadlines: bool = False
     throughputs: ThroughputTable | None = None
+    split: tuple[float, float, float] | None = None
+    short: bool = False
 
 
 Made = tuple[Statistics, bytes]
@@ -92,10 +97,18 @@ def _gavel(gpus_max: int, choices: Choices) -> Made:
     return made, json.dumps(compact_form(table)["alone"]).encode()
 
 
+def _synergy(gpus_max: int, choices: Choices) -> Made:
+    models = published_models()
+    split = choices.split or synergy_like.SPLIT
+    made = synergy_like.SynergyTable(models, gpus_max, split, are_short=choices.short)
+    return made, synergy_like.content_of(models)
+
+
 KINDS: Final[dict[str, Callable[[int, Choices], Made]]] = {
     "philly-like": _philly,
     "tiresias-like": _tiresias,
     "gavel-like": _gavel,
+    "synergy-like": _synergy,
 }
 """By kind, what makes its statistics for gangs of at most so many GPUs."""
 
@@ -173,7 +186,7 @@ def _check(
     choices: Choices,
 ) -> None:
     kinds, ends, rate = generator_names(), choices.ends, choices.jobs_per_hour
-    is_gavel = kind == "gavel-like"
+    is_gavel, is_synergy, split = kind == "gavel-like", kind == "synergy-like", choices.split
     well_shared = min(ends.failed, ends.cancelled) >= 0 and ends.failed + ends.cancelled <= 1
     faults = [
         message
@@ -191,6 +204,15 @@ def _check(
             ),
             (is_gavel or not choices.weights, f"weights: {kind} has none; expected gavel-like"),
             (is_gavel or not choices.deadlines, f"deadlines: {kind} has none; expected gavel-like"),
+            (
+                is_synergy or split is None,
+                f"split: {kind} has no classes of models; expected synergy-like",
+            ),
+            (
+                split is None or (min(split) >= 0 and 0 < sum(split) < inf),
+                f"split = {split}: expected three weights from 0 on, one of them above 0",
+            ),
+            (is_synergy or not choices.short, f"short: {kind} has no such; expected synergy-like"),
         )
         if not is_right
     ]
@@ -204,6 +226,8 @@ def _later_choices(choices: Choices) -> dict[str, object]:
         "jobs_per_hour": choices.jobs_per_hour,
         "weights": choices.weights,
         "deadlines": choices.deadlines,
+        "split": choices.split,
+        "short": choices.short,
     }
     return {name: value for name, value in made.items() if value}
 
@@ -213,7 +237,8 @@ def _instants_us(kind: str, seed: int, gap_s_mean: float, rhythm: Rhythm | None)
         return chain((0,), poisson_arrivals_us(gavel_like.arrival_draw(seed), gap_s_mean))
     draw = stream(seed, "arrival")
     if rhythm is None:
-        return poisson_arrivals_us(draw, gap_s_mean)
+        instants_us = poisson_arrivals_us(draw, gap_s_mean)
+        return chain((0,), instants_us) if kind == "synergy-like" else instants_us
     return diurnal_arrivals_us(draw, gap_s_mean, rhythm.hour_weights, rhythm.weekend)
 
 

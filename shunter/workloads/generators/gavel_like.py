@@ -16,20 +16,23 @@ for gaps in whole milliseconds. Gangs above `gpus_max` become as wide as it allo
 with 1 these are the public traces of single-GPU jobs.
 """
 
-from collections.abc import Callable, Iterator
-from math import log
+from collections.abc import Iterator
 from random import Random
 from typing import Final
 
-from shunter.core.throughputs import JobKind, ThroughputTable
+from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads.generators.draws import EndShares, end_of, stream
+from shunter.workloads.generators.gangs_and_durations import (
+    Draw,
+    drawn_duration_s,
+    drawn_gang,
+    gpu_s_mean,
+    widest_gang,
+)
 from shunter.workloads.trace import TraceJob
-
-GANGS: Final = ((1, 0.7), (2, 0.8), (4, 0.95), (8, 1.0))
-"""Gang sizes, each with the draw below which it is taken."""
 
 _BATCH_SIZES: Final = {
     "ResNet-18": (16, 32, 64, 128, 256),
@@ -45,13 +48,8 @@ MODELS: Final = (
 )
 """Models as the table names them, with their batch size, in the order of the public code."""
 
-_SHORT: Final = (1.5, 3.0)
-_LONG: Final = (3.0, 4.0)
-_LONG_FROM: Final = 0.8
 _HEAVY: Final = (0.2, 5.0)
 _SLOS: Final = ((0.33, 1.2), (0.67, 2.0), (1.0, 10.0))
-
-Draw = Callable[[], float]
 
 
 def arrival_draw(seed: int) -> Draw:
@@ -70,7 +68,7 @@ class GavelTable:
         Raises:
             ConfigError: the table lacks one of them, alone on the base type.
         """
-        self._widest = max(gpus for gpus, _ in GANGS if gpus <= gpus_max)
+        self._widest = widest_gang(gpus_max)
         self._weights = weights
         self._deadlines = deadlines
         rates = table.alone[table.base_type]
@@ -84,15 +82,8 @@ class GavelTable:
             )
 
     def gpu_s_mean(self) -> float:
-        """Return the mean GPU-seconds of a job: gangs and durations are independent."""
-        gpus = sum(
-            (top - below) * min(size, self._widest)
-            for (size, top), below in zip(GANGS, (0.0, *(top for _, top in GANGS)), strict=False)
-        )
-        short, long = (
-            60 * (10**high - 10**low) / ((high - low) * log(10)) for low, high in (_SHORT, _LONG)
-        )
-        return gpus * (_LONG_FROM * short + (1 - _LONG_FROM) * long)
+        """Return the mean GPU-seconds of a job."""
+        return gpu_s_mean(self._widest)
 
     def rhythm(self) -> None:
         """Return nothing: arrivals know neither days nor weeks."""
@@ -127,10 +118,8 @@ class GavelTable:
 
     def _draw(self, random: Random) -> tuple[JobKind, int | None, float]:
         """Return kind, batch size and seconds, in the order of the public draws."""
-        draw = random.random()
-        gpus = min(next(size for size, top in GANGS if draw < top), self._widest)
-        low, high = _LONG if random.random() >= _LONG_FROM else _SHORT
-        duration_s = 60 * 10 ** random.uniform(low, high)
+        gpus = drawn_gang(random.random, self._widest)
+        duration_s = drawn_duration_s(random.random)
         while True:
             model, batch_size = random.choice(MODELS)
             if (kind := JobKind(model, gpus)) in self._rates:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from shunter.core.throughputs import JobKind, Pair, ThroughputTable
+from shunter.core.performance.throughputs import JobKind, Pair, ThroughputTable
 from shunter.events.values.ids import GpuType
 from shunter.workloads.throughputs.faults import Faults, kind_text
 

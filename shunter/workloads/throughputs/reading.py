@@ -7,9 +7,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-from shunter.core.throughputs import ThroughputTable
+from shunter.core.performance.throughputs import ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
+from shunter.workloads.files import table_text
 from shunter.workloads.throughputs.compact import parse_compact
 from shunter.workloads.throughputs.gavel_json import parse_gavel_json
 
@@ -40,12 +41,8 @@ def load_throughputs(
     Raises:
         ConfigError: there is no such table, it is wrong, or it lacks the base type.
     """
-    if source == BUILTIN_THROUGHPUTS:
-        text = Path(__file__).with_name("gavel.json").read_text(encoding="utf-8")
-    elif source.startswith("builtin:"):
-        raise ConfigError(f"there is no table {source!r}; expected {BUILTIN_THROUGHPUTS} or a file")
-    else:
-        text = read(source)
+    builtin = Path(__file__).with_name("gavel.json")
+    text = table_text(source, BUILTIN_THROUGHPUTS, builtin, read)
     document = _document(text, source)
     parse = parse_compact if "kinds" in document else parse_gavel_json
     table = parse(document, source)

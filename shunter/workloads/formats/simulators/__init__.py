@@ -1,0 +1,3 @@
+"""The traces of other public simulators, a module for each."""
+
+__all__: list[str] = []
