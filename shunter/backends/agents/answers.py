@@ -9,9 +9,13 @@ from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
 from shunter.backends.agents.attempt_records import (
+    AttemptNumber,
     BootId,
+    Cause,
     Clock,
+    Cpus,
     GpuReading,
+    JobName,
     Known,
     Path,
     PortNumber,
@@ -37,9 +41,13 @@ __all__ = [
     "PortAnswer",
     "ReadAnswer",
     "Refusal",
+    "ReshapeAnswer",
     "SendAnswer",
     "SetAsideAnswer",
+    "Stance",
+    "Stand",
     "StartAnswer",
+    "SwitchAnswer",
 ]
 
 ERROR_CHARACTERS = 1000
@@ -73,10 +81,14 @@ class Greeting(Answer, frozen=True, kw_only=True):
 
 
 class Claimed(Answer, frozen=True, kw_only=True):
-    """The node is ours: where attempts lie on it, and the term in force."""
+    """The node is ours: where attempts lie on it, and the term in force.
+
+    `shares` says by what attempts are held to their CPUs and memory, if they are.
+    """
 
     root: Path
     term: Whole
+    shares: Cause = ""
 
 
 class ClaimRefused(Answer, frozen=True, kw_only=True):
@@ -126,6 +138,40 @@ class SendAnswer(Answer, frozen=True, kw_only=True):
     """Whether a supervisor has taken the command."""
 
     taken: bool
+
+
+class ReshapeAnswer(Answer, frozen=True, kw_only=True):
+    """What an attempt is held to now, and why not to what it was to be.
+
+    0: to as much as there is. `cpus` are those it is bound to, where it is to whole ones.
+    """
+
+    cpus_milli: Whole
+    memory_mb: Whole
+    cpus: Cpus = ()
+    cause: str = ""
+
+    def __post_init__(self) -> None:
+        """Keep the cause to what can be told."""
+        force_setattr(self, "cause", cleaned(self.cause, ERROR_CHARACTERS))
+
+
+Stance = Literal["stopped", "running", "starting", "absent", "ended", "lost"]
+"""Whether an attempt stands still, or its state if its processes do not run."""
+
+
+class Stand(Struct, frozen=True):
+    """How an attempt stands after a switch."""
+
+    job: JobName
+    attempt: AttemptNumber
+    stance: Stance
+
+
+class SwitchAnswer(Answer, frozen=True, kw_only=True):
+    """How all attempts of a switch stand: those that were to stop first."""
+
+    stands: Annotated[tuple[Stand, ...], Meta(max_length=MANY)]
 
 
 class InventoryAnswer(Answer, frozen=True, kw_only=True):

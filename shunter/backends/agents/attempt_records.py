@@ -20,7 +20,9 @@ from shunter.backends.node.records import LINE_BYTES_MAX
 __all__ = [
     "AttemptNumber",
     "BootId",
+    "Cause",
     "Clock",
+    "Cpus",
     "GpuReading",
     "JobName",
     "Known",

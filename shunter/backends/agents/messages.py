@@ -34,12 +34,14 @@ from shunter.backends.agents.answers import (
     PortAnswer,
     ReadAnswer,
     Refusal,
+    ReshapeAnswer,
     SendAnswer,
     SetAsideAnswer,
     StartAnswer,
+    SwitchAnswer,
 )
-from shunter.backends.agents.attempt_records import Known, Path, Whole
-from shunter.backends.agents.orders import Command, Order
+from shunter.backends.agents.attempt_records import Cause, Known, Path, Whole
+from shunter.backends.agents.orders import Command, Order, Shares
 from shunter.backends.node.messages.shapes import (
     COUNT_MOST,
     PROTOCOL,
@@ -59,9 +61,11 @@ __all__ = [
     "Port",
     "Question",
     "Read",
+    "Reshape",
     "Send",
     "SetAside",
     "Start",
+    "Switch",
     "decode_answer",
     "decode_greeting",
     "decode_news",
@@ -86,7 +90,8 @@ class Question(Struct, Generic[A_co], frozen=True, kw_only=True, tag_field="do")
 class Claim(Question[Claimed | ClaimRefused], frozen=True, kw_only=True, tag="claim"):
     """Take the node for one term of a scheduler.
 
-    `asked_ns` is the uptime of the host when it is asked: it counts as a sign of life of then.
+    `asked_ns` is the uptime of the host when it is asked: it counts as a sign of life of then. If
+    it `is_sized`, attempts are held to the shares in their orders.
     """
 
     asked_ns: int
@@ -95,6 +100,7 @@ class Claim(Question[Claimed | ClaimRefused], frozen=True, kw_only=True, tag="cl
     holder: str
     node: str
     cgroup: str | None
+    is_sized: bool = False
     protocol: int = PROTOCOL
 
 
@@ -149,6 +155,25 @@ class Send(Question[SendAnswer], frozen=True, kw_only=True, tag="send"):
     order: Command
 
 
+class Reshape(Question[ReshapeAnswer], frozen=True, kw_only=True, tag="reshape"):
+    """Hold an attempt that runs to other shares, which may be those it has."""
+
+    job: str
+    attempt: int
+    shares: Shares
+
+
+class Switch(Question[SwitchAnswer], frozen=True, kw_only=True, tag="switch"):
+    """Have some attempts stand still, and once they do others go on.
+
+    Where one that is to stand still does not in time, none goes on. One that is gone counts as
+    standing still. Asked again, it changes nothing.
+    """
+
+    stops: tuple[tuple[str, int], ...]
+    continues: tuple[tuple[str, int], ...]
+
+
 class Inventory(
     Question[InventoryAnswer], frozen=True, kw_only=True, omit_defaults=True, tag="inventory"
 ):
@@ -191,6 +216,7 @@ class _ClaimAnswer(Answer, frozen=True, kw_only=True):
     term: Whole | None = None
     refused: Refusal | None = None
     cause: str = ""
+    shares: Cause = ""
 
 
 class _News(Struct):
@@ -293,7 +319,8 @@ def _claim_answer(line: bytes) -> Claimed | ClaimRefused:
         return ClaimRefused(now_ns=now_ns, up_ns=up_ns, refused=told.refused, cause=cause)
     if told.root is None or told.term is None:
         raise msgspec.ValidationError("it names neither root and term nor a refusal")
-    return Claimed(now_ns=now_ns, up_ns=up_ns, root=told.root, term=told.term)
+    root, term, shares = told.root, told.term, told.shares
+    return Claimed(now_ns=now_ns, up_ns=up_ns, root=root, term=term, shares=shares)
 
 
 SHOWN_CHARACTERS = 120
@@ -312,6 +339,8 @@ _ANSWERS: Mapping[type[Question[Answer]], Callable[[bytes], Answer]] = {
     SetAside: msgspec.json.Decoder(SetAsideAnswer).decode,
     Send: msgspec.json.Decoder(SendAnswer).decode,
     Inventory: msgspec.json.Decoder(InventoryAnswer).decode,
+    Reshape: msgspec.json.Decoder(ReshapeAnswer).decode,
+    Switch: msgspec.json.Decoder(SwitchAnswer).decode,
     Read: msgspec.json.Decoder(ReadAnswer).decode,
     Port: msgspec.json.Decoder(PortAnswer).decode,
 }

@@ -72,6 +72,8 @@ class NodeAgent:
         self.transport = transport
         self.root = ""
         self.boot = ""
+        self.shares = ""
+        """By what it holds attempts to their CPUs and memory, if it does."""
         self.cause = "it was not reached yet"
         self.is_lost = False
         self.tried = anyio.Event()
@@ -259,6 +261,7 @@ class NodeAgent:
                 holder=owner.holder,
                 node=self.name,
                 cgroup=self.transport.cgroup,
+                is_sized=self._limits.is_sized,
             )
             answer = await rpc.ask(claim, self._limits.call_s)
         except UnreachedError:
@@ -274,7 +277,7 @@ class NodeAgent:
                 self._observer.was_replaced(cause)
             raise TakenError(cause)
         assert rpc.greeting is not None, "a session begins with it"
-        self.root, self.boot = answer.root, rpc.greeting.boot
+        self.root, self.boot, self.shares = answer.root, rpc.greeting.boot, answer.shares
         self.taken = None
 
     async def _came_up(self) -> None:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["Command", "Do", "HeartbeatLimits", "Order", "Rank", "Suspend"]
+__all__ = ["Command", "Do", "HeartbeatLimits", "Order", "Rank", "Shares", "Suspend"]
 
 
 Do = Literal["suspend", "terminate", "fence", "stop", "continue"]
@@ -42,11 +42,23 @@ class HeartbeatLimits(Struct, frozen=True, kw_only=True):
     is_remote: bool
 
 
+class Shares(Struct, frozen=True, kw_only=True):
+    """What an attempt is held to under one agent: thousandths of CPUs, and MB.
+
+    0 is as much as there is. `cpus` are those to choose from, where only whole ones can be given.
+    """
+
+    cpus_milli: int
+    memory_mb: int
+    cpus: tuple[int, ...]
+
+
 class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the supervisor of an attempt is started with.
 
     `time_limit_s` is for who hands it to a batch system: supervisors keep no time limits.
     An agent finds out itself who `user_name` is, and which control group is to hold the attempt.
+    Without `shares` it is held to `memory_mb` at most, and to the CPUs of its ranks.
     """
 
     job: str
@@ -65,6 +77,7 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     user_name: str
     checkpoints: str
     time_limit_s: float | None = None
+    shares: Shares | None = None
 
 
 class Command(Struct, frozen=True, kw_only=True):

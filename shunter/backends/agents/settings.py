@@ -28,7 +28,9 @@ class Limits:
     in between, where that is not enough. `output_bytes_max` is kept of the output of a rank.
     `gang_ports` are those of which each attempt gets one for its ranks, the second no more.
     `checkpoints` is a folder that all servers share; where it is empty, checkpoints lie on the
-    server that made them, and are carried over when a job moves.
+    server that made them, and are carried over when a job moves. If it `is_sized`, attempts are
+    held to the CPUs and memory of their allocations, also to parts of a CPU. If it `downsamples`,
+    samples are told where they differ from those before, or once a while; else each is.
     """
 
     cooperative_s: float = 60.0
@@ -47,3 +49,5 @@ class Limits:
     margin_s: float = 30.0
     gang_ports: tuple[int, int] = (29_500, 29_999)
     checkpoints: str = ""
+    is_sized: bool = False
+    downsamples: bool = True

@@ -19,6 +19,7 @@ from shunter.errors import BackendError
 from shunter.events.values.ids import NodeName
 
 __all__ = [
+    "NO_DEVICE",
     "AgentProcess",
     "Link",
     "Server",
@@ -30,6 +31,8 @@ __all__ = [
 
 T = TypeVar("T")
 READ_BYTES = 1 << 18
+NO_DEVICE = ""
+"""Stands for a unit of CPU among the names of GPUs."""
 
 
 class UnreachedError(BackendError):
@@ -42,7 +45,8 @@ class UnreachedError(BackendError):
 class Server(Protocol):
     """A server of an agent.
 
-    Its GPUs are named as CUDA does (index or UUID), its CPUs by number.
+    Its GPUs are named as CUDA does (index or UUID), its CPUs by number. Where it has units of CPU
+    in place of GPUs, each of them is `NO_DEVICE`.
     """
 
     @property

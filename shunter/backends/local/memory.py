@@ -1,9 +1,9 @@
-"""Where this machine lets us limit the memory of jobs: see `shunter.backends.node.division`."""
+"""Where this machine lets us limit the memory of jobs: see `node.shares.division`."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from shunter.backends.node.division import MOVED, divisible
+from shunter.backends.node.shares.division import MOVED, divisible
 
 __all__ = ["MemoryControl", "memory_control"]
 

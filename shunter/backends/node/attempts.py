@@ -15,7 +15,6 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from shunter.backends.node.cgroups import close_group, members
 from shunter.backends.node.messages.attempt_records import (
     PATH,
     a_job,
@@ -39,6 +38,7 @@ from shunter.backends.node.records import (
     put,
     tell,
 )
+from shunter.backends.node.shares.cgroups import close_group, members
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,6 +119,26 @@ def running(root: str, wanted: list[tuple[str, int]]) -> list[Found]:
         if known["state"] in NO_END and (job, attempt) in alive:
             known["state"] = "running"
         found.append({"job": job, "attempt": attempt, **known})
+    return found
+
+
+def pids_of(root: str, key: tuple[str, int], parents: Mapping[int, int]) -> list[int]:
+    """Return the processes of an attempt that runs, whatever their sessions.
+
+    Args:
+        root: where it is.
+        key: its job and number.
+        parents: the parent of each process of this machine.
+    """
+    folder = folder_of(root, *key)
+    started = started_in(folder) if is_held(f"{folder}/lock") else None
+    children: dict[int, list[int]] = {}
+    for pid, parent in parents.items() if started is not None else ():
+        children.setdefault(parent, []).append(pid)
+    found, todo = [], children.get(started["pid"], []) if started is not None else []
+    while todo:
+        found += todo
+        todo = [child for pid in todo for child in children.get(pid, [])]
     return found
 
 

@@ -15,8 +15,8 @@ import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from shunter.backends.node.cgroups import enter
 from shunter.backends.node.processes.marks import MARK, SEAL
+from shunter.backends.node.shares.cgroups import enter
 
 if TYPE_CHECKING:
     from shunter.backends.node.messages.wire import Order, User

@@ -15,7 +15,6 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from shunter.backends.node.cgroups import close_group, kills
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.heartbeat import Heartbeat
 from shunter.backends.node.messages.channel import Channel
@@ -34,6 +33,7 @@ from shunter.backends.node.processes.reaper import descendants, kill_remaining, 
 from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code
 from shunter.backends.node.records import catches, count_in, create_private, fifo, kill, put, tell
 from shunter.backends.node.sampling import Sampling
+from shunter.backends.node.shares.cgroups import close_group, held_to, kills
 from shunter.backends.node.stopping import Stopping
 
 if TYPE_CHECKING:
@@ -328,8 +328,8 @@ class Supervision:
             suspended |= code == TERMINATED or (code != 0 and self.why != "rank")
         group = self.order.get("cgroup")
         short = kills(group) if group else 0
-        if short:
-            self._explain_kill()
+        if group and short:
+            self._explain_kill(held_to(group)[1])
         status = {
             "code": code,
             "codes": self.codes,
@@ -364,9 +364,9 @@ class Supervision:
             return False
         return True
 
-    def _explain_kill(self) -> None:
+    def _explain_kill(self, memory_mb: int) -> None:
         """Say in the job's own output why it was killed."""
-        line = f"shunter: killed for using more than its {self.order['memory_mb']} MiB of memory\n"
+        line = f"shunter: killed for using more than its {memory_mb} MB of memory\n"
         try:
             with open(f"{self.folder}/stderr.0", "a", encoding="utf-8") as file:
                 file.write(line)

@@ -42,7 +42,6 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from shunter.backends.node.cgroups import open_group
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.processes.attempt_files import AttemptFiles
 from shunter.backends.node.processes.marks import alive_below, seal
@@ -59,6 +58,7 @@ from shunter.backends.node.records import (
     own_folder,
     put,
 )
+from shunter.backends.node.shares.cgroups import open_group
 from shunter.backends.node.supervision import Supervision
 
 if TYPE_CHECKING:
@@ -176,7 +176,8 @@ def _prepare(root: str, folder: str, order: Order, held_lock: int) -> tuple[Supe
     _open_checkpoints(f"{root}/jobs/{order['job']}/checkpoints", order.get("user"))
     group = order.get("cgroup")
     if group:
-        open_group(group, order["memory_mb"])
+        shares = order.get("shares")
+        open_group(group, shares["cpus_milli"] if shares else 0, order["memory_mb"])
     make_outputs(folder, order)
     _reserve(folder, RESERVE_BYTES + EXIT_CODE_BYTES * len(order["ranks"]))
     supervision = Supervision(root, folder, order)

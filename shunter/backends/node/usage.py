@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from shunter.backends.node.messages.attempt_records import PIDS_MOST
 from shunter.backends.node.records import processes
+from shunter.backends.node.shares.cgroups import MB
 
 if TYPE_CHECKING:
     from shunter.backends.node.messages.wire import Use
@@ -54,7 +55,7 @@ class Usage:
             spent = sum(count - before.get(who, 0) for who, count in ticks.items())
             cpus = round(max(spent, 0) / TICKS_S / (now_s - read_s), 3)
         pages = sum(each.pages for each in found.values())
-        return {"pids": sorted(found)[:PIDS_MOST], "memory_mb": pages * PAGE >> 20, "cpus": cpus}
+        return {"pids": sorted(found)[:PIDS_MOST], "memory_mb": pages * PAGE // MB, "cpus": cpus}
 
     def _below(self) -> list[int]:
         """Return the descendants of the root, looking at nobody else if we can."""

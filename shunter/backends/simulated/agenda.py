@@ -5,14 +5,30 @@ from heapq import heappop, heappush
 from typing import Any
 
 from shunter.backends.simulated.samples import SampleDue
+from shunter.backends.simulated.turns import Ready
 from shunter.backends.simulated.work import Run
 from shunter.core.progress import NEVER_US
-from shunter.events.facts.execution import AttemptStarted, JobContinued, JobStopped, SpeedChanged
+from shunter.events.facts.execution import (
+    AttemptStarted,
+    JobContinued,
+    JobStopped,
+    SpeedChanged,
+    TurnEnded,
+    TurnStarted,
+)
 from shunter.events.values.ids import JobId
 
 __all__ = ["Agenda", "at_its_speed", "is_void"]
 
-_OF_ONE_ATTEMPT = (AttemptStarted, SpeedChanged, JobStopped, JobContinued)
+_OF_ONE_ATTEMPT = (
+    AttemptStarted,
+    SpeedChanged,
+    JobStopped,
+    JobContinued,
+    Ready,
+    TurnStarted,
+    TurnEnded,
+)
 
 
 class Agenda:

@@ -5,16 +5,17 @@ true time times exp(noise x z), with z a standard normal number by Box and Mulle
 Mathematical Statistics 29(2), 1958), drawn from a stream of the attempt and the instant alone.
 """
 
+from collections.abc import Callable
 from math import cos, exp, log, pi, sqrt
 from typing import Final
 
-from shunter.backends.simulated.work import Run
+from shunter.backends.simulated.work import Run, Work
 from shunter.core.rng import Rng
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId
 
-__all__ = ["NO_SAMPLES", "SampleDue", "Samples"]
+__all__ = ["NO_SAMPLES", "SampleDue", "Sampler", "Samples"]
 
 
 @fact
@@ -53,6 +54,37 @@ class Samples:
         if self.noise:
             batch_s *= exp(self.noise * _normal(Rng(self.seed, "samples", job_id, at_us)))
         return ProfileSampled(at_us, job_id, run.attempt, done, batch_s)
+
+
+class Sampler:
+    """Measures the attempts of a simulated world at a steady pace.
+
+    `enter` foresees something of a job: (instant, job, what).
+    """
+
+    __slots__ = ("_enter", "_samples", "_work")
+
+    def __init__(
+        self, samples: Samples, work: Work, enter: Callable[[int, JobId, object], None]
+    ) -> None:
+        self._samples = samples
+        self._work = work
+        self._enter = enter
+
+    def measured(self, job_id: JobId, at_us: int) -> list[ProfileSampled]:
+        """Return what is measured of an attempt now; foresee its next sample."""
+        work, run = self._work, self._work.runs[job_id]
+        batch_s = work.batch_s(job_id, run)
+        self.foresee(job_id, run, at_us)
+        if batch_s is None:
+            return []
+        return [self._samples.taken(at_us, job_id, run, work.left(run, at_us), batch_s)]
+
+    def foresee(self, job_id: JobId, run: Run, at_us: int) -> None:
+        """Foresee the next sample of an attempt that will end and is measured."""
+        every_us = self._samples.every_us
+        if every_us and run.end_us is not None and self._work.batch_s(job_id, run) is not None:
+            self._enter(at_us + every_us, job_id, SampleDue(run.attempt, run.stops))
 
 
 def _normal(rng: Rng) -> float:

@@ -10,9 +10,9 @@ from shunter.backends.simulated.costs import Costs
 from shunter.backends.simulated.gpu_tenants import GpuTenants
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
 from shunter.backends.simulated.step_rate import StepRate
-from shunter.core.effects import Launch, Resume
+from shunter.core.effects import Launch, Reshape, Resume
+from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.progress import NEVER_US
-from shunter.core.speed_model import SpeedModel
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.fact import fact, record
 from shunter.events.values.ids import JobId, NodeName
@@ -144,7 +144,7 @@ class Work:
         self._is_plain = speeds is None and self._fixed and lease.is_exact
         self._is_steady = self._is_plain and not is_sampled
         self._retries = retries
-        self.gpu_tenants = None if speeds is None else GpuTenants()
+        self.gpu_tenants = None if speeds is None else GpuTenants(speeds.knows_neighbours)
         self.tasks: dict[JobId, Task] = {}
         self.runs: dict[JobId, Run] = {}
 
@@ -202,9 +202,11 @@ class Work:
             stops=run.stops + 1,
         )
 
-    def go_on(self, job_id: JobId, now_us: int) -> Run:
-        """Let a stopped attempt work again; return its new run."""
+    def go_on(self, job_id: JobId, now_us: int, where: Allocation | None = None) -> Run:
+        """Let a stopped attempt work again, maybe on other GPUs; return its new run."""
         run = self.runs[job_id]
+        if where is not None:
+            run.allocation = where
         task, from_us = run.task, max(now_us, run.began_us)
         if self.gpu_tenants is not None:
             self.gpu_tenants.enter(job_id, run.allocation)
@@ -222,6 +224,14 @@ class Work:
         self.runs[job_id] = anew
         return anew
 
+    def reshape(self, order: Reshape) -> bool:
+        """Let an attempt have other CPUs and memory; say whether it works with them now."""
+        run = self.runs.get(order.job_id)
+        if run is None or run.attempt != order.attempt:
+            return False
+        run.allocation = run.task.last = order.allocation
+        return not run.is_stopped
+
     def left(self, run: Run, now_us: int) -> int:
         """Return the units that a run has left now."""
         return run.task.left - min(run.task.left, self._run_by(run, now_us))
@@ -233,8 +243,7 @@ class Work:
         if rate is None and spec.total_steps:
             rate = spec.total_steps * step_rate.speed * 1e6 / max(1, step_rate.duration_us)
         elif rate is None and self._speeds is not None:
-            beside = [self.tasks[other].spec for other in self.partners(job_id, run.allocation)]
-            rate = self._speeds.rate(spec, run.allocation, beside)
+            rate = self._speeds.rate(spec, *self._surroundings(job_id, run.allocation))
         return 1.0 / rate if rate else None
 
     def forget(self, job_id: JobId, run: Run, now_us: int) -> None:
@@ -253,6 +262,12 @@ class Work:
     def partners(self, job_id: JobId, where: Allocation) -> list[JobId]:
         """Return who shares GPUs with a job."""
         return [] if self.gpu_tenants is None else self.gpu_tenants.beside(job_id, where)
+
+    def slowed_by(self, job_id: JobId, where: Allocation) -> list[JobId]:
+        """Return whose speed may hang on a job: its partners and its neighbours."""
+        if self.gpu_tenants is None:
+            return []
+        return self.gpu_tenants.beside(job_id, where) + self.gpu_tenants.around(job_id, where)
 
     def paced_anew(self, job_id: JobId, now_us: int) -> Run:
         """Give a job the speed it has beside its partners of now; return its new run.
@@ -275,12 +290,22 @@ class Work:
         return anew
 
     def _step_rate(self, task: Task, job_id: JobId, where: Allocation) -> StepRate:
-        """Return how fast a job is on these GPUs beside those who share them now."""
+        """Return how fast a job is on these GPUs beside those who are there now."""
         speeds, spec, base = self._speeds, task.spec, task.step_rate
         assert speeds is not None, "without speeds nobody has another step rate"
-        beside = [self.tasks[other].spec for other in self.partners(job_id, where)]
-        rate = None if base.is_continuous else speeds.rate(spec, where, beside)
-        return StepRate(speeds.speed(spec, where, beside), base.units, base.duration_us, rate)
+        there = self._surroundings(job_id, where)
+        rate = None if base.is_continuous else speeds.rate(spec, *there)
+        return StepRate(speeds.speed(spec, *there), base.units, base.duration_us, rate)
+
+    def _surroundings(
+        self, job_id: JobId, where: Allocation
+    ) -> tuple[Allocation, list[JobSpec], list[Allocation]]:
+        """Return the GPUs of a job, who shares them, and where its neighbours are."""
+        tenants = self.gpu_tenants
+        assert tenants is not None, "without speeds nobody is slowed down"
+        partners = [self.tasks[other].spec for other in tenants.beside(job_id, where)]
+        around = [self.runs[other].allocation for other in tenants.around(job_id, where)]
+        return where, partners, around
 
     def leave(self, job_id: JobId, now_us: int, *, moves: bool) -> Leaving:
         """Stop an attempt; its mode says if its work is saved or partly lost."""

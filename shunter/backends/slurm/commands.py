@@ -14,9 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from shunter import clock
 from shunter.backends.slurm import listings
 from shunter.backends.slurm.accounting_text import ACCOUNTING_FIELDS, past_jobs
+from shunter.backends.slurm.limit_reasons import reason_in_words, submit_limit_in
 from shunter.backends.slurm.process import DEADLINE_S, Answer, CommandRunner
+from shunter.backends.slurm.quantities import duration
 from shunter.backends.slurm.queue_text import queue_format, queued_jobs
 from shunter.backends.slurm.records import (
     Partition,
@@ -30,6 +33,8 @@ from shunter.errors import SlurmRefusedError, SlurmUnknownError
 
 __all__ = ["Slurm", "Submitted"]
 
+SILENT_S: Final = 10.0
+"""One command may fail: what is told of Slurm is told after some seconds without an answer."""
 REFUSALS: Final = (
     *("Access/permission denied", "Invalid ", "Job violates", "invalid "),
     *("Memory required by task is not available", "Memory specification can not be satisfied"),
@@ -46,6 +51,8 @@ REFUSALS: Final = (
     *("Too many tasks", "Batch script is empty", "This does not look like a batch script"),
 )
 """What sbatch says when the controller has decided: the job was not taken, and will not be."""
+
+DECIDED: Final = "Batch job submission failed: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,15 @@ class Slurm:
     def __init__(self, *, deadline_s: float = DEADLINE_S, conf: str | None = None) -> None:
         """Take how long a command may take, and a slurm.conf that is not the usual one."""
         self._commands = CommandRunner(deadline_s=deadline_s, conf=conf)
+
+    @property
+    def silence(self) -> str:
+        """For how long Slurm has not answered, and why not; nothing where it answers."""
+        since_s = self._commands.silent_since_s
+        silent_s = 0.0 if since_s is None else clock.monotonic_s() - since_s
+        if silent_s < SILENT_S:
+            return ""
+        return f"Slurm has not answered for {duration(silent_s)}: {self._commands.complaint}"
 
     async def version(self) -> str:
         """Return the version of the commands, such as 22.05.8.
@@ -210,8 +226,28 @@ class Slurm:
         chosen += ["--batch"] if batch_only else []
         await self._commands.text(["scancel", *chosen, *(str(job) for job in jobs)])
 
-    async def history(self, since_s: int) -> tuple[PastJob, ...]:
+    async def suspend(self, jobs: Sequence[int]) -> None:
+        """Suspend jobs: they stand still, and others get their CPUs, but no GPUs.
+
+        Raises:
+            SlurmRefusedError: it needs the rights of an operator, or cannot be done.
+            SlurmUnknownError: whether it was done is not known.
+        """
+        await self._controlled("suspend", jobs)
+
+    async def resume(self, jobs: Sequence[int]) -> None:
+        """Let suspended jobs go on.
+
+        Raises:
+            SlurmRefusedError: none of them is suspended, or this user may not.
+            SlurmUnknownError: whether it was done is not known.
+        """
+        await self._controlled("resume", jobs)
+
+    async def history(self, since_s: int, names: Sequence[str] = ()) -> tuple[PastJob, ...]:
         """Return the jobs that accounting knows, since an instant in seconds since 1970.
+
+        With names, in which there is no comma, only jobs that are called so.
 
         Raises:
             SlurmUnknownError: the answer failed, or the site keeps no accounting.
@@ -220,7 +256,15 @@ class Slurm:
         command = ["sacct", "--allusers", "--allocations", "--duplicates", "--parsable2"]
         since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since_s))  # sacct's own zone
         asked = [f"--delimiter={word}", f"--format={ACCOUNTING_FIELDS}", f"--starttime={since}"]
+        asked += [f"--name={','.join(names)}"] if names else []
         return past_jobs(await self._commands.text([*command, *asked]), word)
+
+    async def _controlled(self, verb: str, jobs: Sequence[int]) -> None:
+        answer = await self._commands.run(["scontrol", verb, ",".join(map(str, jobs))])
+        if answer.status != 0 and not answer.is_out_of_reach:
+            raise SlurmRefusedError(f"scontrol {verb}: {answer.complaint}")
+        if answer.status != 0:
+            raise answer.unknown()
 
     async def _shown(self, kind: str, *options: str) -> str:
         command = ["scontrol", "show", kind, "--oneliner", "--all", *options]
@@ -228,9 +272,15 @@ class Slurm:
 
 
 def _refusal(answer: Answer) -> SlurmRefusedError | SlurmUnknownError:
-    said = answer.complaint.removeprefix("sbatch: error: ")
-    reason = said.removeprefix("Batch job submission failed: ")
-    reason = reason.removeprefix("allocation failure: ")
-    if not answer.is_out_of_reach and any(word in reason for word in REFUSALS):
-        return SlurmRefusedError(f"Slurm refuses the job: {said}")
+    if answer.is_out_of_reach:
+        return answer.unknown()
+    if limit := submit_limit_in(answer.err):
+        return SlurmRefusedError(f"Slurm refuses the job: {reason_in_words(limit)}")
+    # A word for another limit comes in a line of its own, before the one that says it is refused.
+    said = [line.strip().removeprefix("sbatch: error: ") for line in answer.err.splitlines()]
+    first = answer.complaint.removeprefix("sbatch: error: ")
+    reasons = [first, *(line for line in said if line.startswith(DECIDED))]
+    if any(word in reason for word in REFUSALS for reason in reasons):
+        limits = [told for word in said if (told := reason_in_words(word)) != word]
+        return SlurmRefusedError(f"Slurm refuses the job: {(limits or [first])[0]}")
     return answer.unknown()

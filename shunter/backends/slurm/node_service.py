@@ -34,9 +34,12 @@ POLLS_BETWEEN: Final = 4
 
 _OUT: Final = frozenset(
     {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "ERROR", "INVAL", "FUTURE"}
-    | {"POWERED_DOWN", "POWERING_DOWN", "REBOOT_ISSUED", "UNKNOWN"}
+    | {"POWERED_DOWN", "POWERING_DOWN", "REBOOT_ISSUED"}
 )
-"""A node that has not answered for a moment (NOT_RESPONDING) is not yet down."""
+"""A node that has not answered for a moment (NOT_RESPONDING) is not yet down.
+
+Nor is one that has yet to answer a controller that has just started (UNKNOWN): it will, or be down.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +68,27 @@ class NodeService:
         *,
         least_s: float,
         options: Sequence[str] = (),
+        partition: str = "",
     ) -> None:
+        """Take what to watch.
+
+        Args:
+            slurm: its commands.
+            nodes: their names.
+            least_s: nodes are out of service for so long before a reservation.
+            options: of sbatch; a reservation that they name is ours.
+            partition: whose time limit is asked for too.
+        """
         self._slurm = slurm
         self._nodes = tuple(nodes)
         self._least_s = least_s
         self._own = reservation_in(options)
         self._down: Mapping[NodeName, str] = {}
         self._reservations: Mapping[NodeName, NodeReservation] = {}
+        self._partition = partition
+        self._partition_limit_s: float | None = None
         self._is_known = False
+        self._soon = anyio.Event()
         self.listing: NodeListing | None = None
 
     @property
@@ -80,9 +96,21 @@ class NodeService:
         """The next reservation of each node that has one, begun or not."""
         return self._reservations
 
-    def reservations_of(self, nodes: Collection[str]) -> list[NodeReservation]:
-        """Return the next reservations of some nodes."""
-        return [kept for node, kept in self._reservations.items() if node in nodes]
+    def longest_s(self, nodes: Collection[str]) -> float | None:
+        """Return how long a job on some nodes may be asked for; None: no limit.
+
+        One that is asked for longer than the partition allows waits in Slurm for ever, and one
+        that would not end before a reservation of its nodes waits until that is over.
+        """
+        now_s = clock.wall_s()
+        kept = [kept.limit_s(now_s) for node, kept in self._reservations.items() if node in nodes]
+        limits = [min(kept, default=None), self._partition_limit_s]
+        return min((limit_s for limit_s in limits if limit_s), default=None)
+
+    @property
+    def silence(self) -> str:
+        """For how long Slurm has not answered, and why not; nothing where it answers."""
+        return self._slurm.silence
 
     def out_of_service(self, now_s: float) -> Mapping[NodeName, str] | None:
         """Return the nodes that take no new jobs, with why; None: not known yet."""
@@ -96,7 +124,7 @@ class NodeService:
         return {**found, **self._down}
 
     async def look(self) -> None:
-        """Ask Slurm for its nodes and reservations.
+        """Ask Slurm for its nodes and reservations, and for how long jobs may run.
 
         Raises:
             SlurmUnknownError: it does not answer; what was known stays.
@@ -105,11 +133,19 @@ class NodeService:
         nodes = {node.name: node for node in await self._slurm.nodes()}
         self.listing = NodeListing(began_s, clock.monotonic_s(), nodes)
         reservations = await self._slurm.reservations()
+        if self._partition:
+            partitions = await self._slurm.partitions()
+            found = [each.time_limit_s for each in partitions if each.name == self._partition]
+            self._partition_limit_s = next(iter(found), None)
         self._down = {node: why for node in self._nodes if (why := _why_out(nodes.get(node), node))}
         self._reservations = reservations_by_node(
             [each for each in reservations if each.name != self._own], self._nodes, clock.wall_s()
         )
         self._is_known = True
+
+    def soon(self) -> None:
+        """Look again with the next poll: the last look did not tell what somebody needs."""
+        self._soon.set()
 
     async def run(self, poll_s: float) -> None:
         """Look for ever, less often than at the queue; a failed look changes nothing."""
@@ -120,7 +156,10 @@ class NodeService:
                 # The queue is asked more often, and tells people that Slurm does not answer.
                 await anyio.sleep(poll_s)
             else:
-                await anyio.sleep(poll_s * POLLS_BETWEEN)
+                self._soon = anyio.Event()
+                await anyio.sleep(poll_s * min(1, POLLS_BETWEEN))
+                with anyio.move_on_after(poll_s * (POLLS_BETWEEN - 1)):
+                    await self._soon.wait()
 
 
 def _why_out(node: SlurmNode | None, name: str) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 
 import anyio
 
+from shunter import clock
 from shunter.errors import SlurmUnknownError
 
 __all__ = ["Answer", "CommandRunner"]
@@ -56,11 +57,17 @@ class Answer:
 
 
 class CommandRunner:
-    """Runs commands of Slurm."""
+    """Runs commands of Slurm.
+
+    `silent_since_s` is since when none has had an answer, by the monotonic clock; None: the last
+    one had. `complaint` is what became of the last one.
+    """
 
     def __init__(self, *, deadline_s: float = DEADLINE_S, conf: str | None = None) -> None:
         """Take how long a command may take, and a slurm.conf of one's own."""
         self.deadline_s = deadline_s
+        self.silent_since_s: float | None = None
+        self.complaint = ""
         self._environment = {
             name: text
             for name, text in os.environ.items()
@@ -78,6 +85,24 @@ class CommandRunner:
         Raises:
             SlurmUnknownError: it is not there, or has not ended in time, and was killed.
         """
+        began_s = clock.monotonic_s()
+        try:
+            answer = await self._run(words, stdin, environment or {})
+        except SlurmUnknownError as error:
+            self._note(began_s, error.cause)
+            raise
+        is_silent = answer.status != 0 and answer.is_out_of_reach
+        self._note(began_s, answer.unknown().cause if is_silent else "")
+        return answer
+
+    def _note(self, began_s: float, complaint: str) -> None:
+        """Note whether a command had an answer; nothing to complain of: it had."""
+        since_s = began_s if self.silent_since_s is None else self.silent_since_s
+        self.silent_since_s, self.complaint = since_s if complaint else None, complaint
+
+    async def _run(
+        self, words: Sequence[str], stdin: str, environment: Mapping[str, str]
+    ) -> Answer:
         name = " ".join(words[:3] if words[0] == "scontrol" else words[:1])
         there = shutil.which(words[0], path=self._environment.get("PATH"))
         if there is None:
@@ -90,7 +115,7 @@ class CommandRunner:
                     [there, *words[1:]],
                     stdin=source,
                     check=False,
-                    env={**self._environment, **(environment or {})},
+                    env={**self._environment, **environment},
                 )
         except TimeoutError as error:
             raise SlurmUnknownError(

@@ -156,3 +156,8 @@ class PastJob:
     submit_s: int | None
     start_s: int | None
     end_s: int | None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its state is a last one."""
+        return self.state in _ENDED

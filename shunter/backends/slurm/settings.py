@@ -31,7 +31,8 @@ class SlurmSettings(Limits):
     what pilots dial, `listen` is where they are awaited ("": at all addresses). A pilot is asked
     for `time_limit_s`, and given back after `idle_s` without jobs; `options` are further ones of
     sbatch. Where attempts are jobs of their own, their records are looked at every `look_s`, and
-    what has changed there or in the queue is known everywhere `settle_s` later.
+    what has changed there or in the queue is known everywhere `settle_s` later; with
+    `is_suspended_in_slurm` one that stands still is suspended there as well.
     """
 
     root: str
@@ -51,6 +52,7 @@ class SlurmSettings(Limits):
     look_s: float = 1.0
     settle_s: float = 15.0
     command_s: float = 20.0
+    is_suspended_in_slurm: bool = False
     python: str = "python3"
     options: tuple[str, ...] = ()
     conf: str | None = None

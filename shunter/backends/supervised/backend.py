@@ -18,6 +18,7 @@ from anyio.abc import TaskGroup
 from shunter.backends.agents import messages
 from shunter.backends.agents.attempt_records import GpuReading, Known, Sample
 from shunter.backends.agents.node_agent import NodeAgent
+from shunter.backends.agents.orders import Shares
 from shunter.backends.agents.settings import Limits, Owner
 from shunter.backends.agents.transport import Transport
 from shunter.backends.inbox import Inbox, Stamped
@@ -26,23 +27,27 @@ from shunter.backends.node.messages.wire import Found
 from shunter.backends.supervised import environment as environments
 from shunter.backends.supervised.attempt_locations import STRAYS_S, AttemptLocations
 from shunter.backends.supervised.checkpoint_transfer import CheckpointTransfer
-from shunter.backends.supervised.gangs import (
-    LOST,
-    Gang,
-    Part,
-    deliver,
-    end_unbelieved,
-    told_of,
-)
-from shunter.backends.supervised.launching import Launches
+from shunter.backends.supervised.gangs.gang import Gang, Part
+from shunter.backends.supervised.gangs.live_gangs import Key, LiveGangs, Stands
+from shunter.backends.supervised.launching import DrainingError, Launches
 from shunter.backends.supervised.order_queue import OrderQueue
 from shunter.backends.supervised.reachability import Reachability
 from shunter.backends.supervised.samples import Samples
+from shunter.backends.supervised.shares import ShareNotices, shares_of
 from shunter.backends.supervised.watch import Watch
-from shunter.core.effects import Effect, Fence, Launch, Migrate, Resume, SetAside, Terminate
+from shunter.core.effects import (
+    Effect,
+    Fence,
+    Launch,
+    Migrate,
+    Reshape,
+    Resume,
+    SetAside,
+    Terminate,
+)
 from shunter.core.intake.inputs import Input
 from shunter.errors import BackendError
-from shunter.events.facts.execution import LaunchFailed
+from shunter.events.facts.execution import AttemptLost, LaunchFailed
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
 
@@ -63,20 +68,27 @@ class SupervisedBackend:
         self, limits: Limits, owner: Owner, transports: Sequence[Transport], start_us: int = 0
     ) -> None:
         self._owner = owner
+        self._is_sized = limits.is_sized
         self._inbox = Inbox(start_us)
         self._hosts = {each.name: NodeAgent(each, limits, owner, self) for each in transports}
         self._agent_of = {server.name: each.name for each in transports for server in each.servers}
         self._locations = AttemptLocations(self._hosts, self._agent_of)
         self._transfer = CheckpointTransfer(limits, owner, self._hosts)
-        self._gangs: dict[JobId, Gang] = {}
+        self._tasks: TaskGroup = anyio.create_task_group()
+        self._share_notices = ShareNotices()
+        self._gangs = LiveGangs(
+            self._inbox, self._hosts, self._tasks, STRAYS_S, self._share_notices.put, self.drain_of
+        )
         self._newest: dict[JobId, int] = {}
         self._launching: set[tuple[JobId, int]] = set()
         self._moved_from: dict[JobId, tuple[NodeName, ...]] = {}
         self._reachability = Reachability(self._inbox)
         self._is_open = self._has_recovered = False
-        self._launches = Launches(limits, owner, self._hosts, self._agent_of, self._gangs)
-        self._samples = Samples(self._inbox, self._gangs, limits.sample_s)
-        self._tasks: TaskGroup = anyio.create_task_group()
+        self._launches = Launches(
+            limits, owner, self._hosts, self._agent_of, self._gangs, self.drain_of
+        )
+        every_s = limits.sample_s if limits.downsamples else None
+        self._samples = Samples(self._inbox, self._gangs, every_s)
         self._orders = OrderQueue(self._tasks, self._obey)
 
     async def __aenter__(self) -> Self:
@@ -126,12 +138,20 @@ class SupervisedBackend:
         silent = [agent for agent in self._hosts.values() if not agent.is_up]
         return {node: each.transport.reason or each.cause for each in silent for node in each.nodes}
 
+    def drain_of(self, node: NodeName) -> str:
+        """Return why nothing is started on a server that answers; nothing if it may be."""
+        return ""
+
     def launch_wait(self, job_id: JobId) -> str:
         """Return what the launch of a job waits for; nothing if it does not."""
         return ""
 
+    async def share_notice(self) -> str:
+        """Wait for the next thing to be told of what jobs are held to, in words."""
+        return await self._share_notices.take()
+
     def post(self, stamped: Stamped) -> None:
-        """Put a command of somebody into the inbox; it gets its instant there."""
+        """Put a command of somebody into the inbox, where it gets its instant."""
         self._inbox.put(stamped)
 
     def now_us(self) -> int:
@@ -141,7 +161,7 @@ class SupervisedBackend:
     async def observe(
         self, until_us: int | None, gather_us: int = 0
     ) -> tuple[int, Sequence[Input]]:
-        """Wait for inputs; a live world gathers nothing."""
+        """Wait for inputs; a live world gathers nothing, it hands over what it sees."""
         return await self._inbox.observe(until_us)
 
     async def inventory(self, wanted: Collection[tuple[JobId, int]] | None = None) -> list[Found]:
@@ -166,7 +186,16 @@ class SupervisedBackend:
         on: Allocation | None = None,
         is_set_aside: bool = False,
     ) -> None:
-        """Watch an attempt of an earlier term, of which some was told."""
+        """Watch an attempt of an earlier term, of which some has been told already.
+
+        Args:
+            job_id: whose.
+            attempt: its number.
+            started: whether the log has its start.
+            noted: how many facts of its journals the log has.
+            on: what it was to be given, where no record says on which servers it runs.
+            is_set_aside: whether it is only to be ended.
+        """
         nodes = self._locations.of(job_id, attempt)
         if not nodes and on is not None:
             nodes = tuple(share.node for share in on.shares)
@@ -175,9 +204,11 @@ class SupervisedBackend:
         watch = Watch(job_id, attempt, told_start=started, told_facts=noted, planned=on)
         watch.is_set_aside = is_set_aside
         gang = Gang(watch, {name: Part() for name in self._locations.agents_of(nodes)}, nodes)
-        self._gangs[job_id] = gang
+        if on is not None:
+            gang.given, gang.shares = on, self._held_to(on)  # whatever it is held to by now
+        self._gangs.add(gang)
         if not is_set_aside:
-            self._watch(gang)
+            self._gangs.watch(gang)
 
     async def perform(self, effects: Sequence[Effect], now_us: int) -> None:
         """Accept orders; what comes of them is observed.
@@ -190,6 +221,14 @@ class SupervisedBackend:
             for agent in self._hosts.values():
                 if agent.is_up:
                     self._tasks.start_soon(self._end_strays, agent)
+
+    async def switch(self, stops: Sequence[Key], continues: Sequence[Key]) -> Stands:
+        """Have attempts stand still where they are, and others go on in their place.
+
+        Raises:
+            BackendError: an agent cannot do it.
+        """
+        return await self._gangs.switch(stops, continues)
 
     async def store_environments(self, given: Mapping[JobId, Mapping[str, str]]) -> None:
         """Store what only the processes of jobs may see; what was stored before is gone.
@@ -223,6 +262,7 @@ class SupervisedBackend:
         What was given up while it was silent may run there all the same: until that is over, its
         servers are not reachable for anything new.
         """
+        self._share_notices.put_means(agent.name, agent.shares)
         if self._has_recovered and await self._locations.strays(agent, self._is_watched):
             self._tasks.start_soon(self._end_strays, agent)
         else:
@@ -235,11 +275,7 @@ class SupervisedBackend:
     def was_lost(self, agent: NodeAgent) -> None:
         """Handle a node on which nothing can run any more."""
         self._reachability.note_lost(agent)
-        for gang in list(self._gangs.values()):
-            part = gang.parts.get(agent.name)
-            if part is not None and not part.is_over and not gang.watch.is_set_aside:
-                part.is_gone = True
-                self._settle(gang)
+        self._gangs.lose(agent)
 
     def was_replaced(self, cause: str) -> None:
         """Handle a newer scheduler: this one must not go on."""
@@ -248,16 +284,7 @@ class SupervisedBackend:
 
     def changed(self, agent: NodeAgent, known: Sequence[Known]) -> None:
         """Receive what has become of attempts under an agent."""
-        for record in known:
-            gang = self._gangs.get(JobId(record.job))
-            if gang is None or gang.watch.attempt != record.attempt:
-                continue
-            part = gang.parts.get(agent.name)
-            if part is not None and not part.is_gone:
-                part.learn(record)
-                self._settle(gang)
-                if not record.is_all:
-                    agent.look(record.job, record.attempt)
+        self._gangs.learn(agent, known)
         if known:
             failpoint("attempts seen")
 
@@ -266,9 +293,7 @@ class SupervisedBackend:
     ) -> None:
         """Receive samples of a node; orders that nobody took are given again."""
         self._samples.take(agent.name, samples, gpus)
-        for gang in list(self._gangs.values()):
-            if agent.name in gang.parts:
-                self._settle(gang)
+        self._gangs.give_again(agent)
 
     async def _obey(self, effect: Effect) -> None:
         if isinstance(effect, Launch | Resume):
@@ -279,7 +304,11 @@ class SupervisedBackend:
             finally:
                 self._launching.discard(key)
         elif isinstance(effect, SetAside):
-            self._set_aside(effect)
+            self._gangs.set_aside(effect)
+        elif isinstance(effect, Reshape):
+            if gang := self._gangs.attempt(effect.job_id, effect.attempt):
+                gang.given, gang.shares = effect.allocation, self._held_to(effect.allocation)
+                self._gangs.settle(gang)
         elif isinstance(effect, Fence):
             if not effect.is_alone:  # what is ended alone each host is asked for: `_end_strays`
                 await self._fence(effect)
@@ -300,86 +329,60 @@ class SupervisedBackend:
                 source = sources[0] if sources else ()
                 user = effect.spec.user
                 await self._transfer.bring(job_id, attempt, user, sources, tuple(orders))
+                self._launches.check_drains(nodes)  # again: that may have taken long
+        except DrainingError as error:  # the server goes, and no launch of the job has failed
+            self._launches.settle(job_id)
+            drain = str(error)
+            self._inbox.put(lambda at_us: AttemptLost(at_us, job_id, attempt, drain))
+            return
         except BackendError as error:
             self._launches.settle(job_id)
-            cause, again = str(error), error.retryable
-            self._inbox.put(
-                lambda at_us: LaunchFailed(at_us, job_id, attempt, cause, again, source)
-            )
+            why = str(error), error.retryable, source
+            self._inbox.put(lambda at_us: LaunchFailed(at_us, job_id, attempt, *why))
             return
         self._locations.note(job_id, attempt, nodes)
         watch = Watch(job_id, attempt, self._moved_from.pop(job_id, ()), planned=effect.allocation)
         port = next(iter(orders.values())).port
-        gang = Gang(watch, {name: Part(is_starting=True) for name in orders}, nodes, port=port)
-        self._gangs[job_id] = gang
+        parts = {
+            name: Part(is_starting=True, shares=own.shares, has=own.shares)
+            for name, own in orders.items()
+        }
+        given, shares = effect.allocation, self._held_to(effect.allocation)
+        gang = Gang(watch, parts, nodes, port=port, shares=shares, given=given)
+        self._gangs.add(gang)
         self._launches.settle(job_id)
         await self._launches.start(gang, orders)
         if not watch.is_over:  # by news that came right behind the answers
-            self._watch(gang)
-            self._settle(gang)
+            self._gangs.watch(gang)
+            self._gangs.settle(gang)
 
     async def _fence(self, effect: Fence) -> None:
         """Let nothing up to an attempt run, wherever it may."""
         job_id, attempt = effect.job_id, effect.attempt
         gang = self._gangs.get(job_id)
         if gang is not None and gang.watch.attempt <= attempt:
-            gang.ask(effect)
-            self._settle(gang)
+            self._gangs.ask(gang, effect)
         for name in self._locations.up_to(job_id, attempt):
             if (host := self._hosts[name]).is_up:  # one that was silent ends what is not watched
                 with suppress(BackendError):
                     await host.ask(messages.Fence(job=job_id, attempt=attempt))
 
-    def _set_aside(self, effect: SetAside) -> None:
-        gang = self._gangs.get(effect.job_id)
-        if gang is not None and gang.watch.attempt == effect.attempt:
-            gang.watch.is_set_aside = True
-            self._unwatch(gang)
-            self._tasks.start_soon(self._end_unbelieved, gang)
-
-    async def _end_unbelieved(self, gang: Gang) -> None:
-        await end_unbelieved(gang, self._hosts, STRAYS_S)
-        self._inbox.put_all(gang.watch.tell(LOST, [], self._inbox))
-        self._forget(gang)
-
     def _send(self, effect: Effect) -> None:
         job_id, gang = effect.job_id, self._gangs.get(effect.job_id)
-        if gang is None:
-            if isinstance(effect, Terminate):
-                self._newest[job_id] = max(effect.attempt, 1, self._newest.get(job_id, 0))
-        elif gang.watch.attempt == effect.attempt:
+        if gang is None and isinstance(effect, Terminate):
+            self._newest[job_id] = max(effect.attempt, 1, self._newest.get(job_id, 0))
+        elif gang is not None and gang.watch.attempt == effect.attempt:
             if isinstance(effect, Migrate):
                 self._moved_from[job_id] = gang.nodes
-            gang.ask(effect)
-            self._settle(gang)
+            self._gangs.ask(gang, effect)
 
-    def _watch(self, gang: Gang) -> None:
-        for name, part in gang.parts.items():
-            agent = self._hosts[name]
-            agent.watch(gang.watch.job_id, gang.watch.attempt, part.reading)
-            if agent.is_lost:
-                part.is_gone = True
-
-    def _forget(self, gang: Gang) -> None:
-        if self._gangs.get(gang.watch.job_id) is gang:
-            del self._gangs[gang.watch.job_id]
-
-    def _unwatch(self, gang: Gang) -> None:
-        for name in gang.parts:
-            self._hosts[name].unwatch(gang.watch.job_id, gang.watch.attempt)
-
-    def _settle(self, gang: Gang) -> None:
-        """Tell what is new of a gang, and have given what is due to its parts."""
-        if gang.watch.is_over or gang.watch.is_set_aside:
-            return
-        self._inbox.put_all(told_of(gang, self._inbox))
-        watch = gang.watch
-        if watch.is_over:
-            self._unwatch(gang)
-            self._forget(gang)
-        elif gang.due() and not gang.is_delivering:
-            gang.is_delivering = True
-            self._tasks.start_soon(deliver, gang, self._hosts)
+    def _held_to(self, allocation: Allocation) -> dict[NodeName, Shares]:
+        """Return what an attempt is to be held to under each agent, where jobs are sized."""
+        if not self._is_sized:
+            return {}
+        named = {share.node: self._agent_of.get(share.node) for share in allocation.shares}
+        agents = {node: self._hosts[name].transport for node, name in named.items() if name}
+        return shares_of(allocation, agents)
 
     async def _end_strays(self, agent: NodeAgent) -> None:
         try:
@@ -390,10 +393,7 @@ class SupervisedBackend:
 
     def _is_watched(self, job_id: JobId, attempt: int, name: NodeName) -> bool:
         """Say whether an attempt under an agent is one that is to run there."""
-        gang = self._gangs.get(job_id)
-        if gang is None or gang.watch.attempt != attempt:
-            return (job_id, attempt) in self._launching
-        return name in gang.parts and not gang.parts[name].is_gone
+        return self._gangs.is_to_run(job_id, attempt, name, self._launching)
 
 
 async def _give_up(cause: str) -> None:

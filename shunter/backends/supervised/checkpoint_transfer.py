@@ -25,7 +25,7 @@ from shunter.backends.agents.transport import (
 )
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.messages.wire import Entry, Manifest
-from shunter.backends.supervised.gang_checkpoints import Joined, joined
+from shunter.backends.supervised.gangs.gang_checkpoints import Joined, joined
 from shunter.backends.supervised.orders import checkpoints_of
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId, NodeName, UserName

@@ -5,7 +5,7 @@ begin is the cause for which the whole gang is fenced.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 import anyio
@@ -18,16 +18,20 @@ from shunter.backends.agents.settings import Limits, Owner
 from shunter.backends.agents.transport import UnreachedError
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.supervised.environment import given_to
-from shunter.backends.supervised.gangs import NEVER, Gang
+from shunter.backends.supervised.gangs.gang import NEVER, Gang
 from shunter.backends.supervised.orders import Where, orders_for
 from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["Launches"]
+__all__ = ["DrainingError", "Launches"]
 
 PORTS_ASKED = 64
 REFUSALS = ("refused", "failed", "late")
+
+
+class DrainingError(BackendError):
+    """A server answers, but is about to end, and what would be started there with it."""
 
 
 class Launches:
@@ -39,6 +43,7 @@ class Launches:
         agents: all of them, by their names.
         agent_of: the name of the agent of each server.
         gangs: what runs.
+        drain_of: why nothing is started on a server that answers; nothing if it may be.
     """
 
     def __init__(
@@ -48,19 +53,23 @@ class Launches:
         agents: Mapping[NodeName, NodeAgent],
         agent_of: Mapping[NodeName, NodeName],
         gangs: Mapping[JobId, Gang],
+        drain_of: Callable[[NodeName], str],
     ) -> None:
         self._limits = limits
         self._owner = owner
         self._agents = agents
         self._agent_of = agent_of
         self._gangs = gangs
+        self._drain_of = drain_of
         self._turn = 0
         self._promised: dict[JobId, tuple[NodeName, int]] = {}
+        self._bound: dict[JobId, dict[NodeName, tuple[int, ...]]] = {}
 
     async def orders_of(self, effect: Launch | Resume) -> dict[NodeName, Order]:
         """Return the orders of an attempt by agent, in order of rank.
 
         Raises:
+            DrainingError: a server is about to end.
             BackendError: an agent does not answer, or the attempt cannot run there; nothing was
                 begun.
         """
@@ -72,13 +81,29 @@ class Launches:
         for agent in by_node.values():
             if not agent.is_up:
                 raise BackendError(agent.cause, retryable=True)
+        self.check_drains(nodes)
         given = given_to(self._owner.root, effect.job_id)
         port = await self._port(effect.job_id, by_node[nodes[0]])
         where = {
             node: Where(agent.transport, agent.root, self._cpu_tenants(agent.name))
             for node, agent in by_node.items()
         }
-        return orders_for(effect, self._limits, self._owner, where, given, port)
+        orders = orders_for(effect, self._limits, self._owner, where, given, port)
+        self._bound[effect.job_id] = {
+            name: tuple([cpu for rank in order.ranks if rank.pinned for cpu in rank.cpus])
+            for name, order in orders.items()
+        }
+        return orders
+
+    def check_drains(self, nodes: Iterable[NodeName]) -> None:
+        """Hold that nothing which would be started now had to leave at once.
+
+        Raises:
+            DrainingError: a server is about to end.
+        """
+        for node in nodes:
+            if cause := self._drain_of(node):
+                raise DrainingError(f"it was not started: {cause}", retryable=True)
 
     def settle(self, job_id: JobId) -> None:
         """Release the port promised to a launch, which has a gang by now or failed."""
@@ -145,11 +170,17 @@ class Launches:
         return taken | {port for at, port in self._promised.values() if at == name}
 
     def _cpu_tenants(self, name: NodeName) -> Counter[int]:
-        """Return how many ranks have been given each CPU of a node."""
+        """Return how many ranks have each CPU of a node, launches under way too."""
         tenants: Counter[int] = Counter()
-        for gang in self._gangs.values():
+        for job_id in [each for each in self._bound if each not in self._promised]:
+            if job_id not in self._gangs:
+                del self._bound[job_id]
+        bound = {job_id: by_agent.get(name, ()) for job_id, by_agent in self._bound.items()}
+        for job_id, gang in self._gangs.items():
             started = gang.parts[name].started if name in gang.parts else None
-            for rank in started.ranks if started is not None else ():
-                if rank.pinned:
-                    tenants.update(rank.cpus)
+            if started is not None:
+                ranks = [rank.cpus for rank in started.ranks if rank.pinned]
+                bound[job_id] = tuple([cpu for cpus in ranks for cpu in cpus])
+        for cpus in bound.values():
+            tenants.update(cpus)
         return tenants

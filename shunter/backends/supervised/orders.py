@@ -1,9 +1,9 @@
 """From an effect to the orders of supervisors: one for each agent of its allocation.
 
-A job has one rank for each server, which sees all GPUs it was given there. CPUs are those with the
-fewest tenants, the lowest number first; a job that asks for none may run on all of its server. What
-a node alone knows, the home and the groups of a user, say, is filled in there
-(shunter.backends.node.remote.session).
+A job has one rank for each server, which sees all GPUs it was given there; none where it was given
+units of CPU. CPUs are those with the fewest tenants, the lowest number first; a job that asks for
+none may run on all of its server. What a node alone knows, the home and the groups of a user, say,
+is filled in there (shunter.backends.node.remote.session).
 """
 
 from collections import Counter
@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from signal import Signals
 
-from shunter.backends.agents.orders import HeartbeatLimits, Order, Rank, Suspend
+from shunter.backends.agents.orders import HeartbeatLimits, Order, Rank, Shares, Suspend
 from shunter.backends.agents.settings import Limits, Owner
-from shunter.backends.agents.transport import Server, Transport
+from shunter.backends.agents.transport import NO_DEVICE, Server, Transport
 from shunter.backends.node.messages.attempt_records import a_job
 from shunter.backends.node.messages.shapes import checked
 from shunter.backends.supervised.environment import filled, rank_environment
+from shunter.backends.supervised.shares import shares_of
 from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError
-from shunter.events.values.allocation import Share
 from shunter.events.values.ids import NodeName
 
 __all__ = ["Where", "check_startable", "checkpoints_of", "contract_of", "orders_for"]
@@ -72,15 +72,21 @@ def orders_for(
             raise BackendError(
                 f"job {effect.job_id} was given GPUs that {share.node} does not have"
             )
-        gpus = tuple(gpu for at, gpu in enumerate(server.gpus) if share.gpu_mask >> at & 1)
+        given_here = [gpu for at, gpu in enumerate(server.gpus) if share.gpu_mask >> at & 1]
+        gpus = tuple([gpu for gpu in given_here if gpu != NO_DEVICE])
         checkpoints = checkpoints_of(limits, owner, where.root, effect.job_id)
         contract = contract_of(effect, number, gpus, limits, (first.address, port), checkpoints)
         environment = {**where.transport.environment, **given, **contract}
-        rank = _rank(effect, share, server.cpus, environment, where.tenants, gpus)
+        count = 0 if limits.is_sized else -(-share.cpus_milli // 1000)  # quotas know parts of CPUs
+        quietest = sorted(server.cpus, key=lambda cpu: (where.tenants[cpu], cpu))
+        cpus = sorted(quietest[:count]) if count else server.cpus
+        rank = _rank(effect, cpus, environment, gpus, is_pinned=bool(count))
         ranks.setdefault(where.transport.name, []).append(rank)
     by_agent = {where.transport.name: where for where in agents.values()}
+    transports = {node: where.transport for node, where in agents.items()}
+    held = shares_of(effect.allocation, transports) if limits.is_sized else {}
     return {
-        name: _order(effect, limits, owner, by_agent[name], tuple(own), port)
+        name: _order(effect, limits, owner, by_agent[name], tuple(own), port, held.get(name))
         for name, own in ranks.items()
     }
 
@@ -112,6 +118,7 @@ def _order(
     where: Where,
     ranks: tuple[Rank, ...],
     port: int,
+    shares: Shares | None,
 ) -> Order:
     """Return the order of an attempt to an agent, with the ranks on its servers."""
     own = {server.name for server in where.transport.servers}
@@ -143,34 +150,32 @@ def _order(
             is_remote=not where.transport.is_here,
         ),
         time_limit_s=None if limit_us is None else limit_us / 1e6,
+        shares=shares,
     )
 
 
 def _rank(
     effect: Launch | Resume,
-    share: Share,
     cpus: Iterable[int],
     environment: Mapping[str, str],
-    tenants: Counter[int],
     gpus: tuple[str, ...],
+    *,
+    is_pinned: bool,
 ) -> Rank:
-    """Return how a rank is run: on those CPUs that have the fewest tenants.
+    """Return how a rank is run.
 
     Args:
         effect: the launch that it is part of.
-        share: what it was given on its node.
-        cpus: the numbers of the CPUs of that node.
+        cpus: the numbers of its CPUs: those that have the fewest tenants, if it asked for some.
         environment: the variables of its process.
-        tenants: how many ranks each CPU has.
         gpus: its GPUs, as CUDA names them.
+        is_pinned: it asked for some.
     """
-    count = -(-share.cpus_milli // 1000)
-    quietest = sorted(cpus, key=lambda cpu: (tenants[cpu], cpu))[:count]
     return Rank(
         argv=tuple(filled(effect.spec.command, environment)),
         env=dict(environment),
-        cpus=tuple(sorted(quietest) if count else cpus),
-        pinned=bool(count),
+        cpus=tuple(cpus),
+        pinned=is_pinned,
         directory=effect.spec.directory or "/",
         gpus=gpus,
     )

@@ -12,7 +12,7 @@ from msgspec import structs
 from shunter.backends.agents.attempt_records import GpuReading, Sample
 from shunter.backends.inbox import Inbox, Stamped
 from shunter.backends.profiles import Downsampler, GpuUse, profile_of, use_told
-from shunter.backends.supervised.gangs import Gang
+from shunter.backends.supervised.gangs.gang import Gang
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId, NodeName
 
@@ -20,12 +20,17 @@ __all__ = ["Samples"]
 
 
 class Samples:
-    """Gathers the samples of gangs."""
+    """Gathers the samples of gangs for `batch_s`; None: each goes on at once."""
 
-    def __init__(self, inbox: Inbox, gangs: Mapping[JobId, Gang], batch_s: float = 10.0) -> None:
+    def __init__(
+        self, inbox: Inbox, gangs: Mapping[JobId, Gang], batch_s: float | None = 10.0
+    ) -> None:
         self._inbox = inbox
         self._gangs = gangs
-        self._downsampler = Downsampler(batch_us=int(batch_s * 1e6))
+        if batch_s is None:
+            self._downsampler = Downsampler(every_us=0, at_least_us=0, batch_us=0)
+        else:
+            self._downsampler = Downsampler(batch_us=int(batch_s * 1e6))
         self._gpus: dict[NodeName, list[GpuUse]] = {}
         self._latest: dict[tuple[JobId, int], dict[NodeName, Sample]] = {}
 

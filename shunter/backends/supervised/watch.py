@@ -36,7 +36,8 @@ GONE = "its records are gone"
 class Standing:
     """Where an attempt stands, a gang as a whole.
 
-    `is_all` says that all its notes were read, `cause` why it is over without a status.
+    `is_all` says that all its notes were read, `cause` why it is over without a status, or why it
+    was given up and has ended itself.
     """
 
     state: State
@@ -97,15 +98,22 @@ class Watch:
             learned = learned_allocation(self.planned, self.started)
             if learned is not None:
                 yield lambda at_us: AllocationLearned(at_us, job_id, attempt, learned)
+            began_us = _instant_us(self.started.started_ns, self.started, inbox)
             yield lambda at_us: AttemptStarted(
-                at_us, job_id, attempt, "", came_from, may_tell_training=True
+                at_us,
+                job_id,
+                attempt,
+                "",
+                came_from,
+                may_tell_training=True,
+                started_us=began_us if began_us is not None and began_us < at_us else None,
             )
         yield from self._note(notes, before)
         if self.is_over or not known.is_all:
             return  # its end comes last
         if known.status is not None and self.started is not None:
             self.is_over = True
-            yield from self._end(known.started or self.started, known.status, inbox)
+            yield from self._end(known.started or self.started, known.status, known.cause, inbox)
         elif known.state == "absent" and not self.told_start:
             self.is_over = True
             why = known.cause or NOT_BEGUN
@@ -127,21 +135,19 @@ class Watch:
             else:
                 yield _NOTES[note.what](self, note)
 
-    def _end(self, started: Started, status: Status, inbox: Inbox) -> Iterator[Stamped]:
+    def _end(self, started: Started, status: Status, cause: str, inbox: Inbox) -> Iterator[Stamped]:
         job_id, attempt = self.job_id, self.attempt
         if status.suspended:
             # Supervisors of earlier versions do not say when it saved last.
             saved_ns = status.saved_ns or self.saved_ns or started.started_ns
             lost_ns = 0 if status.saved else status.ended_ns - saved_ns
             lost_us = max(0, lost_ns // 1000)
-            yield lambda at_us: JobSuspended(at_us, job_id, attempt, None, lost_us)
+            yield lambda at_us: JobSuspended(at_us, job_id, attempt, None, lost_us, cause)
             yield lambda at_us: GpusReleased(at_us, job_id, attempt)
         elif status.why in ("heartbeat", "fence"):
-            yield lambda at_us: AttemptLost(at_us, job_id, attempt, status.why)
+            yield lambda at_us: AttemptLost(at_us, job_id, attempt, cause or status.why)
         else:
-            # Its clock began anew if the machine was booted since: then the seeing counts.
-            is_ours = started.boot == boot_id()
-            ended_us = max(0, inbox.instant_us(status.ended_ns)) if is_ours else None
+            ended_us = _instant_us(status.ended_ns, started, inbox)
             yield lambda at_us: AttemptExited(
                 at_us,
                 job_id,
@@ -149,7 +155,16 @@ class Watch:
                 status.code,
                 released=True,
                 ended_us=at_us if ended_us is None else min(ended_us, at_us),
+                memory_kills=status.memory_kills or 0,
             )
+
+
+def _instant_us(at_ns: int, started: Started, inbox: Inbox) -> int | None:
+    """Return the instant that a record of an attempt names; None: not known.
+
+    Its clock began anew if the machine was booted since: then the seeing counts.
+    """
+    return max(0, inbox.instant_us(at_ns)) if started.boot == boot_id() else None
 
 
 def learned_allocation(planned: Allocation | None, started: Started) -> Allocation | None:

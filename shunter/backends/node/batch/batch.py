@@ -23,7 +23,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
-from shunter.backends.node.batch.claims import BEGUN, commands_after, take_claim
+from shunter.backends.node.batch.claims import BEGUN, commands_after, note_leaving, take_claim
 from shunter.backends.node.batch.placing import placed
 from shunter.backends.node.messages.attempt_records import status_in
 from shunter.backends.node.records import count_in, folder_of, get, put, tell
@@ -54,10 +54,10 @@ def batch(root: str, job: str, attempt: str) -> Answer:
 
 
 class _Signals:
-    """The signals that this process gets; `is_leaving` says that its job is to end."""
+    """The signals that this process gets; `leaves_by` is the first to end the job."""
 
     def __init__(self) -> None:
-        self.is_leaving = False
+        self.leaves_by = ""
         self._reader, writer = os.pipe()
         for end in (self._reader, writer):
             os.set_blocking(end, False)
@@ -65,7 +65,7 @@ class _Signals:
         for number in (signal.SIGUSR1, signal.SIGCHLD):
             signal.signal(number, lambda *_: None)
         for number in LEAVE_SIGNALS:
-            signal.signal(number, lambda *_: self._leave())
+            signal.signal(number, lambda number, _: self._leave(number))
 
     def wait(self, limit_s: float) -> None:
         """Wait for a signal, or so long."""
@@ -73,15 +73,16 @@ class _Signals:
         with suppress(BlockingIOError):
             os.read(self._reader, 512)
 
-    def _leave(self) -> None:
-        self.is_leaving = True
+    def _leave(self, number: int) -> None:
+        self.leaves_by = self.leaves_by or signal.Signals(number).name
 
 
 def _begun(root: str, folder: str) -> str:
     """Claim an attempt and start its supervisor; return why it is not begun."""
     try:
         number = os.environ.get("SLURM_JOB_ID", "")
-        if not take_claim(folder, BEGUN, slurm_job=number, at_s=time.time()):
+        when = {"wall_ns": time.time_ns(), "at_ns": time.monotonic_ns()}
+        if not take_claim(folder, BEGUN, slurm_job=number, **when):
             return "it has begun elsewhere, or was withdrawn"
         order = get(f"{folder}/order")
         answer = _GONE if order is None else _started(root, cast("Order", order))
@@ -116,7 +117,8 @@ def _follow(root: str, folder: str, inbox: _Signals) -> None:
             if is_owed:
                 break
             taken += len(line)
-        if inbox.is_leaving and not was_told_to_leave:
+        if inbox.leaves_by and not was_told_to_leave:
+            note_leaving(folder, inbox.leaves_by)
             order = {"do": "suspend", "term": count_in(f"{root}/term", "term")}
             was_told_to_leave = tell(f"{folder}/orders", json.dumps(order).encode() + b"\n")
             is_owed |= not was_told_to_leave

@@ -9,6 +9,7 @@ linked into its place, whole, which is atomic over NFS too.
     claim       who has it: a batch job, or a scheduler that withdrew it
     refusal     why its supervisor did not begin
     commands    a line each: orders to its supervisor, which may be on another node
+    leaving     the signal by which Slurm told it to end, if it did
 
 Only the standard library of Python 3.8 or later, as in supervisor.py.
 """
@@ -23,7 +24,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from shunter.backends.node.records import LINE_BYTES_MAX, create_private, get
+from shunter.backends.node.records import LINE_BYTES_MAX, create_private, get, put
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +57,18 @@ def take_claim(folder: str, by: str, **about: object) -> bool:
     return True
 
 
+def begun_at(folder: str) -> tuple[int, int] | None:
+    """Return when a batch job has claimed an attempt, by both clocks of its node.
+
+    That is in nanoseconds since 1970, and of the monotonic clock; None: not known.
+    """
+    claim = get(f"{folder}/claim") or {}
+    wall_ns, at_ns = claim.get("wall_ns"), claim.get("at_ns")
+    if not isinstance(wall_ns, int) or not isinstance(at_ns, int):
+        return None
+    return wall_ns, at_ns
+
+
 def claimed_by(folder: str) -> str:
     """Return who has an attempt: `BEGUN`, `WITHDRAWN`, or nobody."""
     if not os.path.exists(f"{folder}/claim"):
@@ -86,6 +99,17 @@ def add_command(folder: str, command: Mapping[str, object]) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+def note_leaving(folder: str, by: str) -> None:
+    """Note the signal by which the batch system told an attempt to end."""
+    with suppress(OSError):  # a full disk: what it has yet to save is more urgent
+        put(f"{folder}/leaving", {"signal": by})
+
+
+def told_to_leave_by(folder: str) -> str:
+    """Return the signal that told an attempt to end; nothing if none did."""
+    return str((get(f"{folder}/leaving") or {}).get("signal", ""))
 
 
 def commands_after(folder: str, offset: int) -> list[bytes]:

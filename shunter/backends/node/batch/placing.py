@@ -2,7 +2,8 @@
 
 A plan names nodes and GPUs. Slurm hands out GPUs when a job starts, and may choose other nodes, so
 the order that a supervisor runs by names what the job was given. A rank on another node than the
-batch script is started there by srun. Only the standard library of Python 3.8 or later.
+batch script is started there by srun; it sees nothing of Slurm, as the first one does. Only the
+standard library of Python 3.8 or later.
 """
 
 from __future__ import annotations
@@ -11,15 +12,22 @@ import os
 import re
 import socket
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from shunter.backends.node.messages.wire import Order, Rank
 
 COMMAND_S = 30.0
 _INDICES = re.compile(r"IDX:([0-9,-]*)")
+_WITHOUT_SLURM = (
+    "/bin/sh",
+    "-c",
+    "unset SRUN_DEBUG $(env | sed -n 's/^\\(SLURM[A-Za-z0-9_]*\\)=.*/\\1/p'); exec \"$@\"",
+    "sh",
+)
+"""Runs a program without what srun says of its step: libraries would take that for the gang's."""
 _NODE_SHARE = re.compile(r"\bNodes=(\S+)(.*?)(?=\bNodes=|$)")
 
 
@@ -32,7 +40,7 @@ def placed(order: Order, given: Mapping[str, str]) -> Order:
 
     Raises:
         OSError: Slurm does not say which nodes they are.
-        ValueError: they are not as many as was planned.
+        ValueError: they, or their GPUs, are not as many as was planned.
     """
     here = given.get("SLURMD_NODENAME") or order["placement"][0][0]
     if len(order["placement"]) == 1:
@@ -43,11 +51,15 @@ def placed(order: Order, given: Mapping[str, str]) -> Order:
     nodes = planned if set(planned) == set(gpus) else sorted(gpus, key=lambda node: node != here)
     if len(nodes) != len(planned):
         raise ValueError(f"Slurm gave {len(nodes)} nodes, expected {len(planned)}")
-    master = _address(nodes[0], here)
+    split, wanted = _split(gpus[node] for node in nodes), _split(_planned_gpus(order))
+    if len(nodes) > 1 and split != wanted:
+        raise ValueError(f"Slurm gave {split} GPUs, expected {wanted}")
+    master, component = _address(nodes[0], here), _components(given)
     ranks = []
     for number, node in enumerate(nodes):
         own = _on_node(order["ranks"][number], node, gpus[node], master)
-        ranks.append(own if node == here else _by_srun(own, node, len(gpus[node]), given))
+        step = Step(node, len(gpus[node]), component.get(node, ""))
+        ranks.append(own if node == here else _by_srun(own, step, given))
     return {
         **order,
         "placement": [(node, sum(1 << gpu for gpu in gpus[node])) for node in nodes],
@@ -76,24 +88,47 @@ def _on_node(rank: Rank, node: str, gpus: list[int], master: str) -> Rank:
     return {**rank, "env": env, "gpus": names, "cpus": cpus, "pinned": False}
 
 
-def _by_srun(rank: Rank, node: str, gpus: int, given: Mapping[str, str]) -> Rank:
+class Step(NamedTuple):
+    """Where a rank is started; `component`: of a heterogeneous job, or empty."""
+
+    node: str
+    gpus: int
+    component: str
+
+
+def _by_srun(rank: Rank, step: Step, given: Mapping[str, str]) -> Rank:
     """Return a rank that srun starts on another node of the job."""
     slurm = {name: text for name, text in given.items() if name.startswith("SLURM")}
-    words = [
-        "srun",
-        "--nodes=1",
-        "--ntasks=1",
-        f"--nodelist={node}",
-        "--export=ALL",
-        "--unbuffered",
-    ]
-    words += [f"--chdir={rank['directory']}", "--input=none"]
-    words += [f"--gpus-per-node={gpus}"] if gpus else []
-    cpus = given.get("SLURM_CPUS_PER_TASK")
+    words = ["srun", "--nodes=1", "--ntasks=1", f"--nodelist={step.node}", "--export=ALL"]
+    words += ["--unbuffered", "--mpi=none", f"--chdir={rank['directory']}", "--input=none"]
+    words += [f"--gpus-per-node={step.gpus}"] if step.gpus else []
+    words += [f"--het-group={step.component}"] if step.component else []
+    suffix = f"_HET_GROUP_{step.component}" if step.component else ""
+    cpus = given.get(f"SLURM_CPUS_PER_TASK{suffix}")
     words += [f"--cpus-per-task={cpus}"] if cpus else []
     env = {**slurm, **rank["env"]}
     env.pop("CUDA_VISIBLE_DEVICES")  # Slurm sets that of its node
-    return {**rank, "argv": [*words, *rank["argv"]], "env": env}
+    return {**rank, "argv": [*words, *_WITHOUT_SLURM, *rank["argv"]], "env": env}
+
+
+def _components(given: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the component of each node of a heterogeneous job, if it is one."""
+    found = {}
+    for number in range(int(given.get("SLURM_HET_SIZE", "0"))):
+        nodes = given[f"SLURM_JOB_NODELIST_HET_GROUP_{number}"]
+        found.update(dict.fromkeys(_hostnames(nodes), str(number)))
+    return found
+
+
+def _planned_gpus(order: Order) -> Iterator[list[int]]:
+    """Return the GPUs of each rank, as planned."""
+    for _, mask in order["placement"]:
+        yield [gpu for gpu in range(mask.bit_length()) if mask >> gpu & 1]
+
+
+def _split(gpus: Iterable[list[int]]) -> str:
+    """Return how many GPUs each rank has, such as 4+2."""
+    return "+".join(str(len(each)) for each in gpus)
 
 
 def _address(node: str, here: str) -> str:
@@ -108,11 +143,16 @@ def _address(node: str, here: str) -> str:
 def _shares(told: str) -> dict[str, list[int]]:
     """Return the GPUs of a job by node, from what scontrol shows of it in detail."""
     shares: dict[str, list[int]] = {}
-    for nodes, about in _NODE_SHARE.findall(told):
-        gpus = [gpu for found in _INDICES.findall(about) for gpu in indices_in(found)]
-        for node in _told(["scontrol", "show", "hostnames", nodes]).split():
-            shares[node] = gpus
+    for job in told.splitlines():  # one for each component
+        for nodes, about in _NODE_SHARE.findall(job):
+            gpus = [gpu for found in _INDICES.findall(about) for gpu in indices_in(found)]
+            for node in _hostnames(nodes):
+                shares[node] = gpus
     return shares
+
+
+def _hostnames(nodes: str) -> list[str]:
+    return _told(["scontrol", "show", "hostnames", nodes]).split()
 
 
 def _told(words: list[str]) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-PROTOCOL = 1
+PROTOCOL = 2
 """The version of what agents and schedulers say: see `shunter.backends.agents.messages`."""
 COUNT_MOST = 2**53 - 1  # what every reader of JSON can tell from its neighbours
 CLOCK_MOST = 2**63 - 1
@@ -138,17 +138,6 @@ def a_row(*shapes: Shape[object]) -> Shape[list[object]]:
     return held
 
 
-def a_table(shape: Shape[T], most: int) -> Shape[dict[str, T]]:
-    """Return the shape of an object with values of one shape, and so many at most."""
-
-    def held(value: object) -> dict[str, T]:
-        if not isinstance(value, dict) or len(value) > most:
-            raise _wrong(value, f"an object with {most} names at most")
-        return {NAME(name): _within(name, shape, each) for name, each in value.items()}
-
-    return held
-
-
 def a_record(
     needed: Mapping[str, Shape[object]],
     others: Mapping[str, Shape[object]] | None = None,
@@ -198,9 +187,6 @@ def shown(value: object) -> str:
         return "an object" if isinstance(value, dict) else f"a list of {len(value)}"
     said = ascii(value[: SHOWN_CHARACTERS + 1] if isinstance(value, str) else value)
     return said if len(said) <= SHOWN_CHARACTERS else said[:SHOWN_CHARACTERS] + "…"
-
-
-NAME = a_text(256)
 
 
 def _within(name: str, shape: Shape[T], value: object) -> T:

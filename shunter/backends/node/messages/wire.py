@@ -55,6 +55,14 @@ class HeartbeatLimits(TypedDict):
     is_remote: NotRequired[bool]
 
 
+class Shares(TypedDict):
+    """Thousandths of CPUs and MB of an attempt, and the CPUs to choose from."""
+
+    cpus_milli: int
+    memory_mb: int
+    cpus: list[int]
+
+
 class Order(TypedDict):
     """What the supervisor of an attempt is started with; see `supervisor`.
 
@@ -71,6 +79,7 @@ class Order(TypedDict):
     port: NotRequired[int | None]
     gpus: NotRequired[list[str]]
     memory_mb: NotRequired[int]
+    shares: NotRequired[Shares | None]
     cgroup: NotRequired[str | None]
     sample_s: NotRequired[float]
     output_bytes_max: NotRequired[int]
@@ -247,12 +256,16 @@ class Question(TypedDict, total=False):
     holder: str
     node: str
     cgroup: str | None
+    is_sized: bool
+    shares: Shares
     anew: list[tuple[str, int]]
     watched: list[tuple[str, int, int, int]]
     is_all: bool
     order: Order
     job: str
     attempt: int
+    stops: list[tuple[str, int]]
+    continues: list[tuple[str, int]]
     is_stray: bool
     wanted: list[tuple[str, int]] | None
     name: str

@@ -12,8 +12,9 @@ refused for good, or not served for `patience_s`.
 
 Slurm sends SIGTERM before it kills (time limit, scancel, preemption), or SIGUSR1 where the job was
 submitted with --signal=B:USR1@SECONDS, which leaves more time and reaches the pilot only. On either
-the pilot asks all supervisors to suspend their jobs, tells the daemon by a connection of its own,
-and goes on relaying, so that the daemon reads how they ended. What is left `drain_s` after SIGTERM,
+the pilot tells the daemon by a connection of its own, so that it starts nothing more here, then
+asks all supervisors to suspend their jobs, and goes on relaying, so that the daemon reads how they
+ended. What is left `drain_s` after SIGTERM,
 or `notice_s` after SIGUSR1, it kills: so does Slurm soon, and an end that the daemon has read of is
 no unknown one. What runs below BASE on this node is its own, but for what began in another job of
 Slurm. Only the standard library of Python 3.8 or later, as in supervisor.py.
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 REDIAL_S, REDIAL_S_MAX = 0.25, 10.0
 SERVED_S = 10.0  # a connection that lasted so long was no failed try
 DIAL_S, NOTICE_S, AGAIN_S = 10.0, 2.0, 1.0
+NOTICE_PART = 0.1  # of the time that is left, for the daemon to be told first
 DRAIN_POLL_S, DRAINED_S = 0.25, 2.0
 SESSION_END_S = 5.0
 RELAY_BYTES = 1 << 16
@@ -170,9 +172,9 @@ class Pilot:
                     *([into] if inward else []),
                 ]
                 ready, open_, _ = select.select(reads, writes, [], self._patience_s(heard_s))
-                self._look()
                 if self._drained_by and not self._was_announced:
                     self._announce_drain(time.monotonic())
+                self._look()
                 if tls in ready:
                     read = _from_daemon(tls)
                     if read is None:
@@ -224,12 +226,14 @@ class Pilot:
     def _announce_drain(self, now_s: float) -> None:
         """Tell the daemon, while there is a session with it, until it has heard.
 
-        It would go on starting attempts here, each of which would have to leave at once.
+        It would go on starting attempts here, each of which would have to leave at once. One that
+        does not answer is not waited for so long that jobs could not save any more.
         """
         if now_s < self._announce_from_s:
             return
+        limit_s = min(NOTICE_S, max(0.1, NOTICE_PART * (self._drain_until_s - now_s)))
         try:
-            dial(self._said, self._context, self._hello("drain"), NOTICE_S)[0].close()
+            dial(self._said, self._context, self._hello("drain"), limit_s)[0].close()
             self._was_announced = True
         except OSError as error:
             self._say(f"the daemon was not told of {self._drained_by}: {error}")

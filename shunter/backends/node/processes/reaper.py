@@ -15,10 +15,10 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from shunter.backends.node.cgroups import close_group, members
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.ranks import adopt_orphans, close_all_but, tell_of_parents_end
 from shunter.backends.node.records import kill, processes
+from shunter.backends.node.shares.cgroups import close_group, members
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 from shunter.backends.node.remote.gpus import gpus_command, gpus_told, said_by
 from shunter.backends.node.remote.ownership import NETWORKED, is_networked
-from shunter.backends.node.remote.session import memory_group
 from shunter.backends.node.remote.wiring import links, numa_node, sockets
+from shunter.backends.node.shares.enforcement import means_of, memory_group
 
 if TYPE_CHECKING:
     from shunter.backends.node.messages.wire import Answer
@@ -57,6 +57,7 @@ def host_inventory(base: str, group: str, nonce: str) -> Answer:
         "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1_000_000,
         "memory_group": limited,
         "memory_unlimited": unlimited,
+        "shares": means_of(limited, is_divided=False).words,
         "free_mb": shutil.disk_usage(_existing(base)).free // 1_000_000,
         "is_networked": is_networked(os.path.abspath(base)),
         "is_open": _is_open(base),

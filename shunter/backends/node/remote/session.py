@@ -39,7 +39,6 @@ from shunter.backends.node.attempts import (
     running,
     send,
 )
-from shunter.backends.node.division import divisible, is_of_session
 from shunter.backends.node.heartbeat import uptime_ns, write_beat
 from shunter.backends.node.messages.attempt_records import a_job, number_of
 from shunter.backends.node.messages.shapes import PROTOCOL, checked
@@ -61,6 +60,8 @@ from shunter.backends.node.remote.checkpoint_transfer import (
 from shunter.backends.node.remote.gpus import Readings, gpus_command
 from shunter.backends.node.remote.ownership import base_of, taken
 from shunter.backends.node.remote.reports import Reports
+from shunter.backends.node.remote.switching import Switches
+from shunter.backends.node.shares.enforcement import Enforcement
 from shunter.backends.node.supervisor import answer_of, begin
 
 if TYPE_CHECKING:
@@ -95,9 +96,10 @@ class Session:
         self.base, self.nonce = base, nonce
         self.root = self.cluster = ""
         self.term = 0
-        self.group = ""
+        self.enforcement: Enforcement | None = None
         self.notices = self.session = -1
         self.starting: dict[int, tuple[Question, Order]] = {}
+        self.switches = Switches()
         self.readings = Readings(gpus_command())
         self.poll = select.poll()
         self.poll.register(0, select.POLLIN)
@@ -128,7 +130,7 @@ class Session:
         gc.freeze()  # a supervisor that collected garbage would copy all that it inherits
         left, swept_s = b"", 0.0
         while True:
-            wait_s = SWEEP_S if self.reports.again else IDLE_S
+            wait_s = SWEEP_S if self.reports.again or self.switches.under_way else IDLE_S
             ready = [file for file, _ in self.poll.poll(1000 * wait_s)]
             _reap_supervisors()
             if self.root and (get(f"{self.root}/listener") or {}).get("nonce") != self.nonce:
@@ -150,6 +152,8 @@ class Session:
                 *lines, left = (left + read).split(b"\n")
                 for line in lines:
                     self._answer(json.loads(line))
+            for question, found in self.switches.over():
+                self._reply(question, found)
 
     def _answer(self, question: Question) -> None:
         try:
@@ -180,13 +184,16 @@ class Session:
         if self.term != question["term"]:
             cause = f"term {question['term']} was replaced by {self.term}"
             return {"refused": "replaced", "cause": cause}
-        self.group = self._divided(question["cgroup"])
+        self.enforcement = Enforcement(
+            self.root, self.cluster, question["cgroup"], is_sized=question.get("is_sized", False)
+        )
         self.notices = open_notices(self.root)
         self.poll.register(self.notices, select.POLLIN)
         self.reports.begin(self.root)
+        self.enforcement.tidy()
         put(f"{self.root}/listener", {"nonce": self.nonce})
         self.beat(question)  # last: who is told of an error knows that there was no sign
-        return {"root": self.root, "term": self.term}
+        return {"root": self.root, "term": self.term, "shares": self.enforcement.words}
 
     def beat(self, question: Question) -> Answer:
         """Show a sign of the instant at which it was asked for, however late it comes."""
@@ -226,7 +233,7 @@ class Session:
         order = question["order"]
         if uptime_ns() > question["before_ns"]:
             return {"answer": "late", "cause": "the order came too late"}
-        order = {**at_home(order), "cgroup": self._group_of(order)}
+        order = self._held().placed(at_home(order), self.reports.ports)
         self._open_checkpoints(order)
         if self.cluster:
             self._check_way(order)
@@ -271,6 +278,15 @@ class Session:
         folder = folder_of(self.root, question["job"], question["attempt"])
         return {"taken": send(folder, {**question["order"], "term": self.term})}
 
+    def switch(self, question: Question) -> None:
+        """Have some attempts stand still, then others go on; answered after that."""
+        self.switches.begin(self.root, self.term, question)
+
+    def reshape(self, question: Question) -> Answer:
+        """Hold an attempt that runs to other shares; return what it has now."""
+        job, attempt, shares = question["job"], question["attempt"], question["shares"]
+        return self._held().change(job, attempt, shares, self.reports.ports)
+
     def inventory(self, question: Question) -> Answer:
         """Return every attempt of one job, or some and all that run, or all there are."""
         job, wanted = question.get("job"), question.get("wanted")
@@ -303,6 +319,12 @@ class Session:
         ports = (port for port in question["ports"] if port not in taken)
         return {"port": next((port for port in ports if is_free(port)), None)}
 
+    def _held(self) -> Enforcement:
+        """Return what holds attempts to their shares; raise ValueError before the claim."""
+        if self.enforcement is None:
+            raise ValueError("no scheduler has claimed this node yet")
+        return self.enforcement
+
     def _open_checkpoints(self, order: Order) -> None:
         """Make the folder of a job's checkpoints, unless it is there."""
         folder, user = order["checkpoints"], order["user"]
@@ -325,13 +347,6 @@ class Session:
             "set [backend.ssh] base to a folder that all may enter, such as /var/lib/shunter"
         )
 
-    def _group_of(self, order: Order) -> str | None:
-        """Return the control group of an attempt; None if nothing holds it."""
-        if not self.group or not order["memory_mb"]:
-            return None
-        cluster = f"{self.cluster}-" if self.cluster else ""
-        return f"{self.group}/shunter-{cluster}{order['job']}.{order['attempt']}"
-
     def _tell(self, attempts: Iterable[tuple[str, int]]) -> None:
         changed = self.reports.changed(attempts)
         if changed:
@@ -347,14 +362,6 @@ class Session:
                 attempts.append((job, number))
         self._tell(attempts)
 
-    def _divided(self, group: str | None) -> str:
-        """Return the control group below which those of attempts are, if there is one."""
-        if self.cluster:
-            return memory_group(group or "", prepare=True)[0]
-        if group is None:
-            return divisible(prepare=True, mend="")[0]
-        return group
-
     def _let_go(self) -> None:
         """Close, in a supervisor, what would seem to be held or read there for ever."""
         for held in (self.notices, self.session, *self.starting, *self.reports.ends):
@@ -362,15 +369,6 @@ class Session:
                 os.close(held)
         self.notices = self.session = -1
         self.starting, self.reports.ends = {}, {}
-
-
-def memory_group(group: str, *, prepare: bool) -> tuple[str, str]:
-    """Return the control group for those of attempts, or why there is none.
-
-    The one of a session is ours to divide only while nobody else is in it.
-    """
-    mend = "name one that was handed over: [backend.ssh.hosts.NAME] cgroup"
-    return divisible(prepare=prepare, mend=mend, group=group, may_move=is_of_session)
 
 
 def _reap_supervisors() -> None:
@@ -390,6 +388,8 @@ _ANSWERS = {
     "fence": Session.fence,
     "set_aside": Session.set_aside,
     "send": Session.send,
+    "reshape": Session.reshape,
+    "switch": Session.switch,
     "inventory": Session.inventory,
     "read": Session.read,
     "port": Session.port,

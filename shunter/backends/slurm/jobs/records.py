@@ -26,6 +26,7 @@ from shunter.backends.node.remote.session import OUTPUT, READ_BYTES_MAX
 from shunter.backends.slurm.jobs.attempt import JobAttempt, Patience
 from shunter.backends.slurm.jobs.queue_view import QueueView
 from shunter.backends.slurm.jobs.script import Key
+from shunter.events.values.ids import NodeName
 
 __all__ = ["JobRecords"]
 
@@ -169,6 +170,29 @@ class JobRecords:
     def missed(self) -> list[Key]:
         """Return the attempts that have not begun though Slurm has nothing of them."""
         return [key for key in sorted(self.watched) if self.of(key).is_missed()]
+
+    def stopped(self) -> list[Key]:
+        """Return the attempts that stand still where they are."""
+        return [key for key in sorted(self.watched) if self.of(key).is_stopped]
+
+    def forgotten(self) -> list[Key]:
+        """Return the attempts without an end that Slurm's queue has no more."""
+        return [key for key in sorted(self.watched) if self.of(key).is_forgotten()]
+
+    def waiting_for(self, nodes: Mapping[NodeName, str]) -> list[tuple[Key, str]]:
+        """Return the attempts that wait in Slurm for one of some nodes, with why."""
+        queue = self._queue()
+        if queue is None or not nodes:
+            return []
+        found = []
+        for key in sorted(self.watched):
+            if not queue.is_waiting(key) or claimed_by(self.of(key).folder):
+                continue
+            order = self.order_of(key)
+            placement = () if order is None else order.placement
+            causes = [nodes[NodeName(node)] for node, _ in placement if node in nodes]
+            found += [(key, cause) for cause in causes[:1]]
+        return found
 
     def inventory(self, question: Question) -> Answer:
         """Return the attempts of one job, or some and all that may run, or all."""

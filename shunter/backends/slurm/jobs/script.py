@@ -1,7 +1,10 @@
 """What an attempt is, as Slurm is told: a batch script and the options of sbatch."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 
 from shunter.backends.agents.orders import Order
 from shunter.backends.node.messages.attempt_records import number_of
@@ -9,11 +12,13 @@ from shunter.backends.slurm import batch_jobs
 from shunter.backends.slurm.batch_jobs import END_LEAD_S, batch_script, name_in, usual_options
 from shunter.backends.slurm.records import QueuedJob
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
-from shunter.errors import BackendError
+from shunter.events.values.ids import NodeName
 
-__all__ = ["Key", "job_name", "job_options", "job_script", "key_in"]
+__all__ = ["LIMIT_SIGNAL", "Key", "job_name", "job_options", "job_script", "key_in"]
 
 Key = tuple[str, int]
+LIMIT_SIGNAL = "SIGUSR2"
+"""What tells the program of an attempt that its time limit is near, and nothing else."""
 
 
 def job_name(cluster_id: str, job: str, attempt: int) -> str:
@@ -45,39 +50,52 @@ def job_options(
     An attempt without a time limit gets that of the cluster's jobs. One with a limit is ended by
     the scheduler; Slurm's is somewhat later. What is ended by Slurm saves first, and goes on.
 
+    Slurm gives each node of a job as much, or splits a total as it likes. So a plan that gives its
+    nodes unequal parts is a heterogeneous job, with a component for each run of equal ones; the
+    first is where the script runs.
+
     Args:
         settings: of the cluster.
         order: what is to run.
         folder: of the attempt, where Slurm puts what the script itself prints.
-        longest_s: how long Slurm lets jobs run on these nodes; 0 and None: as long as they may.
-
-    Raises:
-        BackendError: Slurm has no way to say what its nodes are given.
+        longest_s: how long Slurm lets jobs run on these nodes; None: as long as they may.
     """
-    servers = {str(server.name): server for server in settings.nodes}
-    shares = [(servers[node], mask.bit_count()) for node, mask in order.placement]
     limit_s = settings.time_limit_s
     if order.time_limit_s is not None:
         limit_s = order.time_limit_s + END_LEAD_S
-    limit_s = min(limit_s, longest_s or limit_s)
-    cpus = max(
-        len(rank.cpus) if rank.pinned else _fair_cpus(server, gpus)
-        for rank, (server, gpus) in zip(order.ranks, shares, strict=True)
-    )
-    name = f"{order.job}.a{order.attempt}"
-    options = [
-        *usual_options(settings, name, f"{folder}/slurm.out", limit_s, "USR2"),
-        f"--nodelist={','.join(server.name for server, _ in shares)}",
-        f"--nodes={len(shares)}",
-        "--ntasks-per-node=1",
-        f"--cpus-per-task={cpus}",
-        *_gpu_options(shares),
-    ]
-    memory_mb = math.ceil(order.memory_mb / len(shares))
-    memory_mb = memory_mb or max(_fair_memory_mb(server, gpus, cpus) for server, gpus in shares)
-    if memory_mb:
-        options.append(f"--mem={memory_mb}M")
-    return [*options, *settings.options]
+    limit_s = limit_s if longest_s is None else min(limit_s, longest_s)
+    name, output = f"{order.job}.a{order.attempt}", f"{folder}/slurm.out"
+    usual = usual_options(settings, name, output, limit_s, LIMIT_SIGNAL.removeprefix("SIG"))
+    words: list[str] = []
+    for part, equal in groupby(_parts(settings, order), key=attrgetter("asked")):
+        nodes = [each.node for each in equal]
+        where = [f"--nodelist={','.join(nodes)}", f"--nodes={len(nodes)}", "--ntasks-per-node=1"]
+        words += [":"] if words else []
+        words += [*usual, *where, *part, *settings.options]
+    return words
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one node gives: `asked` are the options of sbatch for it."""
+
+    node: NodeName
+    asked: tuple[str, ...]
+
+
+def _parts(settings: SlurmSettings, order: Order) -> Iterator[_Part]:
+    """Return what an attempt is to be given, node by node in the order of its ranks."""
+    servers = {str(server.name): server for server in settings.nodes}
+    shares = [(servers[node], mask.bit_count()) for node, mask in order.placement]
+    all_gpus = sum(gpus for _, gpus in shares)
+    for rank, (server, gpus) in zip(order.ranks, shares, strict=True):
+        cpus = len(rank.cpus) if rank.pinned else _fair_cpus(server, gpus)
+        of, whole = (gpus, all_gpus) if all_gpus else (1, len(shares))
+        memory_mb = math.ceil(order.memory_mb * of / whole) or _fair_memory_mb(server, gpus, cpus)
+        asked = [f"--cpus-per-task={cpus}"]
+        asked += [f"--gres={server.gres.rpartition(':')[0]}:{gpus}"] if gpus else []
+        asked += [f"--mem={memory_mb}M"] if memory_mb else []
+        yield _Part(server.name, tuple(asked))
 
 
 def _fair_memory_mb(server: SlurmServer, gpus: int, cpus: int) -> int:
@@ -93,18 +111,3 @@ def _fair_memory_mb(server: SlurmServer, gpus: int, cpus: int) -> int:
 def _fair_cpus(server: SlurmServer, gpus: int) -> int:
     """Return the CPUs of a rank that asked for none: its GPUs' part of the node's."""
     return max(1, len(server.cpus) * gpus // max(1, len(server.gpus)))
-
-
-def _gpu_options(shares: Sequence[tuple[SlurmServer, int]]) -> list[str]:
-    """Return how GPUs are asked for: as many on each node, or so many in all."""
-    counts = {gpus for _, gpus in shares}
-    if counts == {0}:
-        return []
-    heads = {server.gres.rpartition(":")[0] for server, _ in shares}
-    if len(heads) > 1:
-        raise BackendError("Slurm gives a job GPUs of one type, and it was planned on several")
-    head = heads.pop()
-    if len(counts) == 1:
-        return [f"--gres={head}:{counts.pop()}"]
-    total, of_type = sum(gpus for _, gpus in shares), head.partition(":")[2]
-    return [f"--gpus={of_type}:{total}" if of_type else f"--gpus={total}"]

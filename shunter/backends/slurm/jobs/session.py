@@ -6,11 +6,11 @@ for every `poll_s`, as a whole; what it does not answer changes nothing. An atte
 should have and has not is submitted again: whichever of its jobs makes the claim first runs it.
 """
 
+import dataclasses
 import json
 import os
-import pwd
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -26,14 +26,18 @@ from shunter.backends.node.messages.shapes import PROTOCOL
 from shunter.backends.node.messages.wire import Answer
 from shunter.backends.node.records import boot_id, folder_of
 from shunter.backends.slurm.commands import Slurm
+from shunter.backends.slurm.ends import end_in_words
+from shunter.backends.slurm.jobs import accounting
 from shunter.backends.slurm.jobs.attempt import Patience
-from shunter.backends.slurm.jobs.queue_view import QueueView
+from shunter.backends.slurm.jobs.queue_view import QueueView, own_user, queue_view
 from shunter.backends.slurm.jobs.records import JobRecords
 from shunter.backends.slurm.jobs.script import Key, job_options, job_script
 from shunter.backends.slurm.jobs.submissions import Submissions
-from shunter.backends.slurm.node_reservations import NodeReservation
+from shunter.backends.slurm.limit_reasons import reason_in_words, submit_limit_in
+from shunter.backends.slurm.node_service import NodeService
 from shunter.backends.slurm.settings import SlurmSettings
 from shunter.errors import BackendError, SlurmUnknownError
+from shunter.events.values.ids import NodeName
 
 __all__ = ["JobSession"]
 
@@ -56,7 +60,9 @@ class JobSession:
         agent: the path of the agent's program on the shared folder.
         say: takes each line that an agent would print.
         seen: takes each answer of squeue.
-        reservations_of: returns the next reservations of some nodes.
+        service: what is known of its nodes.
+        held_back: where it is noted why Slurm takes an attempt only later.
+        tell: told of what people should know.
     """
 
     def __init__(
@@ -66,21 +72,27 @@ class JobSession:
         agent: str,
         say: Say,
         seen: Callable[[QueueView], None],
-        reservations_of: Callable[[Collection[str]], Sequence[NodeReservation]],
+        service: NodeService,
+        held_back: dict[Key, str],
+        tell: Callable[[str], None],
     ) -> None:
         self._settings = settings
         self._slurm = slurm
         self._agent = agent
         self._say = say
         self._seen = seen
-        self._reservations_of = reservations_of
+        self._service = service
+        self._held_back = held_back
         self._queue: QueueView | None = None
         self._answered = anyio.Event()
-        self._user = pwd.getpwuid(os.geteuid()).pw_name
         patience = Patience(settings.settle_s, settings.heartbeat_deadline_s + settings.margin_s)
         self._records = JobRecords(settings.root, lambda: self._queue, patience)
         self._tasks: TaskGroup = anyio.create_task_group()
-        self._submissions = Submissions(slurm, settings.cluster_id, self._tasks)
+        self._submissions = Submissions(slurm, settings.cluster_id, self._tasks, tell)
+        accounting_s = min(accounting.DEADLINE_S, settings.command_s)
+        self._accounting = accounting.Accounting(
+            Slurm(deadline_s=accounting_s, conf=settings.conf), settings.cluster_id, own_user()
+        )
         self._turn = anyio.Lock()
 
     def greet(self, nonce: str) -> None:
@@ -177,16 +189,15 @@ class JobSession:
         settings, key = self._settings, (order.job, order.attempt)
         folder = folder_of(settings.root, *key)
         script = job_script(settings.python, self._agent, settings.root, *key)
-        try:
-            kept = self._reservations_of([node for node, _ in order.placement])
-            longest_s = min((each.limit_s(clock.wall_s()) for each in kept), default=None)
-            options = job_options(settings, order, folder, longest_s)
-        except BackendError as error:
-            refusal = str(error)
-        else:
-            refusal = await self._submissions.submit(key, script, options)
+        longest_s = self._service.longest_s([node for node, _ in order.placement])
+        options = job_options(settings, order, folder, longest_s)
+        refusal = await self._submissions.submit(key, script, options)
         self._records.of(key).asked_s = clock.monotonic_s()
+        self._held_back.pop(key, None)
         if not refusal:
+            return ""
+        if limit := submit_limit_in(refusal):  # it is submitted again, as what Slurm has forgotten
+            self._held_back[key] = f"Slurm takes it only later ({reason_in_words(limit)})"
             return ""
         missed_since_s = self._records.of(key).missed_since_s
         if missed_since_s is not None and clock.monotonic_s() - missed_since_s < AGAIN_S:
@@ -217,10 +228,18 @@ class JobSession:
         """Hand an order on; what has not begun by then never does."""
         key, do = (question["job"], question["attempt"]), question["order"]["do"]
         if await self._in_thread(partial(self._records.order, key, do)):
+            self._held_back.pop(key, None)
             self._submissions.end(key)
+        elif do == "stop" and self._settings.is_suspended_in_slurm:
+            self._submissions.suspend(key)
         else:
+            self._records.of(key).is_stopped = False
             self._submissions.wake(key)
         return {"taken": True}
+
+    async def switch(self, question: Question) -> Answer:
+        """Refuse to have attempts take turns: Slurm gives no GPU to two jobs."""
+        raise BackendError("attempts that are jobs of Slurm have GPUs of their own: no turns")
 
     def _end(self, key: Key, *, has_begun: bool) -> None:
         """Have an attempt that was ordered to end leave Slurm as well."""
@@ -231,11 +250,9 @@ class JobSession:
         """Ask for the queue again and again, and act on it; others use the cluster too."""
         settings = self._settings
         while True:
-            began_s = clock.monotonic_s()
             with suppress(SlurmUnknownError):
-                queue = await self._slurm.queue()
-                view = QueueView.of(settings.cluster_id, self._user, began_s, queue)
-                self._queue = view
+                view = await queue_view(self._slurm, settings.cluster_id)
+                self._queue = dataclasses.replace(view, past=self._accounting.ends)
                 self._answered.set()
                 self._seen(view)
                 self._submissions.take(view)
@@ -243,10 +260,24 @@ class JobSession:
             await anyio.sleep(settings.poll_s)
 
     async def _act(self) -> None:
+        assert self._queue is not None, "it was just seen"
+        if await self._accounting.ask(await self._in_thread(self._records.forgotten)):
+            self._queue = dataclasses.replace(self._queue, past=self._accounting.ends)
         await self._in_thread(self._records.give_up)
         for key in await self._in_thread(self._records.missed):
             if not self._submissions.is_under_way(key):
                 self._tasks.start_soon(self._submit_again, key)
+        self._submissions.note_stopped(await self._in_thread(self._records.stopped))
+        await self._withdraw_from(self._service.out_of_service(clock.wall_s()) or {})
+
+    async def _withdraw_from(self, out: Mapping[NodeName, str]) -> None:
+        """Take attempts out of Slurm's queue that wait for nodes out of service.
+
+        They have nothing to lose, and another node may have room for them.
+        """
+        for key, cause in await self._in_thread(partial(self._records.waiting_for, out)):
+            if await self._in_thread(partial(self._records.withdraw, key, cause)):
+                self._submissions.end(key)
 
     async def _submit_again(self, key: Key) -> None:
         """Have an attempt run that Slurm has forgotten, and that nobody cancelled."""
@@ -254,9 +285,9 @@ class JobSession:
         ended_as = self._queue.ended_as(key)
         order = await self._in_thread(partial(self._records.order_of, key))
         if ended_as or order is None:
-            cause = (
-                f"Slurm ended it before it began: {ended_as}" if ended_as else "its order is gone"
-            )
+            cause = "its order is gone"
+            if ended_as:
+                cause = f"before it began: {end_in_words(ended_as, self._queue.limit_s(key))}"
             await self._in_thread(partial(self._records.withdraw, key, cause))
         else:
             await self._submit(order)
@@ -278,4 +309,5 @@ _ANSWERS = {
     "fence": JobSession.fence,
     "set_aside": JobSession.set_aside,
     "send": JobSession.send,
+    "switch": JobSession.switch,
 }

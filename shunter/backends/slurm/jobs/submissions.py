@@ -1,9 +1,10 @@
-"""What Slurm is told of attempts: to run them, to end them, and to wake their supervisors.
+"""What Slurm is told of attempts: to run, suspend and end them, and to wake their supervisors.
 
 Nobody waits for it but who submits. What Slurm is to end it is told at every look until the queue
 says that it has, so that a controller which is away, or forgets, changes nothing.
 """
 
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 import anyio
@@ -27,7 +28,13 @@ FORGOTTEN_S = 600.0
 class Submissions:
     """Orders to Slurm on their way."""
 
-    def __init__(self, slurm: Slurm, cluster_id: str, tasks: TaskGroup) -> None:
+    def __init__(
+        self,
+        slurm: Slurm,
+        cluster_id: str,
+        tasks: TaskGroup,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._slurm = slurm
         self._cluster_id = cluster_id
         self._tasks = tasks
@@ -36,6 +43,11 @@ class Submissions:
         self._end_from_s: dict[Key, float] = {}
         self._ending: set[int] = set()
         self._queue: QueueView | None = None
+        self._to_suspend: set[Key] = set()
+        self._suspended: set[Key] = set()
+        self._releasing: set[Key] = set()
+        self._tell = tell
+        self._told = ""
 
     def is_under_way(self, key: Key) -> bool:
         """Say whether Slurm is being asked to run an attempt."""
@@ -59,10 +71,30 @@ class Submissions:
         return ""
 
     def wake(self, key: Key) -> None:
-        """Have the program of an attempt look at its orders now, and not later."""
-        for job in self._alive(key):
-            if job.state == "RUNNING":
+        """Have the program of an attempt look at its orders now, and not later.
+
+        One that is suspended in Slurm goes on there first, to do what it is told.
+        """
+        self._to_suspend.discard(key)
+        jobs = self._alive(key)
+        if key in self._suspended or any(job.state == "SUSPENDED" for job in jobs):
+            self._tasks.start_soon(self._release, key)
+        for job in jobs:
+            if job.state == "RUNNING" and key not in self._suspended:
                 self._tasks.start_soon(self._cancel, key, job.id, "USR1")
+
+    def suspend(self, key: Key) -> None:
+        """Have Slurm suspend an attempt, once it stands still by itself."""
+        if key not in self._suspended:
+            self.wake(key)
+        self._to_suspend.add(key)
+
+    def note_stopped(self, stopped: Collection[Key]) -> None:
+        """Suspend those in Slurm that are to be and stand still by now."""
+        for key in sorted(self._to_suspend.intersection(stopped) - self._suspended):
+            if any(job.state == "RUNNING" for job in self._alive(key)):
+                self._suspended.add(key)
+                self._tasks.start_soon(self._suspend, key)
 
     def end(self, key: Key, after_s: float = 0.0) -> None:
         """Have Slurm end all of an attempt that is not over after some seconds."""
@@ -73,6 +105,13 @@ class Submissions:
     def take(self, queue: QueueView) -> None:
         """Take in an answer of squeue; end what is there and should not be."""
         self._queue = queue
+        self._suspended = {key for key in self._suspended if queue.alive(key)}
+        self._to_suspend &= self._suspended | set(queue.jobs)
+        for key in sorted(self._releasing):
+            if any(job.state == "SUSPENDED" for job in queue.alive(key)):
+                self._tasks.start_soon(self._release, key)
+            else:
+                self._releasing.discard(key)
         for key in [key for key in self._end_from_s if not queue.alive(key)]:
             if clock.monotonic_s() > self._end_from_s[key] + FORGOTTEN_S:
                 del self._end_from_s[key]
@@ -88,6 +127,40 @@ class Submissions:
 
     def _alive(self, key: Key) -> tuple[QueuedJob, ...]:
         return () if self._queue is None else self._queue.alive(key)
+
+    async def _suspend(self, key: Key) -> None:
+        async with self._turns:
+            try:
+                await self._slurm.suspend([job.id for job in self._alive(key)])
+            except SlurmRefusedError as error:
+                self._to_suspend.discard(key)
+                self._suspended.discard(key)
+                self._refuse(str(error))
+                return
+            except SlurmUnknownError:
+                if key in self._to_suspend:
+                    self._suspended.discard(key)  # it is tried again
+        if key not in self._to_suspend:  # it was told something else meanwhile
+            await self._release(key)
+
+    def _refuse(self, cause: str) -> None:
+        """Tell, unless it was told last, that jobs only stand still by signals."""
+        if cause != self._told:
+            self._told = cause
+            self._tell(
+                f"jobs that stand still keep their CPUs in Slurm ({cause}): take out "
+                "backend.slurm.stops_by, or ask its administrator for the rights of an operator"
+            )
+
+    async def _release(self, key: Key) -> None:
+        """Have Slurm let an attempt go on; what it does not answer is asked again."""
+        self._releasing.add(key)
+        async with self._turns:
+            with suppress(SlurmRefusedError, SlurmUnknownError):
+                await self._slurm.resume([job.id for job in self._alive(key)])
+                self._suspended.discard(key)
+        for job in self._alive(key):
+            await self._cancel(key, job.id, "USR1")
 
     async def _cancel(self, key: Key, number: int, signal: str) -> None:
         name = job_name(self._cluster_id, *key)

@@ -14,6 +14,7 @@ from shunter.backends.agents.transport import AgentProcess, Link, Server, Unreac
 from shunter.backends.agents.zip_application import install_shared
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.jobs.queue_view import QueueView
+from shunter.backends.slurm.jobs.script import Key
 from shunter.backends.slurm.jobs.session import JobSession
 from shunter.backends.slurm.node_service import NodeService
 from shunter.backends.slurm.settings import SlurmSettings
@@ -34,6 +35,7 @@ class JobTransport:
         slurm: Slurm,
         service: NodeService,
         seen: Callable[[QueueView], None],
+        tell: Callable[[str], None],
     ) -> None:
         self.name = NAME
         self.servers: Sequence[Server] = settings.nodes
@@ -48,16 +50,28 @@ class JobTransport:
         self._slurm = slurm
         self._service = service
         self._seen = seen
+        self._tell = tell
         self._queue: QueueView | None = None
+        self._held_back: dict[Key, str] = {}
 
     def wait_of(self, job: str, attempt: int) -> str:
         """Return what Slurm says that an attempt waits for; nothing if it does not wait."""
-        return "" if self._queue is None else self._queue.wait_of((job, attempt), clock.wall_s())
+        key = job, attempt
+        waits = "" if self._queue is None else self._queue.wait_of(key, clock.wall_s())
+        return waits or self._held_back.get(key, "")
 
     def session(self, agent: str, say: Callable[[bytes], None]) -> JobSession:
         """Return a session that has not begun."""
-        reservations = self._service.reservations_of
-        return JobSession(self._settings, self._slurm, agent, say, self._take, reservations)
+        return JobSession(
+            self._settings,
+            self._slurm,
+            agent,
+            say,
+            self._take,
+            self._service,
+            self._held_back,
+            self._tell,
+        )
 
     def _take(self, queue: QueueView) -> None:
         self._queue = queue

@@ -1,5 +1,6 @@
 """Why a node is held, waited for or not asked for: one sentence for people."""
 
+from shunter.backends.slurm.limit_reasons import reason_in_words
 from shunter.backends.slurm.pilots.allocation_view import (
     AllocationLimits,
     AllocationView,
@@ -10,7 +11,10 @@ from shunter.backends.slurm.pilots.allocation_view import (
 from shunter.backends.slurm.quantities import duration
 from shunter.events.values.ids import NodeName
 
-__all__ = ["reason_of"]
+__all__ = ["announced_end", "reason_of"]
+
+NOTICE_SIGNAL = "SIGUSR1"
+SURELY_EARLY_S = 5.0  # before the time limit, by clocks of two machines
 
 
 def reason_of(
@@ -37,7 +41,7 @@ def reason_of(
     name, now_s = node.name, view.now_s
     slurm, successor = _in_slurm(node, view, limits), ""
     if asked is not None:
-        because = f" ({asked.reason})" if asked.reason else ""
+        because = f" ({reason_in_words(asked.reason)})" if asked.reason else ""
         ago = duration(now_s - asked.asked_at_s)
         if holder is None:
             return f"waiting for Slurm to give node {name}, asked {ago} ago{because}{slurm}"
@@ -68,6 +72,25 @@ def reason_of(
             f"{limits.pilots_max} that pilots_max allows"
         )
     return f"node {name} is not asked for: no job that waits needs it"
+
+
+def announced_end(signal: str, left_s: float, pilot: Pilot, now_s: float) -> str:
+    """Return why a pilot is about to end that Slurm has sent a signal.
+
+    Args:
+        signal: its name; `NOTICE_SIGNAL` comes before the time limit alone.
+        left_s: how long the pilot lets its jobs save.
+        pilot: which.
+        now_s: when.
+    """
+    limit = f"its time limit of {duration(pilot.limit_s)} in Slurm"
+    if signal == NOTICE_SIGNAL:
+        why = limit
+    elif pilot.started_at_s is not None and pilot.left_s(now_s) > SURELY_EARLY_S:
+        why = "scancel or preemption"
+    else:
+        why = f"scancel, preemption or {limit}"
+    return f"Slurm has sent it {signal} ({why}), which leaves {duration(left_s)}"
 
 
 def _in_slurm(node: PilotNode, view: AllocationView, limits: AllocationLimits) -> str:

@@ -221,7 +221,6 @@ class Decisions:
         submits, drains, releases: in this order.
         spare_since_s: since when each pilot that nothing needs is not needed; for the next view.
         reasons: a sentence for each node: why it is held, waited for, or not asked for.
-        wake_at_s: when another decision is due, whatever happens; None: only if something does.
     """
 
     submits: tuple[Submit, ...]
@@ -229,4 +228,3 @@ class Decisions:
     releases: tuple[Release, ...]
     spare_since_s: Mapping[str, float]
     reasons: Mapping[str, str]
-    wake_at_s: float | None

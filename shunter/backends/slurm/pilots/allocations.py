@@ -14,7 +14,6 @@ when nothing has needed it for `idle_s`, without a break: demand that comes and 
 nothing.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from shunter.backends.slurm.node_reservations import NodeReservation
@@ -95,7 +94,6 @@ def decide(view: AllocationView, limits: AllocationLimits) -> Decisions:
         tuple(leaving[name] for name in sorted(leaving)),
         spare_since_s,
         reasons,
-        _wake_at_s(view, limits, spare_since_s),
     )
 
 
@@ -171,7 +169,8 @@ def _why_to_leave(
     if kept is not None and _is_too_long_for(pilot, kept, view, limits):
         return kept.in_words(pilot.node)
     if pilot.left_s(view.now_s) <= limits.drain_lead_s(pilot):
-        return f"its time limit ends in {duration(pilot.left_s(view.now_s))}"
+        limit, left = duration(pilot.limit_s), duration(pilot.left_s(view.now_s))
+        return f"its time limit of {limit} in Slurm ends in {left}"
     return ""
 
 
@@ -348,30 +347,4 @@ def _idle(
         if pilot.name in spare_since_s and not pilot.jobs and idle_s >= limits.idle_s:
             why = f"nothing has needed node {pilot.node} for {duration(idle_s)}"
             found.append(Release(pilot.name, why))
-    return found
-
-
-def _wake_at_s(
-    view: AllocationView, limits: AllocationLimits, spare_since_s: dict[str, float]
-) -> float | None:
-    """Return the next instant at which time alone changes a decision."""
-    begun = [pilot for pilot in view.pilots if pilot.started_at_s is not None]
-    instants: Iterable[float] = [
-        *(pilot.ends_at_s - limits.renew_lead_s(pilot) for pilot in begun),
-        *(pilot.ends_at_s - limits.drain_lead_s(pilot) for pilot in begun),
-        *(since_s + limits.idle_s for since_s in spare_since_s.values()),
-        *(limits.retry_at_s(name, refusals) for name, refusals in view.refusals.items()),
-        *_before_reservations(view, limits),
-    ]
-    return min((instant for instant in instants if instant > view.now_s), default=None)
-
-
-def _before_reservations(view: AllocationView, limits: AllocationLimits) -> list[float]:
-    """Return when pilots are to leave for reservations of their nodes."""
-    found = []
-    for pilot in view.pilots:
-        if (kept := view.reservation(pilot.node)) is not None:
-            is_asked = pilot.state is PilotState.ASKED
-            lead_s = pilot.limit_s if is_asked else limits.drain_lead_s(pilot)
-            found.append(kept.start_s - lead_s)
     return found

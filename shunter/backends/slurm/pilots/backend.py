@@ -1,10 +1,14 @@
 """A partition of Slurm as a cluster, whose nodes are held by pilots as jobs need them."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+import anyio
+
 from shunter import clock
+from shunter.backends.agents.node_agent import NodeAgent
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.node_reservations import least_s
 from shunter.backends.slurm.node_service import NodeService
@@ -15,9 +19,12 @@ from shunter.backends.slurm.pilots.fleet import PilotFleet
 from shunter.backends.slurm.pilots.transport import PilotTransport
 from shunter.backends.slurm.settings import SlurmSettings
 from shunter.backends.supervised.backend import SupervisedBackend
+from shunter.errors import SlurmUnknownError
 from shunter.events.values.ids import NodeName
 
 __all__ = ["PilotBackend"]
+
+FIRST_LOOK_S = 3.0  # what a start waits for Slurm at most
 
 
 class PilotBackend(SupervisedBackend):
@@ -50,17 +57,67 @@ class PilotBackend(SupervisedBackend):
         )
         self._fleet.recall(authority, listener)  # first: who dials and is unwanted ends
         self._fleet.open(await self._tasks.start(listener.serve))
+        await self._look_first()
         self._tasks.start_soon(self._service.run, settings.poll_s)
         self._tasks.start_soon(self._fleet.run)
         return self
+
+    async def _look_first(self) -> None:
+        """Ask, before anything is started, what Slurm has ended meanwhile.
+
+        That is of pilots and of nodes. A controller that does not answer is waited for later: what
+        runs is to go on.
+        """
+        with anyio.move_on_after(FIRST_LOOK_S):
+            async with anyio.create_task_group() as looks:
+                looks.start_soon(self._fleet.look)
+                looks.start_soon(self._look_at_nodes)
+
+    async def _look_at_nodes(self) -> None:
+        with suppress(SlurmUnknownError):
+            await self._service.look()
 
     def want(self, waiting: Sequence[GpuRequest]) -> None:
         """Take in what jobs wait for."""
         self._fleet.want(waiting)
 
     def out_of_service(self, now_s: float) -> Mapping[NodeName, str] | None:
-        """Return the nodes that take no new jobs, with why; None: not known yet."""
-        return self._service.out_of_service(now_s)
+        """Return the nodes that take no new jobs, with why; None: not known yet.
+
+        Those of pilots that are about to end are among them, until they have ended.
+        """
+        out = self._service.out_of_service(now_s)
+        return None if out is None else {**self._fleet.drains.reasons, **out}
+
+    @property
+    def renewed(self) -> frozenset[NodeName]:
+        """The nodes that take no new jobs only until another pilot holds them."""
+        out = self._service.out_of_service(clock.wall_s()) or {}
+        return frozenset(node for node in self._fleet.drains.reasons if node not in out)
+
+    @property
+    def drains_changed(self) -> anyio.Event:
+        """What is set when a pilot begins to drain, or one that did is silent."""
+        return self._fleet.drains.changed
+
+    def drain_of(self, node: NodeName) -> str:
+        """Return why nothing is started in the pilot on a node; nothing if it may be."""
+        return self._fleet.drains.reasons.get(node, "")
+
+    async def came_up(self, agent: NodeAgent) -> None:
+        """Handle a pilot that is connected."""
+        self._fleet.note_up(agent.name)
+        await super().came_up(agent)
+
+    def became_unreachable(self, agent: NodeAgent) -> None:
+        """Handle a node without a pilot: its being silent says all there is to say of it."""
+        super().became_unreachable(agent)
+        self._fleet.drains.end(agent.name)
+
+    @property
+    def silence(self) -> str:
+        """For how long Slurm has not answered, and why not; nothing where it answers."""
+        return self._service.silence
 
     def _jobs_on(self, node: NodeName) -> tuple[int, int]:
         """Return how many jobs run on a node, or are on their way, and their GPUs there."""

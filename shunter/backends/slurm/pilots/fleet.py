@@ -22,7 +22,9 @@ from shunter.backends.agents.zip_application import install_shared
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.slurm.batch_jobs import name_in
 from shunter.backends.slurm.commands import Slurm
+from shunter.backends.slurm.ends import end_in_words
 from shunter.backends.slurm.node_service import NodeService
+from shunter.backends.slurm.pilots.allocation_reasons import announced_end
 from shunter.backends.slurm.pilots.allocation_view import (
     AllocationLimits,
     AllocationView,
@@ -40,6 +42,7 @@ from shunter.backends.slurm.pilots.certificates import (
     read_certificate,
 )
 from shunter.backends.slurm.pilots.channel import PilotListener, PilotStream
+from shunter.backends.slurm.pilots.drains import NodeDrains
 from shunter.backends.slurm.pilots.script import pilot_options, pilot_script
 from shunter.backends.slurm.pilots.transport import PilotTransport
 from shunter.backends.slurm.records import QueuedJob
@@ -56,19 +59,19 @@ JobsOn = Callable[[NodeName], tuple[int, int]]
 
 @dataclass(slots=True)
 class _Known:
-    """A pilot of ours, and what was last seen of it in the queue."""
+    """A pilot of ours, what squeue said of it last, and why it is about to end."""
 
     node: NodeName
     certificate: PilotCertificate
     asked_at_s: float
     limit_s: float
     seen: QueuedJob | None = None
-    is_draining: bool = False
+    drain: str = ""
     unheard_at_s: float = 0.0
 
 
 class PilotFleet:
-    """Holds nodes of Slurm as jobs need them.
+    """Holds nodes of Slurm as jobs need them; `drains` says which are about to go.
 
     Args:
         settings: of the backend.
@@ -104,6 +107,7 @@ class PilotFleet:
         self._spare_since_s: Mapping[str, float] = {}
         self._waiting: tuple[GpuRequest, ...] = ()
         self._wake = anyio.Event()
+        self.drains = NodeDrains()
         self._listener: PilotListener | None = None
         self._authority: ClusterAuthority | None = None
         self._port = 0
@@ -149,41 +153,64 @@ class PilotFleet:
             with anyio.move_on_after(self._settings.poll_s):
                 await self._wake.wait()
             self._wake = anyio.Event()
-            began_s = clock.wall_s()
             try:
-                queue = await self._slurm.queue()
-                await self._take_in(queue, began_s)
+                await self._take_in_queue()
                 await self._act()
             except BackendError as error:  # no answer, or no room for the file of a pilot
                 self._explain({node: str(error) for node in self._transports})
+
+    async def look(self) -> None:
+        """Look at the queue, and decide nothing on it; no answer says nothing."""
+        with suppress(BackendError):
+            await self._take_in_queue()
+
+    async def _take_in_queue(self) -> None:
+        began_s = clock.wall_s()
+        await self._take_in(await self._slurm.queue(), began_s)
 
     async def connected(self, stream: PilotStream) -> None:
         """Serve a pilot that has dialled in."""
         known = self._known.get(stream.name)
         if known is not None:
             if not stream.hello.why:  # Slurm may have run it again, after it was drained
-                known.is_draining = False
+                known.drain = ""
             self._wake.set()
             failpoint("pilot connected")
             await self._transports[known.node].serve(stream)
 
     def draining(self, name: str, why: str, left_s: float) -> None:
         """Note that Slurm is about to end a pilot, which suspends its jobs by itself."""
+        if known := self._known.get(name):
+            pilot = self._pilot(name, known)
+            self._begin_drain(name, announced_end(why, left_s, pilot, clock.wall_s()))
+        self._wake.set()
+
+    def note_up(self, node: NodeName) -> None:
+        """Note that a pilot is connected, which may be about to end."""
+        if (known := self._known.get(self._transports[node].pilot)) and known.drain:
+            self.drains.begin(node, known.drain)
+        else:
+            self.drains.end(node)
+
+    def _begin_drain(self, name: str, why: str) -> None:
+        """Have nothing started in a pilot any more; the first reason counts."""
         known = self._known.get(name)
-        if known is not None:
-            known.is_draining = True
-            self._wake.set()
+        if known is None:
+            return
+        known.drain = known.drain or f"the pilot on node {known.node} is about to end: {why}"
+        if self._transports[known.node].pilot == name:
+            self.drains.begin(known.node, known.drain)
 
     def refused(self, peer: str, cause: str) -> None:
         """Handle somebody who was not let in: there is nothing to do about it."""
 
     async def _take_in(self, queue: Sequence[QueuedJob], began_s: float) -> None:
         """Note what the queue tells of pilots, and forget those that are over."""
-        found, ended = {}, set()
+        found, ended = {}, {}
         for job in queue:
             name = name_in(self._settings.cluster_id, self._user, job)
             if name is not None and job.has_ended:
-                ended.add(name)
+                ended[name] = job.state
             elif name is not None:
                 found[name] = job
         for name, known in list(self._known.items()):
@@ -191,6 +218,9 @@ class PilotFleet:
             asked_at_s = max(known.asked_at_s, known.unheard_at_s)
             is_settled = name in ended or began_s - asked_at_s > SETTLED_S
             is_connected = self._transports[known.node].pilot == name
+            if known.seen is None and name in ended:
+                self._begin_drain(name, end_in_words(ended[name], known.limit_s))
+                is_connected &= bool(self._jobs_on(known.node)[0])
             if known.seen is None and is_settled and not is_connected:
                 await self._forget(name)
         await self._end_unknown([found[name] for name in sorted(found.keys() - self._known.keys())])
@@ -226,9 +256,9 @@ class PilotFleet:
         for submit in decisions.submits:
             await self._submit(NodeName(submit.node), submit.limit_s)
         for drain in decisions.drains:
-            await self._drain(drain.pilot)
+            await self._drain(drain.pilot, drain.why)
         for release in decisions.releases:
-            await self._release(release.pilot)
+            await self._release(release.pilot, release.why)
 
     def _unread(self) -> list[GpuRequest]:
         """Return requests for nodes with attempts whose pilots are gone.
@@ -246,7 +276,7 @@ class PilotFleet:
         job, state = known.seen, PilotState.ASKED
         jobs, busy_gpus = 0, 0
         if job is not None and job.state != "PENDING":
-            state = PilotState.DRAINING if known.is_draining else PilotState.HELD
+            state = PilotState.DRAINING if known.drain else PilotState.HELD
             jobs, busy_gpus = self._jobs_on(known.node)
         started_s = job.start_s if job is not None and state is not PilotState.ASKED else None
         limit_s = (job.time_limit_s if job is not None else None) or known.limit_s
@@ -298,18 +328,27 @@ class PilotFleet:
             failpoint("pilot submitted")
             self._refusals.pop(node, None)
 
-    async def _drain(self, name: str) -> None:
+    async def _drain(self, name: str, why: str) -> None:
         """Have a pilot suspend what runs in it, as Slurm does before its time limit."""
         known = self._known[name]
-        known.is_draining = True
+        self._begin_drain(name, why)
         if known.seen is not None:
             await self._slurm.cancel([known.seen.id], signal="USR1", batch_only=True)
 
-    async def _release(self, name: str) -> None:
-        """Give a node back, unless a job has come to it meanwhile."""
+    async def _release(self, name: str, why: str) -> None:
+        """Give a node back, unless a job has come to it meanwhile.
+
+        While its pilot is connected, first nothing is started there any more, which is told; at
+        the next look it goes.
+        """
         known = self._known[name]
-        if self._jobs_on(known.node)[0] and self._transports[known.node].pilot == name:
-            return
+        if self._transports[known.node].pilot == name:
+            if self._jobs_on(known.node)[0]:
+                return
+            if not known.drain:
+                self._begin_drain(name, why)
+                self._wake.set()
+                return
         assert self._listener is not None, "it is open"
         await self._listener.revoke(name)
         if known.seen is not None:

@@ -4,27 +4,21 @@ It is told of as one: it has started once all parts have, and is over once all p
 whole or not at all: what ends one part ends the others, by the weakest means that fits.
 """
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
 
-import anyio
 from msgspec.structs import replace
 
-from shunter.backends.agents.answers import Fenced
 from shunter.backends.agents.attempt_records import Known, Note, Started, State, Status
-from shunter.backends.agents.messages import Fence as FenceQuestion
-from shunter.backends.agents.messages import Send, SetAside
-from shunter.backends.agents.node_agent import NodeAgent
-from shunter.backends.agents.orders import Command, Do
+from shunter.backends.agents.orders import Shares
 from shunter.backends.agents.reading import Reading
 from shunter.backends.inbox import Inbox, Stamped
 from shunter.backends.supervised.watch import NOT_BEGUN, Standing, Watch
 from shunter.core.effects import Effect, Fence, PauseEffect, Stop, Terminate
-from shunter.errors import BackendError
 from shunter.events.facts.execution import AttemptLost, LaunchFailed
+from shunter.events.values.allocation import NOTHING, Allocation
 from shunter.events.values.ids import NodeName
 
 __all__ = [
@@ -33,8 +27,6 @@ __all__ = [
     "STRENGTH",
     "Gang",
     "Part",
-    "deliver",
-    "end_unbelieved",
     "merged",
     "news_of",
     "told_of",
@@ -65,7 +57,8 @@ class Part:
     `record` is None while nothing is known; `is_starting` while its start is under way;
     `is_refused` once the host has said that it will not start it. `is_gone` says that its host is
     lost, and `ordered` is the strongest order its supervisor has taken; `stance` is what it took
-    last of `stop` and `continue`. `unread` are notes of its journal that were not told yet.
+    last of `stop` and `continue`; `shares` are those it was told last, `has` those that it took
+    last. `unread` are notes of its journal that were not told yet.
     """
 
     record: Known | None = None
@@ -76,6 +69,8 @@ class Part:
     is_gone: bool = False
     ordered: str = ""
     stance: str = ""
+    shares: Shares | None = None
+    has: Shares | None = None
 
     def learn(self, record: Known) -> None:
         """Note what its host tells of it."""
@@ -103,6 +98,10 @@ class Part:
             return self.is_refused or self.ordered == "fence"
         return self.state in ("ended", "lost", "gone")
 
+    def can_be_held_to(self, shares: Shares) -> bool:
+        """Whether it runs, and was not told of these shares last."""
+        return self.state == "running" and not self.is_starting and self.shares != shares
+
     @property
     def started(self) -> Started | None:
         """What its ranks were given, once they have started."""
@@ -120,7 +119,9 @@ class Gang:
 
     `asked` is the strongest order it is to get, `stance` whether it is to stop in place or to
     continue, as long as it need not leave. `cause` says why it cannot begin: then it is
-    fenced, and fails once that is certain; `doubt` why it was not known whether it did.
+    fenced, and fails once that is certain; `doubt` why it was not known whether it did. `given` is
+    what it is to have of its servers, and `shares` are what its processes under each agent are to
+    be held to by that, where they are to anything.
     """
 
     watch: Watch
@@ -132,6 +133,8 @@ class Gang:
     port: int = 0
     is_delivering: bool = False
     stance: str = ""
+    shares: Mapping[NodeName, Shares] = field(default_factory=dict)
+    given: Allocation = NOTHING
 
     @property
     def is_over(self) -> bool:
@@ -151,9 +154,16 @@ class Gang:
             order = _ORDERS.get(type(effect), "suspend")
             self.asked = max(self.asked, order, key=STRENGTH.index)
 
+    def note_switch(self, order: str, stands: Mapping[NodeName, str]) -> None:
+        """Note what supervisors have done of a switch, so that nothing undoes it."""
+        done = {"stop": "stopped", "continue": "running"}[order]
+        for name in [name for name, stance in stands.items() if stance == done]:
+            self.parts[name].take(order)
+            self.stance = order
+
     def due(self) -> dict[NodeName, str]:
         """Return the orders that parts are yet to be given."""
-        wanted = max([self.asked, *self._follows()], key=STRENGTH.index)
+        wanted = self._wanted()
         if not wanted:
             return {
                 name: self.stance
@@ -166,6 +176,20 @@ class Gang:
             if not part.is_over and not part.is_starting
             if STRENGTH.index(part.ordered) < STRENGTH.index(wanted)
         }
+
+    def shares_due(self) -> dict[NodeName, Shares]:
+        """Return the shares that parts are yet to be held to, if they may stay."""
+        if not self.shares or self._wanted():
+            return {}
+        return {
+            name: shares
+            for name, shares in self.shares.items()
+            if name in self.parts and self.parts[name].can_be_held_to(shares)
+        }
+
+    def _wanted(self) -> str:
+        """Return the strongest order to leave; nothing if it may stay."""
+        return max([self.asked, *self._follows()], key=STRENGTH.index)
 
     def _follows(self) -> Iterable[str]:
         """Return what the fate of each part means for the others."""
@@ -187,9 +211,18 @@ def _follows_from(status: Status) -> str:
     return "terminate" if status.code else ""
 
 
-def told_of(gang: Gang, inbox: Inbox) -> Iterator[Stamped]:
-    """Return what has not been told of a gang, and note that it has been."""
+def told_of(gang: Gang, inbox: Inbox, drain: str = "") -> Iterator[Stamped]:
+    """Return what has not been told of a gang, and note that it has been.
+
+    Args:
+        gang: which.
+        inbox: where it is told.
+        drain: why its servers are about to go, where one does: the cause if it has left.
+    """
     watch, known = gang.watch, merged(gang)
+    if known.status is not None:
+        cause = "" if gang.asked else known.cause or drain
+        known = dataclasses.replace(known, cause=cause)
     job_id, attempt = watch.job_id, watch.attempt
     if gang.is_over and not watch.told_start and (gang.cause or not gang.has_begun):
         watch.is_over = True
@@ -239,13 +272,14 @@ def merged(gang: Gang) -> Standing:
         is_absent = bool(records) and all(record.state == "absent" for record in records)
         state: State = "absent" if is_absent else "lost"
         return Standing(state, started, None, is_all, cause)
-    return Standing("ended", started, _ended(statuses), is_all)
+    return Standing("ended", started, _ended(statuses), is_all, cause)
 
 
 def _ended(statuses: list[Status]) -> Status:
     """Return how a gang ended: by its first failure, else as all of its parts did."""
     saved_ns = max((status.saved_ns or 0 for status in statuses), default=0)
-    return replace(_decisive(statuses), saved_ns=saved_ns or None)
+    kills = sum(status.memory_kills or 0 for status in statuses)
+    return replace(_decisive(statuses), saved_ns=saved_ns or None, memory_kills=kills)
 
 
 def _decisive(statuses: list[Status]) -> Status:
@@ -265,57 +299,3 @@ def _decisive(statuses: list[Status]) -> Status:
     if left:
         return replace(left[0], saved=all(one.saved for one in left), ended_ns=last_ns)
     return in_order[-1]
-
-
-async def deliver(gang: Gang, agents: Mapping[NodeName, NodeAgent]) -> None:
-    """Give what is due to the parts whose agents answer; what nobody takes waits."""
-    try:
-        for name, order in gang.due().items():
-            agent, part = agents[name], gang.parts[name]
-            if not agent.is_up:
-                continue
-            if order == "fence":
-                await _fence(gang, part, agent)
-            else:
-                await _send(gang, part, agent, cast(Do, order))
-            agent.look(gang.watch.job_id, gang.watch.attempt)
-    except BackendError:
-        return  # the next look, or the return of the agent, gives it again
-    finally:
-        gang.is_delivering = False
-
-
-async def end_unbelieved(gang: Gang, agents: Mapping[NodeName, NodeAgent], every_s: float) -> None:
-    """End a gang that was set aside, and return once nothing of it runs anywhere."""
-    job_id, attempt = gang.watch.job_id, gang.watch.attempt
-    waits = list(gang.parts)
-    while waits:
-        for name in list(waits):
-            agent = agents[name]
-            is_over = agent.is_lost
-            if agent.is_up:
-                with suppress(BackendError):
-                    answer = await agent.ask(SetAside(job=job_id, attempt=attempt))
-                    is_over = answer.is_over
-            if is_over:
-                waits.remove(name)
-        await anyio.sleep(every_s if waits else 0)
-
-
-async def _fence(gang: Gang, part: Part, agent: NodeAgent) -> None:
-    watch = gang.watch
-
-    def on_reply(answer: Fenced) -> None:
-        mine = [record for record in answer.fenced if record.attempt == watch.attempt]
-        part.learn(agent.localised(mine[0]) if mine else NEVER)
-
-    question = FenceQuestion(job=watch.job_id, attempt=watch.attempt)
-    await agent.ask(question, on_reply=on_reply)
-    part.ordered = "fence"
-
-
-async def _send(gang: Gang, part: Part, agent: NodeAgent, order: Do) -> None:
-    watch = gang.watch
-    command = Send(job=watch.job_id, attempt=watch.attempt, order=Command(do=order))
-    if (await agent.ask(command)).taken:
-        part.take(order)

@@ -1,0 +1,3 @@
+"""What holds the processes of an attempt to their CPUs and memory. Standard library only."""
+
+__all__ = ()

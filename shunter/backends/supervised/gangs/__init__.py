@@ -1,0 +1,3 @@
+"""Gangs: attempts whose parts run on several nodes, as one."""
+
+__all__ = ()
