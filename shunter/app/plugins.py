@@ -15,8 +15,8 @@ from shunter.errors import ConfigError
 T = TypeVar("T")
 
 PEERS: Final = {
-    "shunter.policies": frozenset({"blox_peer", "gavel_peer", "tiresias_peer"}),
-    "shunter.worlds": frozenset({"remembered_ends"}),
+    "shunter.policies": frozenset({"blox_peer", "gavel_peer", "synergy_peer", "tiresias_peer"}),
+    "shunter.worlds": frozenset({"remembered_ends", "synergy_rounds"}),
 }
 """What the distribution shunter-peers brings, by group; it is beside this one in a checkout."""
 

@@ -1,10 +1,12 @@
 """Simulated worlds of other packages: the entry points of the group `shunter.worlds`."""
 
-from typing import Protocol
+from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
 
 from shunter.app.plugins import Plugins
-from shunter.core.interfaces import Backend, SimulatedWorld
+from shunter.core.interfaces import AnyPolicy, Backend, SimulatedWorld
 from shunter.errors import ConfigError
+from shunter.events.values.configuration_set import ConfigurationSet
 
 WORLDS = Plugins("world", "shunter.worlds")
 
@@ -26,6 +28,42 @@ class WorldPlugin(Protocol):
         Raises:
             ConfigError: it cannot be put around that.
         """
+
+
+@runtime_checkable
+class PlaysPolicy(Protocol):
+    """A world that must know which policy it is the world of, and its servers."""
+
+    def playing(self, policy: AnyPolicy, servers: Iterable[ConfigurationSet]) -> WorldPlugin:
+        """Return the world of a policy on these servers.
+
+        Raises:
+            ConfigError: it is not the world of that policy, or not with such servers.
+        """
+
+
+def world_around(
+    name: str,
+    inside: SimulatedWorld,
+    round_us: int,
+    policy: AnyPolicy,
+    servers: Iterable[ConfigurationSet],
+) -> Backend:
+    """Return the simulated cluster inside the world of that name.
+
+    Args:
+        name: of the world.
+        inside: the simulated cluster of Shunter, as configured.
+        round_us: the length of a round; 0 where every event is decided about.
+        policy: the one that is run.
+        servers: what is in each.
+    Raises:
+        ConfigError: there is no such world, or it cannot be put around that.
+    """
+    world = find_world(name)
+    if isinstance(world, PlaysPolicy):
+        world = world.playing(policy, servers)
+    return world.around(inside, round_us)
 
 
 def find_world(name: str) -> WorldPlugin:

@@ -6,6 +6,7 @@ An answer is the JSON document itself, under the names that docs/reference/http-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any, TypedDict
 from urllib.parse import quote
@@ -125,7 +126,14 @@ def act(path: str, *parts: str, body: Mapping[str, object] | None = None) -> Ask
 
 
 def submission(command: Sequence[str], options: JobOptions, key: str) -> Ask:
-    """Return the request that submits a job or an array."""
+    """Return the request that submits a job or an array.
+
+    Raises:
+        UsageError: a number is none, or infinite, which a body would leave out.
+    """
+    for name, value in options.items():
+        if isinstance(value, float) and not isfinite(value):
+            raise UsageError(f"{name}: expected a finite number, not {value}")
     body: dict[str, object] = {
         name: value for name, value in options.items() if name not in ("after", "array", "key")
     }

@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from shunter import __version__
+from shunter.app.live.commands import DEFAULT_QUEUE
 from shunter.app.live.site import Site
 from shunter.app.replaying.waits import job_state, told_apart, wait_to_count
 from shunter.core.cluster import Health
@@ -79,6 +80,12 @@ class _Cluster(Collector):
         yield GaugeMetricFamily(
             "shunter_stream_followers", "Clients that follow events.", value=self.followers
         )
+        if site.slurm_silence is not None:
+            yield GaugeMetricFamily(
+                "shunter_slurm_answering",
+                "Whether Slurm answers; while it does not, no job starts or leaves its queue.",
+                value=int(not site.slurm_silence),
+            )
         yield from self._jobs()
         yield from self._nodes()
         yield from self._queues()
@@ -116,6 +123,16 @@ class _Cluster(Collector):
             "GPUs of a server: all, those jobs run on, those given to jobs, those others hold.",
             labels=("node", "what"),
         )
+        cpus = GaugeMetricFamily(
+            "shunter_node_cpus",
+            "CPUs of a server: all, those that are free, those others hold.",
+            labels=("node", "what"),
+        )
+        memory = GaugeMetricFamily(
+            "shunter_node_memory_bytes",
+            "Memory of a server: all, what is free, what others hold.",
+            labels=("node", "what"),
+        )
         ups = GaugeMetricFamily("shunter_node_up", "Whether a server takes jobs.", labels=("node",))
         for server in self._site.state.cluster.servers.values():
             if server.health is Health.removed:
@@ -124,15 +141,26 @@ class _Cluster(Collector):
             gpus.add_metric((server.name, "held"), server.held.bit_count())
             gpus.add_metric((server.name, "decided"), server.decided.bit_count())
             gpus.add_metric((server.name, "taken"), server.taken.bit_count())
+            every, free, taken = (
+                server.configuration.beside,
+                server.beside_free,
+                server.taken_beside,
+            )
+            for what, part in (("all", every), ("free", free), ("taken", taken)):
+                cpus.add_metric((server.name, what), max(0, part.cpus_milli) / 1000)
+                memory.add_metric((server.name, what), max(0, part.memory_mb) * 1_000_000)
             ups.add_metric((server.name,), int(server.is_up))
         yield gpus
+        yield cpus
+        yield memory
         yield ups
 
     def _queues(self) -> Iterator[Metric]:
         """Yield what configured queues hold; others are one, since anybody may name one."""
         given: Counter[str] = Counter()
+        known = tuple(self._site.config.queues) or (DEFAULT_QUEUE,)
         for name, queue in self._site.state.queues.items():
-            given[name if name in self._site.config.queues else "other"] += queue.gpus
+            given[name if name in known else "other"] += queue.gpus
         yield _labelled("shunter_queue_gpus", "GPUs given to a queue's jobs.", "queue", given)
 
 

@@ -16,6 +16,7 @@ from shunter.app.cli import (
     log,
     output,
     policy,
+    profile,
     replay,
     reproduce,
     simulate,
@@ -35,7 +36,10 @@ GROUPS = {
     "config": config.app,
     "nodes": nodes.group,
 }
-ALONE = (compare.demo, simulate.simulate, compare.compare, replay.replay, why.why)
+ALONE = (
+    *(compare.demo, simulate.simulate, compare.compare, replay.replay, why.why),
+    profile.profile,
+)
 DAEMON = (takes_options(init.InitOptions, init.init), doctor.doctor, serve.serve)
 JOBS = (
     *(queue.queue, show.show, show.history, logs.logs, control.cancel, control.suspend),

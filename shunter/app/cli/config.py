@@ -13,10 +13,16 @@ app = typer.Typer(no_args_is_help=True, help="Check and show config files.")
 @app.command()
 def validate(config: ConfigFile, settings: Settings = None) -> None:
     """Check a file with its overrides; every wrong key gets a line (exit 2)."""
+    from shunter.app.runs.table_range import servers_out_of_range
+    from shunter.app.slurm.serving import served_notes
+
     loaded = load(config, settings)
     cluster = loaded.config.cluster
     servers = len(cluster.servers())
-    output.print_line(f"{config}: right; {cluster.gpus:,} GPUs on {servers:,} servers")
+    units = f" and {cluster.units:,} units of CPU" if cluster.units else ""
+    output.print_line(f"{config}: right; {cluster.gpus:,} GPUs{units} on {servers:,} servers")
+    for warning in (*served_notes(loaded), *servers_out_of_range(loaded)):
+        output.note(f"warning: {warning}")
 
 
 @app.command()

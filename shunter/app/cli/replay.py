@@ -28,7 +28,7 @@ def replay(
         bool, typer.Option("--verify", help="Decide again, and compare every decision.")
     ] = False,
     resolve: Annotated[
-        bool, typer.Option("--resolve", help="With --verify: solve for target shares again too.")
+        bool, typer.Option("--resolve", help="With --verify: solve for shares and sizes again too.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -119,8 +119,9 @@ def _print(document: dict[str, Any]) -> None:
 
 
 def _cluster(cluster: dict[str, int]) -> str:
+    gpus = "GPUs and units" if cluster.get("units") else "GPUs"
     return (
-        f"{cluster['gpus_held']} of {cluster['gpus_up']} GPUs held, {cluster['gpus_free']} free, "
+        f"{cluster['gpus_held']} of {cluster['gpus_up']} {gpus} held, {cluster['gpus_free']} free, "
         f"on {cluster['nodes_up']} of {cluster['nodes']} servers"
     )
 

@@ -71,10 +71,14 @@ def _print(document: "RunDocument") -> None:
     star = "*" if document["oracle"] else ""
     cluster, trace, jobs = document["cluster"], document["trace"], document["jobs"]
     rounds, log = document["rounds"], document["log"]
+    units = f" and {number(cluster['units'])} units of CPU" if "units" in cluster else ""
     output.print_pairs(
         [
             ("policy", document["policy"] + star),
-            ("cluster", f"{number(cluster['gpus'])} GPUs on {number(cluster['nodes'])} servers"),
+            (
+                "cluster",
+                f"{number(cluster['gpus'])} GPUs{units} on {number(cluster['nodes'])} servers",
+            ),
             ("trace", f"{trace['source']}, {number(trace['jobs'])} jobs"),
             ("jobs", ", ".join(f"{number(n)} {name}" for name, n in jobs.items() if n)),
             ("makespan", duration(document["makespan_s"])),

@@ -68,9 +68,9 @@ def describe(
 
 @app.command()
 def generate(
-    kind: Annotated[str, typer.Option(help="philly-like, tiresias-like or gavel-like.")] = (
-        "philly-like"
-    ),
+    kind: Annotated[
+        str, typer.Option(help="philly-like, tiresias-like, gavel-like or synergy-like.")
+    ] = "philly-like",
     jobs: Annotated[int, typer.Option(min=1, help="How many.")] = 2000,
     gpus: Annotated[int, typer.Option(min=1, help="GPUs the load refers to.")] = 64,
     load: Annotated[float, typer.Option(help="Offered over available GPU time.")] = 1.0,

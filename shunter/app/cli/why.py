@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 BAR = 24
 SERVERS_NAMED = 4
+CORRECTIONS_NAMED = 3
 FIRST_ROWS, LAST_ROWS = 4, 10
 
 
@@ -106,6 +107,13 @@ def _rows(document: "Answer") -> list[tuple[str, str]]:
     rows += [("no answer", f"{each['node']}: {each['cause']}") for each in silent[:SERVERS_NAMED]]
     if len(silent) > SERVERS_NAMED:
         rows.append(("no answer", f"and {len(silent) - SERVERS_NAMED} more: `shunter nodes`"))
+    if document.get("shares"):
+        rows.append(("shares", document["shares"]["words"]))
+    rows += [
+        ("table", each["words"]) for each in document.get("corrections", ())[-CORRECTIONS_NAMED:]
+    ]
+    if document.get("turns"):
+        rows.append(("turns", document["turns"]["words"]))
     if decision is not None:
         rule = f", rule {decision['rule']}" if "rule" in decision else ""
         text = f"e{decision['seq']}, at {decision['time']}, {decision.get('words', '')}"

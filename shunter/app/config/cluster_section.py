@@ -2,6 +2,7 @@
 
 A group names its servers by a hostlist, as Slurm writes them. GPUs are numbered along the wiring:
 `switches = 4` with 8 GPUs means that GPUs 0-1 hang on one switch, 2-3 on the next, and so on.
+CPU servers with `units` are a kind of accelerator: their type stands beside the GPU types.
 """
 
 import re
@@ -12,7 +13,7 @@ from typing import Annotated, Self
 from pydantic import Field, field_validator, model_validator
 
 from shunter.app.config.section import Count, Positive, Section
-from shunter.events.values.configuration_set import ConfigurationSet, LevelGroups
+from shunter.events.values.configuration_set import CPU_UNITS, ConfigurationSet, LevelGroups
 from shunter.events.values.ids import GpuType, NodeName
 from shunter.events.values.job_spec import Level
 
@@ -36,7 +37,14 @@ class NodeGroup(Section):
         description="of a hostlist, the first so many; a plain name is numbered from 1; 0: absent",
     )
     gpus: Annotated[int, Field(ge=0, le=GPUS_MAX)] = Field(description="GPUs of each server")
-    type: str = Field(default="gpu", min_length=1, description="GPU type, such as 'v100'")
+    units: Annotated[int, Field(ge=0, le=GPUS_MAX)] = Field(
+        default=0,
+        description="of a server without GPUs: equal parts of its CPUs, each of which a job takes "
+        "in place of a GPU if it accepts the type; 0: its CPUs are for CPU jobs alone",
+    )
+    type: str = Field(
+        default="gpu", min_length=1, description="GPU type, such as 'v100'; of units their own type"
+    )
     cpus: Count = Field(default=0, description="CPU cores of each server")
     memory_gb: Gigabytes = Field(default=0.0, description="memory of each server; 1 GB is 1000 MB")
     rack: str = Field(default="", description="rack; '' is unknown")
@@ -63,15 +71,32 @@ class NodeGroup(Section):
             return self
         if not self.gpus and not self.cpus:
             raise ValueError("gpus = 0 and cpus = 0: a server needs GPUs or CPUs")
+        if self.units:
+            self._check_units()
+        what = "units" if self.units else "gpus"
         for key, parts in (("sockets", self.sockets), ("switches", self.switches)):
-            if parts > 1 and (not self.gpus or self.gpus % parts):
-                raise ValueError(f"{key} = {parts} does not divide gpus = {self.gpus} evenly")
+            if parts > 1 and (not self.accelerators or self.accelerators % parts):
+                raise ValueError(
+                    f"{key} = {parts} does not divide {what} = {self.accelerators} evenly"
+                )
         if self.switches > 1 and self.switches % self.sockets:
             raise ValueError(
                 f"switches = {self.switches} is no multiple of sockets = {self.sockets}"
             )
         self._check_links()
         return self
+
+    def _check_units(self) -> None:
+        if self.gpus:
+            raise ValueError(
+                f"units = {self.units} and gpus = {self.gpus}: units are for servers without GPUs; "
+                "leave one out"
+            )
+        if self.cpus % self.units:
+            raise ValueError(
+                f"units = {self.units} does not divide cpus = {self.cpus} evenly: "
+                "each unit has equally many CPUs"
+            )
 
     def _check_links(self) -> None:
         for group in self.nvlink:
@@ -81,6 +106,11 @@ class NodeGroup(Section):
                     f"nvlink group {list(group)}: expected two or more different GPU numbers from "
                     f"0 to {self.gpus - 1}"
                 )
+
+    @property
+    def accelerators(self) -> int:
+        """The GPUs of each server, or the units in their place."""
+        return self.gpus or self.units
 
     @property
     def names(self) -> tuple[NodeName, ...]:
@@ -100,21 +130,22 @@ class NodeGroup(Section):
         return ConfigurationSet(
             name=name,
             gpu_type=GpuType(self.type),
-            gpus=self.gpus,
+            gpus=self.accelerators,
             cpus_milli=self.cpus * 1000,
             memory_mb=round(self.memory_gb * 1000),
             rack=self.rack,
             domain=self.domain,
             levels=tuple(self._levels()),
             links=tuple(sum(1 << gpu for gpu in group) for group in self.nvlink),
+            device=CPU_UNITS if self.units else "gpu",
         )
 
     def _levels(self) -> Iterator[LevelGroups]:
         if self.switches > 1:
-            yield LevelGroups(Level.switch, _even_masks(self.gpus, self.switches))
+            yield LevelGroups(Level.switch, _even_masks(self.accelerators, self.switches))
         # Where every socket has one switch, the nearer level says it all.
         if self.sockets > 1 and self.sockets != self.switches:
-            yield LevelGroups(Level.socket, _even_masks(self.gpus, self.sockets))
+            yield LevelGroups(Level.socket, _even_masks(self.accelerators, self.sockets))
 
 
 class ClusterSection(Section):
@@ -143,7 +174,27 @@ class ClusterSection(Section):
         if len(set(names)) != len(names):
             twice = next(name for i, name in enumerate(names) if name in names[:i])
             raise ValueError(f"server {twice!r} is listed twice; names must be unique")
+        self._check_unit_types()
         return self
+
+    def _check_unit_types(self) -> None:
+        """Hold that a type is one of GPUs, or of units of one size: it has one speed."""
+        cpus: dict[str, int] = {}  # of each unit of a type; 0: it is one of GPUs
+        for group in self.nodes:
+            if not group.names or not group.accelerators:
+                continue
+            of_unit = group.cpus // group.units if group.units else 0
+            known = cpus.setdefault(group.type, of_unit)
+            if known == of_unit:
+                continue
+            if known and of_unit:
+                sizes = f"units of {known} and of {of_unit} CPUs"
+            else:
+                sizes = "both GPUs and units of CPUs"
+            raise ValueError(
+                f"type {group.type!r} names {sizes}, which are not equally fast: "
+                "give each a type of its own, such as 'cpu'"
+            )
 
     def servers(self) -> tuple[tuple[NodeName, ConfigurationSet], ...]:
         """Return every server with its configuration set, one object for equal ones."""
@@ -158,8 +209,13 @@ class ClusterSection(Section):
 
     @property
     def gpus(self) -> int:
-        """All GPUs."""
+        """All GPUs, without units of CPUs."""
         return sum(group.gpus * len(group.names) for group in self.nodes)
+
+    @property
+    def units(self) -> int:
+        """All units of CPUs."""
+        return sum(group.units * len(group.names) for group in self.nodes)
 
     @property
     def racks(self) -> tuple[str, ...]:
@@ -179,7 +235,7 @@ class _ConfigurationSets:
         unnamed = group.configuration("")
         found = self._named.get(unnamed)
         if found is None:
-            name = f"{group.type}x{group.gpus}"
+            name = f"{group.type}x{group.accelerators}"
             self._alike[name] += 1
             number = self._alike[name]
             found = group.configuration(f"{name}#{number}" if number > 1 else name)

@@ -44,6 +44,9 @@ SECTIONS = (
 TRACE: Path = ("workload", "trace")
 GENERATE: Path = ("workload", "generate")
 THROUGHPUTS: Path = ("workload", "throughputs")
+SENSITIVITY: Path = ("workload", "sensitivity")
+FACTORS: Path = ("workload", "factors")
+TRUE_SENSITIVITY: Path = ("simulation", "speeds", "sensitivity")
 CLUSTER_FILE: Path = ("cluster", "file")
 NODES: Path = ("cluster", "nodes")
 SKEW_TABLE: Path = ("policy", "skew", "table")
@@ -56,7 +59,18 @@ SERVER_FILES: tuple[Path, ...] = (
     ("server", "tls", "certificate"),
     ("server", "tls", "key"),
 )
-FILES = (TRACE, THROUGHPUTS, CLUSTER_FILE, SKEW_TABLE, LOG, *BACKEND_ROOTS, *SERVER_FILES)
+FILES = (
+    TRACE,
+    THROUGHPUTS,
+    SENSITIVITY,
+    FACTORS,
+    TRUE_SENSITIVITY,
+    CLUSTER_FILE,
+    SKEW_TABLE,
+    LOG,
+    *BACKEND_ROOTS,
+    *SERVER_FILES,
+)
 _FILE_URLS = ("sqlite+aiosqlite:///", "sqlite:///")
 
 

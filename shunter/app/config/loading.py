@@ -22,13 +22,16 @@ from shunter.app.config.layers import (
     history_tables,
     read_layers,
 )
-from shunter.app.config.model import Config
+from shunter.app.config.model import Config, unsized
 from shunter.app.config.policies import POLICIES, find_policy
 from shunter.app.config.policy import SkewSection
 from shunter.app.config.workload import ONE_OF
+from shunter.app.inputs.model_tables import read_factors, read_sensitivity, read_true_sensitivity
 from shunter.app.plugins import did_you_mean
 from shunter.app.worlds import WORLDS
-from shunter.core.throughputs import ThroughputTable
+from shunter.core.performance.model_factors import FactorTable
+from shunter.core.performance.sensitivity import SensitivityTable
+from shunter.core.performance.throughputs import ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
 from shunter.policies.histories import parse_history
@@ -36,6 +39,8 @@ from shunter.policies.params import PolicyParams
 from shunter.policies.skews import ModelSkew, load_skews
 
 if TYPE_CHECKING:
+    from shunter.workloads.factors import FactorFile
+    from shunter.workloads.sensitivity import SensitivityFile
     from shunter.workloads.throughputs import ThroughputFile
 
 __all__ = ["LoadedConfig", "load_config", "make_config"]
@@ -49,7 +54,8 @@ class LoadedConfig:
     """A checked config with its policies' parameters, and where values came from.
 
     `tables` are the skew tables that were read, by what names them; `throughput_file` is the whole
-    table of throughputs.
+    table of throughputs; `truth_file` is how sensitive models really are in a simulation, where
+    that is another table.
     """
 
     config: Config
@@ -57,6 +63,9 @@ class LoadedConfig:
     layers: Layers
     tables: SkewTables = field(default_factory=dict)
     throughput_file: "ThroughputFile | None" = None
+    sensitivity_file: "SensitivityFile | None" = None
+    factor_file: "FactorFile | None" = None
+    truth_file: "SensitivityFile | None" = None
 
     @cached_property
     def throughputs(self) -> ThroughputTable | None:
@@ -65,6 +74,38 @@ class LoadedConfig:
             return None
         types = (GpuType(group.type) for group in self.config.cluster.nodes)
         return self.throughput_file.table.narrowed(types)
+
+    @property
+    def sensitivity(self) -> SensitivityTable | None:
+        """How fast models are by CPUs and memory; None if no table was named."""
+        return None if self.sensitivity_file is None else self.sensitivity_file.table
+
+    @property
+    def factors(self) -> FactorTable | None:
+        """What distance and others leave of models' speeds; None if no table was named."""
+        return None if self.factor_file is None else self.factor_file.table
+
+    def table_records(self) -> dict[str, object]:
+        """Return the tables of the workload as a log records them, by their keys."""
+        from shunter.workloads import sensitivity, throughputs
+
+        record: dict[str, object] = {}
+        if self.throughputs is not None:
+            record["throughputs"] = throughputs.compact_form(self.throughputs)
+        if self.sensitivity is not None:
+            record["sensitivity"] = sensitivity.compact_form(self.sensitivity)
+        return record
+
+    def table_digests(self) -> Iterator[tuple[str, str]]:
+        """Yield the tables that were read, with the digests of their texts."""
+        if self.throughput_file is not None:
+            yield "throughputs", self.throughput_file.digest
+        if self.sensitivity_file is not None:
+            yield "sensitivity", self.sensitivity_file.digest
+        if self.factor_file is not None:
+            yield "factors", self.factor_file.digest
+        if self.truth_file is not None:
+            yield "simulated sensitivity", self.truth_file.digest
 
     @property
     def skews(self) -> dict[str, float]:
@@ -148,13 +189,18 @@ def check_layers(layers: Layers, known: LoadedConfig | None = None) -> LoadedCon
     faults += _lacking_jobs(tree, config)
     params = _checked_params(tree, faults)
     faults += _refused_at_events(config, params)
+    faults += unsized(config)
     faults += _unknown_world(config)
     read = known.tables if known is not None else {}
     tables = {**read, **_skew_table(config, read, faults)}
     throughput_file = _throughputs(config, known.throughput_file if known else None, faults)
+    sensitivity_file = read_sensitivity(config, known.sensitivity_file if known else None, faults)
+    factor_file = read_factors(config, known.factor_file if known else None, faults)
+    truth_file = read_true_sensitivity(config, known.truth_file if known else None, faults)
     if config is None or faults:
         raise config_error(faults, layers.origins, layers.source)
-    return LoadedConfig(config, params, layers, tables, throughput_file)
+    read_files = throughput_file, sensitivity_file, factor_file, truth_file
+    return LoadedConfig(config, params, layers, tables, *read_files)
 
 
 def _lacking_jobs(tree: Mapping[str, object], config: Config | None) -> list[Fault]:
@@ -258,10 +304,12 @@ def _throughputs(
     except ConfigError as error:
         faults += [Fault(THROUGHPUTS, line) for line in str(error).splitlines()]
         return None
-    types = [group.type if group.names and group.gpus else "" for group in config.cluster.nodes]
+    nodes = config.cluster.nodes
+    types = [group.type if group.names and group.accelerators else "" for group in nodes]
+    units = [group.type for group in nodes if group.units]
     faults += [
         Fault(("cluster", "nodes", number, "type"), what)
-        for number, what in misfits(file.table, types)
+        for number, what in misfits(file.table, types, units)
     ]
     if config.simulation.speeds.relative:
         what = f"expected none, for {source} (workload.throughputs) says how fast each type is"

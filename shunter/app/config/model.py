@@ -5,13 +5,17 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from shunter.app.config.cluster_section import ClusterSection
+from shunter.app.config.faults import Fault
 from shunter.app.config.live import BackendSection, ServerSection
 from shunter.app.config.policy import PolicySection
 from shunter.app.config.section import Count, Section, Share
 from shunter.app.config.simulation import SimulationSection
 from shunter.app.config.workload import NO_WORKLOAD, WorkloadSection
+from shunter.core.sizing import Mechanism
+from shunter.errors import extra_hint
+from shunter.policies.sizing import why_unusable
 
-__all__ = ["Config", "LogSection", "QueueSection"]
+__all__ = ["Config", "LogSection", "QueueSection", "unsized"]
 
 
 class QueueSection(Section):
@@ -94,6 +98,17 @@ class Config(Section):
                 raise ValueError("log.url: expected a path: a live cluster lives on by its log")
         if self.simulation.has_leases and self.policy.trigger == "event":
             raise ValueError("[simulation.lease] needs rounds: expected policy.trigger = 'round'")
+        if any(group.units for group in self.cluster.nodes):
+            self._check_units()
+        if self.policy.slicing is not None:
+            if self.backend.is_live:
+                raise ValueError(
+                    "policy.slicing: jobs take turns in simulations only, so far: leave it out"
+                )
+            if self.simulation.has_leases:
+                raise ValueError(
+                    "policy.slicing: turns are no leases: leave it or [simulation.lease] out"
+                )
         # Of a cluster file that could not be read the racks are not known, and it is said already.
         is_known = self.cluster.file is None
         if self.simulation.failures.rack_mtbf and is_known and not self.cluster.racks:
@@ -101,3 +116,46 @@ class Config(Section):
                 "simulation.failures.rack_mtbf is set, and no group of cluster.nodes has a rack"
             )
         return self
+
+    def _check_units(self) -> None:
+        if self.backend.kind == "slurm":
+            raise ValueError(
+                "cluster.nodes has units, and the backend 'slurm' gives out GPUs alone: take the "
+                "CPU servers out, or reach them by 'ssh'"
+            )
+        if self.simulation.world:
+            raise ValueError(
+                f"cluster.nodes has units, which simulation.world = {self.simulation.world!r} "
+                "does not know: take one of them out"
+            )
+
+
+def unsized(config: Config | None) -> list[Fault]:
+    """Return what keeps jobs from being sized as configured."""
+    if config is None:
+        return []
+    sizing, limit = config.policy.sizing, config.policy.solve_limit
+    if limit is not None and sizing is not Mechanism.opt:
+        return [Fault(("policy", "solve_limit"), "expected none: only sizing 'opt' searches")]
+    if config.policy.correct_beyond is not None and sizing in (None, Mechanism.proportional):
+        what = "expected none: only sizing 'greedy', 'tune' and 'opt' go by a table"
+        return [Fault(("policy", "correct_beyond"), what)]
+    if sizing is None:
+        return []
+    if sizing is Mechanism.opt and (missing := why_unusable()):
+        what = f"'opt' needs the package highspy, {missing}; "
+        what += f"{extra_hint('solvers')}; 'tune' needs none"
+        return [Fault(("policy", "sizing"), what)]
+    slurm = config.backend.slurm
+    if config.backend.kind == "slurm" and slurm is not None and slurm.mode == "per-job":
+        what = (
+            'expected none, for [backend.slurm] mode = "per-job" leaves CPUs and memory to Slurm, '
+            'which does not change them while a job runs; take mode = "pilot", or leave the key out'
+        )
+        return [Fault(("policy", "sizing"), what)]
+    return [
+        Fault(("cluster", "nodes", number), f"expected {key}, by which policy.sizing sizes jobs")
+        for number, group in enumerate(config.cluster.nodes)
+        for key, has in (("cpus", group.cpus), ("memory_gb", group.memory_gb))
+        if group.gpus and not has
+    ]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from typing import Any, Protocol, runtime_checkable
@@ -11,10 +12,11 @@ from pydantic import ValidationError
 from shunter.app.config.cluster_section import ClusterSection
 from shunter.app.plugins import Plugins
 from shunter.core.interfaces import AnyPolicy
+from shunter.core.performance.sensitivity import SensitivityTable
+from shunter.core.performance.throughputs import ThroughputTable
 from shunter.core.placement import Placement
 from shunter.core.planning.fault_barrier import told_of
-from shunter.core.ranking import RankedPolicy
-from shunter.core.throughputs import ThroughputTable
+from shunter.core.ranking import RankedPolicy, Weighing
 from shunter.errors import ConfigError, NotFoundError, ShunterError
 from shunter.events.values.ids import GpuType
 from shunter.policies.params import Extra, PolicyParams
@@ -32,6 +34,7 @@ __all__ = [
     "find_policy",
     "fitted",
     "informed",
+    "weighed",
 ]
 
 POLICIES = Plugins("policy", "shunter.policies")
@@ -124,12 +127,32 @@ def built(plugin: PolicyPlugin, params: PolicyParams, placement: Placement) -> A
     return policy
 
 
-def completed(policy: AnyPolicy, placement: Placement, *, at_events: bool = False) -> AnyPolicy:
+def weighed(policy: AnyPolicy, table: SensitivityTable | None) -> AnyPolicy:
+    """Return the policy, its index going by how sensitive models are if it can.
+
+    Args:
+        policy: the policy, not yet with anything around its index.
+        table: how sensitive models are; None: nobody knows.
+    """
+    if table is None or not isinstance(policy, RankedPolicy):
+        return policy
+    index = policy.index
+    return replace(policy, index=index.knowing(table)) if isinstance(index, Weighing) else policy
+
+
+def completed(
+    policy: AnyPolicy,
+    placement: Placement,
+    table: SensitivityTable | None = None,
+    *,
+    at_events: bool = False,
+) -> AnyPolicy:
     """Return the policy with the one inside it, if it is to have one.
 
     Args:
         policy: the policy.
         placement: where the one inside puts jobs.
+        table: how sensitive models are, for the one inside.
         at_events: whether it is to decide at every event; one that cannot is refused then.
     Raises:
         ConfigError: that one is not installed, has no index, or its parameters are wrong.
@@ -150,7 +173,7 @@ def completed(policy: AnyPolicy, placement: Placement, *, at_events: bool = Fals
         raise ConfigError("\n".join(faults)) from error
     if at_events and params.needs_rounds:
         raise ConfigError(f"{key}.inside_params: {params.needs_rounds}")
-    inside = built(plugin, params, placement)
+    inside = weighed(built(plugin, params, placement), table)
     if not isinstance(inside, RankedPolicy):
         raise ConfigError(f"{key}.inside: policy {name!r} has no index to order jobs by")
     return policy.around(inside)

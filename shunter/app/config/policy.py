@@ -8,17 +8,23 @@ from pydantic import Field
 
 from shunter.app.config.section import Positive, Section, Span, Stretch
 from shunter.core.interfaces import AnyPolicy
+from shunter.core.performance.sensitivity import SensitivityTable
 from shunter.core.placement import PLACEMENTS, SKEW_THRESHOLD, Placement, Skew
 from shunter.core.planning.fault_barrier import OnFault
 from shunter.core.planning.guards import Guards
 from shunter.core.ranking import LEVELS_MOST, Aged, RankedPolicy
+from shunter.core.sizing import Mechanism, Sizing
 from shunter.errors import ConfigError
+from shunter.policies.sizing import HighsSolver
 from shunter.policies.skews import BUILTIN_SKEWS
 
 __all__ = ["AgingSection", "GuardsSection", "PolicySection", "SkewSection"]
 
 PlacementName = Literal["consolidated", "spread", "first_fit", "skew"]
 assert set(PLACEMENTS) == set(get_args(PlacementName))
+
+_SOLVE_LIVE_US = 1_000_000
+_CORRECT_BEYOND = 0.1
 
 Part = Annotated[float, Field(ge=0, le=1)]
 """A part of a whole, from 0 to 1; a NaN is not."""
@@ -29,7 +35,8 @@ class GuardsSection(Section):
 
     min_runtime: Span = Field(
         default=0,
-        description="what an attempt may run before it is preempted, from its first mini-batch on",
+        description="what an attempt may run before it is preempted, from its first mini-batch on; "
+        "where a job tells none, from 1, 2, 4 and 8 minutes after the start of its first attempts",
     )
     max_preemptions_per_job_hour: Positive | None = Field(
         default=None, description="how often one job is preempted in any hour at most"
@@ -86,6 +93,17 @@ class SkewSection(Section):
         return Skew(skews, self.threshold, self.unknown == "consolidate")
 
 
+class SlicingSection(Section):
+    """How jobs that share GPUs of a server in turns take them (Gandiva, OSDI 2018)."""
+
+    quantum: Stretch = Field(
+        default=60_000_000, description="how long a turn is while others wait for one"
+    )
+    wait_most: Stretch | None = Field(
+        default=None, description="a job that has waited longer for a turn goes before all others"
+    )
+
+
 class PolicySection(Section):
     """The policy with its rounds, its placement and the guards around it."""
 
@@ -110,6 +128,24 @@ class PolicySection(Section):
         default=None,
         description="how long one planning may take before the policy is set aside and jobs run "
         "on; 60 s live, none in a simulation",
+    )
+    sizing: Mechanism | None = Field(
+        default=None,
+        description="how many CPUs and how much memory go with a job's GPUs, to which it is held "
+        "live; what it asks for itself if left out",
+    )
+    solve_limit: Stretch | None = Field(
+        default=None,
+        description="how long sizing 'opt' may search in one round, beside its 100 nodes for each "
+        "group of servers; 1 s live, no limit in a simulation, which is equal on any machine",
+    )
+    correct_beyond: Part | None = Field(
+        default=None,
+        description="by which part of it a speed that a running job measures may differ from the "
+        "table of sensitivity before sizing goes by what was measured; 0: never; 0.1 if left out",
+    )
+    slicing: SlicingSection | None = Field(
+        default=None, description="let jobs share GPUs in turns, under policies that want it"
     )
     aging: AgingSection | None = Field(
         default=None, description="let waiting jobs rise; off by default"
@@ -140,16 +176,55 @@ class PolicySection(Section):
         """
         if self.aging is None:
             return policy
-        if not isinstance(policy, RankedPolicy):
+        ranked = _ranked(policy, "aging", "that could rise; leave the table out")
+        index = Aged(ranked.index, self.aging.every, self.aging.levels)
+        return replace(ranked, index=index)
+
+    def sized(
+        self, policy: AnyPolicy, table: SensitivityTable | None, *, is_live: bool
+    ) -> AnyPolicy:
+        """Return a policy that sizes jobs as configured, if it is to.
+
+        Raises:
+            ConfigError: it is no index policy, or lacks the table by which to size.
+        """
+        if self.sizing is None:
+            return policy
+        ranked = _ranked(policy, "sizing", "by which jobs could be sized; leave the key out")
+        if table is None and self.sizing is not Mechanism.proportional:
             raise ConfigError(
-                f"policy.aging: policy {policy.name!r} has no index that could rise; "
-                "leave the table out"
+                f"policy.sizing: {self.sizing.value!r} goes by how sensitive models are; name a "
+                "table as workload.sensitivity"
             )
-        index = Aged(policy.index, self.aging.every, self.aging.levels)
-        return replace(policy, index=index)
+        if self.sizing is not Mechanism.opt:
+            return replace(ranked, sizing=Sizing(self.sizing, table))
+        limit_us = self.solve_limit or (_SOLVE_LIVE_US if is_live else None)
+        solver = HighsSolver(seconds_most=None if limit_us is None else limit_us / 1e6)
+        return replace(ranked, sizing=Sizing(self.sizing, table, solver))
+
+    def tolerance(self, *, is_measured: bool) -> float:
+        """Return from which part on a measured speed corrects the table; 0: none does.
+
+        Args:
+            is_measured: whether jobs are measured while they run.
+        """
+        if self.sizing is None or self.sizing is Mechanism.proportional or not is_measured:
+            return 0.0
+        return _CORRECT_BEYOND if self.correct_beyond is None else self.correct_beyond
 
     def placement_strategy(self, skews: Mapping[str, float]) -> Placement:
         """Return where gangs go; `skews` is the whole table that the placement may need."""
         if self.placement == "skew":
             return self.skew.placement(skews)
         return PLACEMENTS[self.placement]()
+
+
+def _ranked(policy: AnyPolicy, key: str, what: str) -> RankedPolicy:
+    """Return a policy, which has an index.
+
+    Raises:
+        ConfigError: it has none, and so nothing for a key of the section to act on.
+    """
+    if isinstance(policy, RankedPolicy):
+        return policy
+    raise ConfigError(f"policy.{key}: policy {policy.name!r} has no index {what}")

@@ -11,16 +11,32 @@ from typing import Any
 
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.model import Config
-from shunter.app.config.policies import built, completed, equipped, find_policy, fitted, informed
+from shunter.app.config.policies import (
+    built,
+    completed,
+    equipped,
+    find_policy,
+    fitted,
+    informed,
+    weighed,
+)
 from shunter.app.config.policy import PolicySection
 from shunter.app.config.simulation import Reactions
 from shunter.app.worlds import find_world
 from shunter.core.interfaces import AnyPolicy
+from shunter.core.performance.correction import TableCheck
+from shunter.core.performance.sensitivity import SensitivityTable
+from shunter.core.performance.throughputs import ThroughputTable
 from shunter.core.planning.planner import RoundRules
-from shunter.core.throughputs import ThroughputTable
 from shunter.errors import ConfigError
 
-__all__ = ["PolicyRuntime", "record_of", "recorded_runtime", "recorded_throughputs"]
+__all__ = [
+    "PolicyRuntime",
+    "record_of",
+    "recorded_runtime",
+    "recorded_sensitivity",
+    "recorded_throughputs",
+]
 
 
 LAUNCHES_FIRST = "launches_first"
@@ -67,6 +83,8 @@ def record_of(loaded: LoadedConfig, *, instant: bool, workload: Mapping[str, obj
             "kind": loaded.config.backend.kind,
             "checkpoints_stay": loaded.config.backend.checkpoints_stay,
         }
+        if loaded.config.backend.launches_wait:
+            document["backend"]["launches_wait"] = True
         document[REACTOR] = 1
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -82,6 +100,16 @@ def launches_first(config: Config) -> bool:
     return config.backend.is_live or (not by_peers and bool(costs.start or costs.resume))
 
 
+def tolerance_of(config: Config) -> float:
+    """Return from which part on a measured speed corrects the table; 0: none does."""
+    is_measured = config.backend.is_live or bool(config.simulation.samples.every)
+    return config.policy.tolerance(is_measured=is_measured)
+
+
+def _table_check(tolerance: float, table: SensitivityTable | None) -> TableCheck | None:
+    return TableCheck(table, tolerance) if tolerance and table is not None else None
+
+
 def _settle_later_keys(document: dict[str, Any], loaded: LoadedConfig) -> None:
     """Leave out later keys that are not in use; put a skew table in its place.
 
@@ -89,15 +117,22 @@ def _settle_later_keys(document: dict[str, Any], loaded: LoadedConfig) -> None:
     needed to decide again.
     """
     section, simulation = document["policy"], document["simulation"]
+    for group in document["cluster"]["nodes"]:
+        if not group["units"]:
+            del group["units"]
     costs = simulation["costs"]
     if loaded.config.policy.placement == "skew":
         section["skew"] = {**section["skew"], "models": loaded.skews}
         del section["skew"]["table"]
     else:
         del section["skew"]
-    for name in ("aging", "on_fault", "time_limit"):
+    for name in ("aging", "on_fault", "sizing", "slicing", "solve_limit", "time_limit"):
         if section.get(name) is None:
             section.pop(name, None)
+    section["correct_beyond"] = tolerance = tolerance_of(loaded.config)
+    if not tolerance:
+        del section["correct_beyond"]
+    simulation["speeds"].pop("sensitivity", None)
     if simulation["reactions"] == Reactions.trace:
         del simulation["reactions"]
     if not loaded.config.simulation.samples.every:
@@ -106,6 +141,8 @@ def _settle_later_keys(document: dict[str, Any], loaded: LoadedConfig) -> None:
         simulation["speeds"].pop("shared", None)
     if world := simulation.pop("world"):
         simulation.update(find_world(world).record())
+    if not loaded.config.simulation.costs.turn:
+        del costs["turn"]
     if costs["migrate"] is None:
         costs["migrate"] = costs["resume"]
     if loaded.config.simulation.costs.checkpoint_mb:
@@ -120,11 +157,17 @@ def policy_runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
     section = config.policy
     plugin = find_policy(section.name)
     placement = section.placement_strategy(loaded.skews)
-    policy = section.aged(equipped(built(plugin, loaded.chosen_params, placement)))
-    policy = informed(
-        completed(policy, placement, at_events=not section.round_us), loaded.throughputs
-    )
+    sensitivity, at_events = loaded.sensitivity, not section.round_us
+    policy = weighed(equipped(built(plugin, loaded.chosen_params, placement)), sensitivity)
+    policy = completed(section.aged(policy), placement, sensitivity, at_events=at_events)
+    policy = informed(policy, loaded.throughputs)
+    policy = section.sized(policy, sensitivity, is_live=config.backend.is_live)
     policy = fitted(policy, config.cluster)
+    if getattr(policy, "needs_slicing", False) and section.slicing is None:
+        raise ConfigError(
+            f"policy {policy.name} shares GPUs in turns: name how as [policy.slicing], with "
+            "quantum = '60s', say"
+        )
     rules = RoundRules(
         round_us=section.round_us,
         seed=config.seed,
@@ -135,7 +178,10 @@ def policy_runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
         is_live=config.backend.is_live,
         live_reactions=config.simulation.reactions is Reactions.live,
         checkpoints_stay=config.backend.checkpoints_stay,
+        launches_wait=config.backend.launches_wait,
+        takes_turns=section.slicing is not None,
         on_fault=section.reaction(is_live=config.backend.is_live),
+        table_check=_table_check(tolerance_of(config), sensitivity),
     )
     return PolicyRuntime(policy, rules)
 
@@ -146,6 +192,7 @@ def recorded_runtime(record: str) -> PolicyRuntime:
     Raises:
         ConfigError: the record was not written by `record_of`, or a policy is not installed.
     """
+    sensitivity = recorded_sensitivity(record)
     try:
         document = json.loads(record)
         section = PolicySection.model_validate_json(json.dumps(document["policy"]))
@@ -162,15 +209,19 @@ def recorded_runtime(record: str) -> PolicyRuntime:
             is_live="backend" in document,
             live_reactions=document["simulation"].get("reactions") == Reactions.live,
             checkpoints_stay=document.get("backend", {}).get("checkpoints_stay", False),
+            launches_wait=document.get("backend", {}).get("launches_wait", False),
+            takes_turns=section.slicing is not None,
             on_fault=section.reaction(is_live="backend" in document),
+            table_check=_table_check(section.correct_beyond or 0.0, sensitivity),
         )
     except (ValueError, LookupError, TypeError) as error:
         raise ConfigError(f"the config recorded in the log cannot be read: {error}") from error
     # The record holds the whole table, whatever was read then.
     placement = section.placement_strategy(section.skew.models)
-    policy = section.aged(built(plugin, params, placement))
-    policy = completed(policy, placement)
-    return PolicyRuntime(informed(policy, recorded_throughputs(record)), rules)
+    policy = section.aged(weighed(built(plugin, params, placement), sensitivity))
+    policy = completed(policy, placement, sensitivity)
+    policy = informed(policy, recorded_throughputs(record))
+    return PolicyRuntime(section.sized(policy, sensitivity, is_live=rules.is_live), rules)
 
 
 def recorded_throughputs(record: str) -> ThroughputTable | None:
@@ -183,8 +234,24 @@ def recorded_throughputs(record: str) -> ThroughputTable | None:
     """
     from shunter.workloads.throughputs import parse_compact
 
+    form = _recorded_table(record, "throughputs")
+    return None if form is None else parse_compact(form, "the recorded table of throughputs")
+
+
+def recorded_sensitivity(record: str) -> SensitivityTable | None:
+    """Return the table of sensitivity of a recorded config, None if there was none.
+
+    Raises:
+        ConfigError: the record was not written by `record_of`.
+    """
+    from shunter.workloads.sensitivity import parse_compact
+
+    form = _recorded_table(record, "sensitivity")
+    return None if form is None else parse_compact(form, "the recorded table of sensitivity")
+
+
+def _recorded_table(record: str, name: str) -> Any:
     try:
-        form = json.loads(record)["workload"].get("throughputs")
+        return json.loads(record)["workload"].get(name)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ConfigError(f"the config recorded in the log cannot be read: {error}") from error
-    return None if form is None else parse_compact(form, "the recorded table of throughputs")

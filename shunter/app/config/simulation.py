@@ -58,6 +58,9 @@ class CostsSection(Section):
         default=None,
         description="the same on other GPUs than before, instead; as resume if left out",
     )
+    turn: Span = Field(
+        default=0, description="GPUs changing hands between jobs that share them in turns"
+    )
     checkpoint_mb: CheckpointSize = Field(
         default=0.0,
         description="size of a checkpoint, saved and loaded on top of the times above, in MB; "
@@ -155,6 +158,12 @@ class SpeedsSection(Section):
         le=1,
         description="the part of its speed that a job keeps for each partner on its GPUs, where no "
         "table knows the pair; left out: 0.5, they take turns",
+    )
+    sensitivity: str | None = Field(
+        default=None,
+        min_length=1,
+        description="how fast models really are by CPUs and memory per GPU, where that is not what "
+        "workload.sensitivity says: 'builtin:synergy' or a JSON file",
     )
 
 

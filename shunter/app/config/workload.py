@@ -9,6 +9,7 @@ from shunter.app.config.section import Positive, Section, Share
 __all__ = ["NO_WORKLOAD", "ONE_OF", "EndsSection", "GenerateSection", "WorkloadSection"]
 
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Row = Annotated[int, Field(ge=0)]
 FormatName = Literal[
     "canonical-csv",
@@ -18,6 +19,7 @@ FormatName = Literal[
     "tiresias-csv",
     "blox-csv",
     "gavel-trace",
+    "synergy",
 ]
 
 
@@ -37,7 +39,7 @@ class EndsSection(Section):
 class GenerateSection(Section):
     """Jobs made up from a seed, after the statistics of a public trace."""
 
-    kind: Literal["philly-like", "tiresias-like", "gavel-like"] = Field(
+    kind: Literal["philly-like", "tiresias-like", "gavel-like", "synergy-like"] = Field(
         default="philly-like", description="whose statistics"
     )
     jobs: Positive = Field(default=2000, description="how many")
@@ -61,6 +63,15 @@ class GenerateSection(Section):
         default=False,
         description="gavel-like: jobs are due after 1.2, 2 or 10 times their duration",
     )
+    split: tuple[Weight, Weight, Weight] | None = Field(
+        default=None,
+        description="synergy-like: weights of image, language and speech models; [20, 70, 10] "
+        "if left out",
+    )
+    short: bool = Field(
+        default=False,
+        description="synergy-like: jobs take half an hour to eight hours, as in its deployments",
+    )
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
@@ -68,12 +79,16 @@ class GenerateSection(Section):
             raise ValueError("load and jobs_per_hour are both given: expected one of them")
         if self.kind != "gavel-like" and (self.weights or self.deadlines):
             raise ValueError(f"kind = {self.kind!r} has no weights and no deadlines")
+        if self.kind != "synergy-like" and (self.split is not None or self.short):
+            raise ValueError(f"kind = {self.kind!r} has no split, and no short jobs")
+        if self.split is not None and not any(self.split):
+            raise ValueError("split: expected one of the three weights to be above 0")
         return self
 
     def recorded(self) -> dict[str, object]:
         """Return what the log records: later keys only where they are used."""
         document = self.model_dump(mode="json")
-        for name in ("jobs_per_hour", "weights", "deadlines"):
+        for name in ("jobs_per_hour", "weights", "deadlines", "split", "short"):
             if not document[name]:
                 del document[name]
         if self.jobs_per_hour is not None:
@@ -108,6 +123,17 @@ class WorkloadSection(Section):
         min_length=1,
         description="the GPU type of the table at which durations are given; 'v100' if left out",
     )
+    sensitivity: str | None = Field(
+        default=None,
+        min_length=1,
+        description="speed by CPUs and memory per GPU, by model: 'builtin:synergy' or a JSON file",
+    )
+    factors: str | None = Field(
+        default=None,
+        min_length=1,
+        description="what distance, neighbours and packing leave of the speed of models: "
+        "'builtin:published' or a TOML file",
+    )
     generate: GenerateSection | None = Field(default=None, description="make jobs up instead")
 
     @property
@@ -118,7 +144,8 @@ class WorkloadSection(Section):
     @model_validator(mode="after")
     def _is_one(self) -> Self:
         is_none = self.trace is None and self.generate is None
-        if (is_none and self.throughputs is None) or not (is_none or self.has_jobs):
+        is_empty = is_none and not (self.throughputs or self.sensitivity or self.factors)
+        if is_empty or not (is_none or self.has_jobs):
             raise ValueError(ONE_OF)
         if self.generate is not None and (self.format or self.rows or self.options):
             raise ValueError(

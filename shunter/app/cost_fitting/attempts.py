@@ -193,6 +193,7 @@ class _Gathering:
             return
         shares = job.held.shares
         server = self.state.cluster.servers[shares[0].node]
+        began_us = event.at_us if event.started_us is None else event.started_us
         last = known.attempts[-1] if known.attempts else None
         steps = [step for attempt in known.attempts for _, step in attempt.saves]
         known.attempts.append(
@@ -201,7 +202,7 @@ class _Gathering:
                 shares,
                 server.configuration.gpu_type,
                 job.since_us,
-                event.at_us,
+                max(job.since_us, began_us),
                 (steps[-1] if steps else 0) or 0,
                 is_elsewhere=last is not None and last.shares != shares,
             )

@@ -165,15 +165,41 @@ def _pieces(job: ObservedJob) -> Iterator[_Piece]:
 def _solved(
     pieces: Sequence[_Piece], sampled_us: Mapping[Kind, Sequence[float]]
 ) -> tuple[dict[Launch, int], dict[Kind, float]]:
-    """Return what explains the pieces best: preparations and mini-batches."""
+    """Return what explains the pieces best: preparations and mini-batches.
+
+    A kind for whose mini-batches no time is left is one that was not measured: what its attempts
+    took is less than others' preparations alone.
+    """
     others = {kind: fmean(us) for kind, us in sorted(sampled_us.items())}
     if not pieces:
         return {}, others
-    import numpy as np
-
     launches = sorted({piece.launch for piece in pieces if piece.launch is not None})
     # Where one mini-batch is all that was told, nobody knows its part; it counts as none then.
     kinds = sorted({piece.kind for piece in pieces if piece.steps > 1} | others.keys())
+    while True:
+        prepares_us, batch_us = _best(pieces, others, launches, kinds)
+        left = [kind for kind in kinds if batch_us[kind] >= LEAST_US]
+        if left == kinds:
+            return prepares_us, batch_us
+        kinds = left
+
+
+def _best(
+    pieces: Sequence[_Piece],
+    others: Mapping[Kind, float],
+    launches: Sequence[Launch],
+    kinds: Sequence[Kind],
+) -> tuple[dict[Launch, int], dict[Kind, float]]:
+    """Return least squares of preparations and mini-batches, maybe below 0.
+
+    Args:
+        pieces: what was measured.
+        others: mini-batches by samples, in microseconds, for kinds that no piece tells alone.
+        launches: whose preparations are asked for.
+        kinds: whose mini-batches are asked for; those of others count as none.
+    """
+    import numpy as np
+
     known = {piece.kind for piece in pieces if piece.launch is None}
     sampled = [kind for kind in kinds if kind in others and kind not in known]
     rows = np.zeros((len(pieces) + len(sampled), len(launches) + len(kinds)))
@@ -192,8 +218,7 @@ def _solved(
     solved = np.linalg.lstsq(rows * scale[:, None], took_us * scale, rcond=None)[0]
     found = [float(us) for us in solved]
     prepares_us = {launch: max(0, round(us)) for launch, us in zip(launches, found, strict=False)}
-    batch_us = {kind: max(1.0, us) for kind, us in zip(kinds, found[len(launches) :], strict=True)}
-    return prepares_us, batch_us
+    return prepares_us, dict(zip(kinds, found[len(launches) :], strict=True))
 
 
 def _known_step(job: ObservedJob, attempt: Attempt) -> tuple[int, int] | None:

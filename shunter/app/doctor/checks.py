@@ -73,6 +73,7 @@ CHECKS: tuple[Check, ...] = (
     machine.sqlite,
     machine.gpus,
     machine.memory,
+    machine.held_shares,
     machine.users,
     machine.disks,
     machine.boot,

@@ -13,6 +13,7 @@ from pathlib import Path
 from shunter.app.api.access.callers import user_name
 from shunter.app.doctor.findings import Finding, Looked
 from shunter.backends.local.memory import memory_control
+from shunter.backends.node.shares.enforcement import means_of
 from shunter.backends.profiles import GpuReader, NoGpus
 
 PYTHON = (3, 11)
@@ -85,13 +86,28 @@ def gpus(looked: Looked) -> Iterator[Finding]:
 
 def memory(looked: Looked) -> Iterator[Finding]:
     """Check whether the memory of jobs can be limited."""
-    if _is_elsewhere(looked):
+    if _is_elsewhere(looked) or _are_sized(looked):
         return
     control = memory_control(prepare=False)
     if control.group:
         yield Finding("memory", "good", f"jobs are held to their memory below {control.group}")
     else:
         yield Finding("memory", "poor", "jobs are not held to their memory", control.why_not)
+
+
+def held_shares(looked: Looked) -> Iterator[Finding]:
+    """Say by what jobs are held to their shares, where they are sized."""
+    if _are_sized(looked) and not _is_elsewhere(looked):
+        group = memory_control(prepare=False).group
+        yield shares("shares", means_of(group, is_divided=False).words)
+
+
+def shares(name: str, means: str) -> Finding:
+    """Return how well something holds jobs to their shares."""
+    if "affinity" not in means and "not held" not in means:
+        return Finding(name, "good", means)
+    mend = "under systemd, run the agent in a unit with Delegate=yes, for cpu and memory"
+    return Finding(name, "poor", means, mend)
 
 
 def users(looked: Looked) -> Iterator[Finding]:
@@ -155,6 +171,11 @@ def _closed(looked: Looked) -> Path | None:
 def _is_elsewhere(looked: Looked) -> bool:
     """Say whether jobs run on other machines, of which checks of their own tell."""
     return looked.loaded is not None and looked.loaded.config.backend.kind in {"ssh", "slurm"}
+
+
+def _are_sized(looked: Looked) -> bool:
+    """Say whether jobs are given CPUs and memory, of which a check of its own tells."""
+    return looked.loaded is not None and looked.loaded.config.policy.sizing is not None
 
 
 def _journal_mode(folder: Path) -> str:

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from shunter.app.doctor.findings import Check, Finding, Looked
+from shunter.app.doctor.machine import shares
 from shunter.app.first_config import OPEN_BASE
 from shunter.backends.profiles import EXPLANATIONS, GpuFault, use_told
 from shunter.errors import extra_hint
@@ -31,13 +32,16 @@ def hosts(looked: Looked) -> Iterator[Finding]:
     if find_spec("asyncssh") is None:
         yield Finding("ssh", "bad", "asyncssh is missing", extra_hint("ssh"))
         return
-    yield from _hosts(section, looked.loaded.config.cluster)
+    is_sized = looked.loaded.config.policy.sizing is not None
+    yield from _hosts(section, looked.loaded.config.cluster, is_sized=is_sized)
 
 
 CHECKS: tuple[Check, ...] = (hosts,)
 
 
-def _hosts(section: "SshSection", cluster: "ClusterSection") -> Iterator[Finding]:
+def _hosts(
+    section: "SshSection", cluster: "ClusterSection", *, is_sized: bool
+) -> Iterator[Finding]:
     from shunter.app.hosts.settings import access_of, hosts_of
     from shunter.backends.ssh.host_inventory import host_inventories
 
@@ -50,7 +54,9 @@ def _hosts(section: "SshSection", cluster: "ClusterSection") -> Iterator[Finding
         if all(finding.state == "good" for finding in findings):
             yield Finding(one.host.name, "good", summary(one))
         yield from (finding for finding in findings if finding.state != "good")
-        if one.found is not None:
+        if one.found is not None and is_sized:
+            yield shares(one.host.name, one.found["shares"])
+        elif one.found is not None:
             yield from _memory(one)
     if not section.checkpoints and len(inventories) > 1:
         yield from _common_folder(inventories)
@@ -123,6 +129,8 @@ def halves(cause: str) -> tuple[str, str]:
 def _gpus(one: "HostInventory", described: "ConfigurationSet") -> Iterator[Finding]:
     found, name = one.found, one.host.name
     assert found is not None, "only hosts that answered are looked at"
+    if described.unit_cpus_milli:
+        return  # its GPUs, if it has any, are not given out
     yield from _lame(name, [use_told(each) for each in [*found["gpus"], *found["gpus_lost"]]])
     if not found["gpus"]:
         if described.gpus:

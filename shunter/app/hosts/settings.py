@@ -6,6 +6,7 @@ import secrets
 from shunter.app.config.cluster_section import ClusterSection
 from shunter.app.config.live import SshHostSection, SshSection
 from shunter.app.config.live.limits import shared_limits
+from shunter.backends.agents.transport import NO_DEVICE
 from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
 from shunter.errors import ConfigError
 from shunter.events.values.configuration_set import ConfigurationSet
@@ -66,6 +67,13 @@ def _host(
     name: NodeName, where: ConfigurationSet, own: SshHostSection, usual: SshSection
 ) -> SshHost:
     gpus = tuple(str(number) for number in range(where.gpus)) if own.gpus is None else own.gpus
+    if where.unit_cpus_milli:
+        if own.gpus:
+            raise ConfigError(
+                f"backend.ssh.hosts.{name}.gpus: [cluster] gives it units of CPU and no GPUs: "
+                "leave it out"
+            )
+        gpus = (NO_DEVICE,) * where.gpus
     if len(gpus) < where.gpus:
         raise ConfigError(
             f"backend.ssh.hosts.{name}.gpus names {len(gpus)} GPUs, and [cluster] gives it "

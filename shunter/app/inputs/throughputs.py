@@ -1,9 +1,9 @@
 """The table of throughputs that a config names, and whether it fits the cluster."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from shunter.app.inputs.text import read_text
-from shunter.core.throughputs import ThroughputTable
+from shunter.core.performance.throughputs import ThroughputTable
 from shunter.events.values.ids import GpuType
 from shunter.workloads.throughputs import BASE_TYPE, ThroughputFile, load_throughputs
 
@@ -22,9 +22,17 @@ def read_throughputs(
     return load_throughputs(source, read_text, wanted)
 
 
-def misfits(table: ThroughputTable, gpu_types: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Yield each GPU type the table lacks, by its place; an empty one is none."""
+def misfits(
+    table: ThroughputTable, gpu_types: Iterable[str], units: Container[str] = ()
+) -> Iterator[tuple[int, str]]:
+    """Yield what is wrong of each GPU type, by its place; an empty one is none.
+
+    That is a type the table lacks, and pairs of jobs on units of CPU, which nobody shares.
+    """
     for number, gpu_type in enumerate(gpu_types):
+        if gpu_type in units and table.paired.get(GpuType(gpu_type)):
+            what = f"{table.name} has pairs of jobs on {gpu_type!r}, and nobody shares units of CPU"
+            yield number, f"{what}; take the pairs out"
         if gpu_type and GpuType(gpu_type) not in table.alone:
             known = ", ".join(table.alone)
             yield (

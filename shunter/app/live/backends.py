@@ -4,6 +4,7 @@ import fcntl
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +15,7 @@ from shunter.app.config.live import BackendSection, LocalSection, SshSection
 from shunter.app.config.live.limits import shared_limits
 from shunter.app.config.live.slurm import SlurmSection
 from shunter.app.config.loading import LoadedConfig
+from shunter.backends.agents.transport import NO_DEVICE
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
 from shunter.backends.node.messages.wire import Found
 from shunter.backends.node.records import get, hold, put
@@ -105,9 +107,20 @@ class LiveBackend(Backend, Protocol):
 
 
 def live_backend(
-    loaded: LoadedConfig, cluster_id: str, term: int, start_us: int
+    loaded: LoadedConfig,
+    cluster_id: str,
+    term: int,
+    start_us: int,
+    held: Collection[tuple[JobId, int]],
 ) -> AbstractAsyncContextManager[LiveBackend]:
     """Return the backend of a config, not yet at work.
+
+    Args:
+        loaded: the config.
+        cluster_id: the cluster, as its log names it.
+        term: the number of this start.
+        start_us: the instant of it.
+        held: the attempts that hold GPUs by the log.
 
     Raises:
         ConfigError: the config describes none, or what this machine cannot be.
@@ -116,14 +129,20 @@ def live_backend(
     section = loaded.config.backend
     if section.kind == "local" and section.local is not None:
         settings = local_settings(section.local, loaded.config.cluster, term)
+        settings = replace(settings, is_sized=_sizes(loaded))
         return _below(settings.root, cluster_id, LocalBackend(settings, start_us))
     if section.kind == "ssh" and section.ssh is not None:
         return _over_ssh(loaded, section.ssh, cluster_id, term, start_us)
     if section.kind == "slurm" and section.slurm is not None:
-        return _inside_slurm(loaded, section.slurm, cluster_id, term, start_us)
+        return _inside_slurm(loaded, section.slurm, cluster_id, term, start_us, held)
     raise ConfigError(
         f"backend.kind = {section.kind!r}: expected a kind that runs jobs: 'local', 'ssh', 'slurm'"
     )
+
+
+def _sizes(loaded: LoadedConfig) -> bool:
+    """Say whether jobs are held to the CPUs and memory that a mechanism gives them."""
+    return loaded.config.policy.sizing is not None
 
 
 def root_of(section: BackendSection) -> str:
@@ -143,18 +162,25 @@ def _over_ssh(
     from shunter.backends.ssh import SshBackend
 
     settings = ssh_settings(section, loaded.config.cluster, cluster_id, term)
+    settings = replace(settings, is_sized=_sizes(loaded))
     return _below(settings.root, cluster_id, SshBackend(settings, start_us))
 
 
 def _inside_slurm(
-    loaded: LoadedConfig, section: SlurmSection, cluster_id: str, term: int, start_us: int
+    loaded: LoadedConfig,
+    section: SlurmSection,
+    cluster_id: str,
+    term: int,
+    start_us: int,
+    held: Collection[tuple[JobId, int]],
 ) -> AbstractAsyncContextManager[LiveBackend]:
     """Return the backend of a mode, whose libraries only its users need."""
     from shunter.app.slurm.serving import check_served, keep_mode, slurm_settings
 
     check_served(loaded.config.backend)
     settings = slurm_settings(section, loaded.config.cluster, cluster_id, term)
-    keep = partial(keep_mode, settings.root, section.mode)
+    settings = replace(settings, is_sized=_sizes(loaded))
+    keep = partial(keep_mode, settings.root, section.mode, held)
     if section.mode == "per-job":
         from shunter.backends.slurm.jobs.backend import JobBackend
 
@@ -237,6 +263,9 @@ def _nodes(section: LocalSection, cluster: ClusterSection) -> list[LocalNode]:
         )
     cpus, nodes, first = tuple(sorted(os.sched_getaffinity(0))), [], 0
     for name, where in cluster.servers():
+        if where.unit_cpus_milli:
+            nodes.append(LocalNode(name, (NO_DEVICE,) * where.gpus, cpus))
+            continue
         nodes.append(LocalNode(name, tuple(names[first : first + where.gpus]), cpus))
         first += where.gpus
     return nodes

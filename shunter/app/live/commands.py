@@ -12,8 +12,10 @@ from shunter.app.live.digests import Digests
 from shunter.app.live.past_jobs import LivePastJobs
 from shunter.app.live.requests import Caller, Receipt, Submission
 from shunter.app.replaying.rejections import is_short_when_empty, rejection_in_words
+from shunter.app.slurm.resource_parts import as_first_asked, asked_of_slurm
 from shunter.core.cluster import Health
 from shunter.core.fold.checkpoints import awaited, waits_for_checkpoint
+from shunter.core.intake.accepted_types import AcceptedTypes
 from shunter.core.intake.arrays import has_no_turn
 from shunter.core.intake.inputs import (
     CancelJob,
@@ -47,7 +49,15 @@ class Commands:
     is not the caller's to change, has ended, or is in no state in which that can be done.
     """
 
-    def __init__(self, state: State, past: LivePastJobs, config: Config, digests: Digests) -> None:
+    def __init__(
+        self,
+        state: State,
+        past: LivePastJobs,
+        config: Config,
+        digests: Digests,
+        types: AcceptedTypes,
+    ) -> None:
+        self._types = types
         self._state = state
         self._past = past
         self._config = config
@@ -73,6 +83,9 @@ class Commands:
         """
         job_id = first.job_id
         spec = replace(self._spec(job_id, request, by), array=first.spec.array)
+        spec = as_first_asked(spec, first.spec, self._config)
+        if not request.spec.gpu_types:  # the servers and the table may have been others then
+            spec = replace(spec, gpu_types=first.spec.gpu_types)
         if spec != first.spec or self._digests.of(request.environment) != first.environment:
             raise ConflictError(
                 f"the key {request.key!r} was used for job {job_id}, which is another one than "
@@ -99,7 +112,7 @@ class Commands:
         """
         request.check()
         self._check_identity(by)
-        return self._spec(job_id, request, by)
+        return asked_of_slurm(self._spec(job_id, request, by), self._config)
 
     def refuse_rejected(self, job_id: JobId, receipt: Receipt | None = None) -> None:
         """Raise RefusedError if a submitted job can never run here."""
@@ -234,4 +247,4 @@ class Commands:
             if other not in state.jobs and self._past.outcome(other) is None:
                 raise NotFoundError(f"there is no job {other} to wait for")
         first = spec.array or JobId("" if spec.array_index is None else job_id)
-        return replace(spec, user=UserName(by.user), array=first)
+        return replace(self._types.of(spec), user=UserName(by.user), array=first)

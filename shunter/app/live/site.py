@@ -10,7 +10,7 @@ from functools import partial
 import anyio
 
 from shunter import clock
-from shunter.app.config.model import Config
+from shunter.app.config.loading import LoadedConfig
 from shunter.app.gc_control import collector_off
 from shunter.app.live.backends import LiveBackend
 from shunter.app.live.clock import watch_clock
@@ -20,17 +20,25 @@ from shunter.app.live.commands import Commands, Stamped
 from shunter.app.live.digests import Digests
 from shunter.app.live.feed import Feed
 from shunter.app.live.maintenance.log_maintenance import LogMaintenance
-from shunter.app.live.maintenance.notices import Tell, tell_delays, tell_faults, tell_slow_starts
+from shunter.app.live.maintenance.notices import (
+    HoldsToShares,
+    Tell,
+    tell_delays,
+    tell_faults,
+    tell_shares,
+    tell_slow_starts,
+)
 from shunter.app.live.maintenance.retention import forget_environments, keep_for
 from shunter.app.live.past_jobs import LivePastJobs
 from shunter.app.live.policy import AskedPolicy
 from shunter.app.live.requests import Caller, Receipt, Submission
 from shunter.app.live.slurm.demand import HoldsOnDemand, tell_demand
-from shunter.app.live.slurm.nodes import SeesNodes, follow_slurm_nodes
+from shunter.app.live.slurm.nodes import SeesNodes, follow_slurm_nodes, tell_silence
 from shunter.app.live.task_groups import first_error
 from shunter.app.snapshots import snapshot_of
 from shunter.backends.node.failpoints import failpoint
 from shunter.core.effects import Effect
+from shunter.core.intake.accepted_types import AcceptedTypes
 from shunter.core.intake.inputs import Command, Input
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
@@ -59,7 +67,7 @@ class Site:
 
     def __init__(
         self,
-        config: Config,
+        loaded: LoadedConfig,
         identity: Identity,
         core: Scheduler,
         past: LivePastJobs,
@@ -68,7 +76,7 @@ class Site:
         log: LogWriter,
         digests: Digests,
     ) -> None:
-        self.config = config
+        config = self.config = loaded.config
         self.cluster_id = identity.cluster_id
         self.origin = identity.origin
         self._core = core
@@ -81,7 +89,9 @@ class Site:
         """Every durable event, as it comes."""
         self._maintenance = LogMaintenance(core, asked, log, backend, config.log)
         self._broker = CommandBroker(backend, log, past, self.feed, self._maintenance)
-        self.commands = Commands(core.state, past, config, digests)
+        servers = [where for _, where in config.cluster.servers()]
+        types = AcceptedTypes.among(servers, loaded.throughputs)
+        self.commands = Commands(core.state, past, config, digests, types)
         """Checks what people want, and makes of it what `tell` takes."""
         self.strays: Sequence[tuple[str, int]] = ()
         """Attempts that were found running, and of which the log knows nothing."""
@@ -264,11 +274,15 @@ class Site:
                 tasks.start_soon(tell_faults, self.feed, self._core, self._asked, tell)
                 tasks.start_soon(tell_delays, self._asked, tell)
                 tasks.start_soon(tell_slow_starts, self.feed, self._core, tell)
+                if isinstance(self._backend, HoldsToShares):
+                    tasks.start_soon(tell_shares, self._backend, tell)
+                drained_by: dict[NodeName, str] = {}
                 if isinstance(self._backend, HoldsOnDemand):
-                    tasks.start_soon(tell_demand, self.feed, self.state, self._backend)
+                    tasks.start_soon(tell_demand, self.feed, self.state, self._backend, drained_by)
                 if isinstance(self._backend, SeesNodes):
                     seen = (self.feed, self._log, self.state, self._backend, self.tell)
-                    tasks.start_soon(follow_slurm_nodes, *seen)
+                    tasks.start_soon(follow_slurm_nodes, *seen, drained_by)
+                    tasks.start_soon(tell_silence, self._backend, tell)
                 if keep_s := self.config.backend.keep_s:
                     keeping = (keep_s, self._backend, self.state, self.past, self.feed, tell)
                     tasks.start_soon(keep_for, *keeping)
@@ -286,10 +300,16 @@ class Site:
     @property
     def node_causes(self) -> Mapping[NodeName, str]:
         """Why servers do not answer, or take no jobs in Slurm, of those that do not."""
-        backend, out = self._backend, None
+        backend, out, silence = self._backend, None, self.slurm_silence or ""
         if isinstance(backend, SeesNodes):
             out = backend.out_of_service(clock.wall_s())
-        return {**(out or {}), **backend.causes}
+        unknown = dict.fromkeys(self.state.cluster.servers, silence) if silence else {}
+        return {**unknown, **(out or {}), **backend.causes}
+
+    @property
+    def slurm_silence(self) -> str | None:
+        """For how long Slurm has not answered, in words; None where there is no Slurm."""
+        return self._backend.silence if isinstance(self._backend, SeesNodes) else None
 
     @property
     def silent_servers(self) -> Mapping[NodeName, str]:

@@ -1,13 +1,14 @@
 """From a config to a running cluster: log, term, replay, backend, recovery, in this order.
 
     log opened, term taken ─▶ state replayed ─▶ backend taken over ─▶ what is true, and what to do
-        ─▶ term and first decisions committed ─▶ open orders repeated ─▶ Site
+        ─▶ term and first decisions committed ─▶ open orders repeated
+        ─▶ what others hold asked for ─▶ Site
 
 Whatever dies in between, the next start does the same again.
 """
 
 import json
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing
 
 from shunter import __version__
@@ -23,10 +24,11 @@ from shunter.app.live.past_jobs import past_jobs
 from shunter.app.live.policy import AskedPolicy
 from shunter.app.live.recovery import holding, recovery_of
 from shunter.app.live.site import Site
-from shunter.app.live.slurm.taken_gpus import recall_taken_gpus
+from shunter.app.live.slurm.taken_resources import recall_taken_resources, tell_taken_resources
 from shunter.app.live.task_groups import first_error
 from shunter.backends.node.failpoints import failpoint
 from shunter.core.cluster import Health
+from shunter.core.interfaces import EventLog
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import ENDING, State
 from shunter.errors import ConfigError, UsageError
@@ -38,7 +40,6 @@ from shunter.events.facts.run import ClockStepped, SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import open_log, read_log
 from shunter.events.values.ids import JobId, QueueName
-from shunter.workloads.throughputs import compact_form
 
 OPERATOR = "operator"
 """Who sets an attempt aside at the start of a daemon."""
@@ -68,8 +69,8 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
         raise ConfigError(
             f"{loaded.source}: backend.kind = 'simulated': expected a kind that runs jobs"
         )
-    url, mode = config.log.url, config.log.permissions
-    mode = PRIVATE if mode is None else mode
+    url = config.log.url
+    mode = PRIVATE if config.log.permissions is None else config.log.permissions
     async with open_log(url, durable=True, frame_events=None, resume=True, mode=mode) as log:
         async with read_log(log) as reader:
             history = await read_history(reader)
@@ -78,10 +79,11 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
         cluster_id = history.identity.cluster_id
         failpoint("term taken")
         try:
-            async with live_backend(loaded, cluster_id, log.term, begins_us) as backend:
+            held = holding(history.state)
+            async with live_backend(loaded, cluster_id, log.term, begins_us, held) as backend:
                 failpoint("backend taken over")
                 digests = Digests.below(root_of(config.backend))
-                found = await backend.inventory(holding(history.state))
+                found = await backend.inventory(held)
                 opening = tuple(_opening(loaded, runtime, history, log.term, begins_us))
                 with (
                     closing(_asked(loaded, runtime, opening[0], history.state)) as asked,
@@ -96,9 +98,7 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
                     events, effects = core.hand_on()
                     asked.keep(events)
                     await log.note_sources(sources_of(loaded.config.policy.name))
-                    log.append(events)
-                    mark("append", events)
-                    await log.commit()
+                    await _make_durable(log, events)
                     past.durable(log.seq)
                     mark("durable", events)
                     _recall(backend, history.state)
@@ -107,7 +107,8 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
                     await recovery.settle(backend, begins_us)
                     failpoint("settled")
                     await backend.perform(effects, begins_us)
-                    site = Site(config, history.identity, core, past, asked, backend, log, digests)
+                    await tell_taken_resources(backend)
+                    site = Site(loaded, history.identity, core, past, asked, backend, log, digests)
                     site.strays = recovery.unknown
                     yield site
         except BaseExceptionGroup as errors:
@@ -132,10 +133,10 @@ def _asked(
 
 
 def _recall(backend: LiveBackend, state: State) -> None:
-    """Say what an earlier term found of servers and GPUs."""
+    """Say what an earlier term found of servers, and in the hands of others."""
     gone = (Health.unreachable, Health.lost)
     backend.recall([name for name, one in state.cluster.servers.items() if one.health in gone])
-    recall_taken_gpus(backend, state)
+    recall_taken_resources(backend, state)
 
 
 def start_us(history: History) -> int:
@@ -157,7 +158,7 @@ def _opening(
         policy_version=runtime.policy.version,
         seed=loaded.config.seed,
         config=_record(loaded, history.identity),
-        digests=tuple(_digests(loaded)),
+        digests=tuple(loaded.table_digests()),
         cluster_id=history.identity.cluster_id,
         simulated=False,
     )
@@ -166,6 +167,13 @@ def _opening(
         yield ClockStepped(at_us, -behind_us)
     yield from _queues(loaded, history.state, at_us)
     yield from _nodes(loaded, history.state, at_us)
+
+
+async def _make_durable(log: EventLog, events: Sequence[Event]) -> None:
+    """Append the facts of a start, and wait until they are durable."""
+    log.append(events)
+    mark("append", events)
+    await log.commit()
 
 
 def _setting_aside(
@@ -189,16 +197,9 @@ def _setting_aside(
 
 def _record(loaded: LoadedConfig, identity: Identity) -> str:
     """Return the recorded config, which also says when time began."""
-    table = loaded.throughputs
-    workload = {} if table is None else {"throughputs": compact_form(table)}
-    document = json.loads(record_of(loaded, instant=False, workload=workload))
+    document = json.loads(record_of(loaded, instant=False, workload=loaded.table_records()))
     document["origin"] = identity.origin.isoformat()
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def _digests(loaded: LoadedConfig) -> Iterator[tuple[str, str]]:
-    if loaded.throughput_file is not None:
-        yield "throughputs", loaded.throughput_file.digest
 
 
 def _queues(loaded: LoadedConfig, state: State, at_us: int) -> Iterator[Event]:

@@ -7,20 +7,24 @@ from shunter.app.replaying.instants import clock
 from shunter.core.cluster import Cluster, Health, Server
 from shunter.events.facts.decisions import (
     AllocationChanged,
+    JobReshaped,
     PlanRejected,
     PolicySetAside,
     ReservationSet,
     RoundPlanned,
+    SizesSet,
     TargetsSet,
     WaitReasonChanged,
 )
 from shunter.events.facts.execution import CheckpointDiscarded
 from shunter.events.facts.jobs import JobCancelled, JobRejected
+from shunter.events.facts.profiles import SensitivityCorrected
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.causes import DISPLACED, LOST
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Because, ClassWait
+from shunter.events.values.resources import Resources
 
 DOWN_NAMED = 8
 _HEALTH = {
@@ -45,6 +49,32 @@ def allocation_in_words(allocation: Allocation, most: int | None = None) -> str:
 def gpus_in_words(gpus: int) -> str:
     """Return a number of GPUs as people say it."""
     return f"{gpus} GPU" if gpus == 1 else f"{gpus} GPUs"
+
+
+def resources_in_words(gpus: float, cpus: float, memory_mb: float) -> str:
+    """Return GPUs, CPUs and MB as people say them, without what is 0."""
+    parts = [gpus_in_words(int(gpus))] if gpus else []
+    parts += [f"{cpus:g} CPU{'' if cpus == 1 else 's'}"] if cpus else []
+    parts += [f"{memory_mb:g} MB"] if memory_mb else []
+    *first, last = parts or ["nothing"]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def held_by_others(cluster: Cluster, gpu_types: Sequence[str] = ()) -> str:
+    """Return what others hold of servers that take jobs, if anything.
+
+    `gpu_types` are those that count; none: all.
+    """
+    parts = [
+        f"{resources_in_words(server.taken.bit_count(), cpus, server.taken_memory_mb)} "
+        f"of {server.name}"
+        for server in cluster.servers.values()
+        if server.is_up and server.is_partly_taken
+        if not gpu_types or server.configuration.gpu_type in gpu_types
+        for cpus in (server.taken_cpus_milli / 1000,)
+    ]
+    more = f" and {len(parts) - DOWN_NAMED} more" if len(parts) > DOWN_NAMED else ""
+    return f"others hold {', '.join(parts[:DOWN_NAMED])}{more}" if parts else ""
 
 
 def demand_in_words(demand: Demand) -> str:
@@ -86,8 +116,13 @@ def because_in_words(because: Because) -> str:
     """Return the rule with its scores, and who gains."""
     if because.rule == DISPLACED.rule:
         gainers = ", ".join(because.beneficiaries)
+        if gainers and because.detail:
+            return f"{gainers} keeps CPUs or memory of {because.detail} that it was to give up"
+        if gainers:
+            return f"Slurm gave its GPUs to {gainers}"
         where = f" of {because.detail}" if because.detail else ""
-        return f"Slurm gave its GPUs to {gainers}" if gainers else f"others hold its GPUs{where}"
+        held = resources_in_words(*because.scores) if len(because.scores) == 3 else "its GPUs"
+        return f"others hold {held}{where}"
     if because.detail and len(because.scores) == 2:
         target, received = because.scores
         rule = because.rule.replace("_", " ")
@@ -178,6 +213,17 @@ def _allocated(event: AllocationChanged) -> str:
     return f"{what}, because {because_in_words(event.because)}"
 
 
+def _reshaped(event: JobReshaped) -> str:
+    has = sum([share.beside for share in event.allocation.shares], Resources())
+    amounts = resources_in_words(0, has.cpus_milli / 1000, has.memory_mb)
+    return f"give {event.job_id} {amounts}, because {because_in_words(event.because)}"
+
+
+def _sized(event: SizesSet) -> str:
+    what = f"size {len(event.sizes)} jobs: {event.speed:.4g} of at most {event.bound:.4g} in speed"
+    return what if event.status == "ok" else f"{what} ({event.status})"
+
+
 def _planned(event: RoundPlanned) -> str:
     waits = "; ".join(_class_wait(entry) for entry in event.waits)
     return f"round {event.number} at {clock(event.at_us)} by {event.trigger}" + (
@@ -200,6 +246,7 @@ def _reserved(event: ReservationSet) -> str:
 
 _WORDS: dict[type[Event], Callable[[Any], str]] = {
     AllocationChanged: _allocated,
+    JobReshaped: _reshaped,
     RoundPlanned: _planned,
     ReservationSet: _reserved,
     PlanRejected: lambda event: (
@@ -208,6 +255,12 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     PolicySetAside: lambda event: f"set the policy {event.policy} aside: {event.cause}",
     WaitReasonChanged: lambda event: f"{event.job_id} waits: {event.wait.reason}",
     TargetsSet: lambda event: f"set {len(event.targets)} target shares",
+    SizesSet: _sized,
+    SensitivityCorrected: lambda event: (
+        f"correct the table: {event.model} at {event.cpus_milli / 1000:g} CPUs and "
+        f"{event.memory_mb} MB for each GPU is {event.measured:.3g} times as fast as with its "
+        f"proportional share, not {event.expected:.3g}"
+    ),
     JobRejected: lambda event: f"reject {event.job_id}: {event.reason} ({event.detail})",
     JobCancelled: lambda event: f"cancel {event.job_id}: {event.cause}",
 }

@@ -1,7 +1,7 @@
 """Finding the place in a log that a person means: an event number, an instant, a whole decision.
 
-A decision's facts follow each other in the log and have one instant: what target shares were set,
-the round, and what came of it. Between two of them nothing is true that anybody could act on.
+A decision's facts follow each other in the log and have one instant: what was solved for, the
+round, and what came of it. Between two of them nothing is true that anybody could act on.
 """
 
 import re
@@ -12,18 +12,19 @@ from shunter.app.replaying.instants import clock, instant_us
 from shunter.errors import NotFoundError, UsageError
 from shunter.events.fact_classes import FactClass, class_of
 from shunter.events.facts.decisions import (
+    SOLVED,
     AllocationChanged,
+    JobReshaped,
     PlanRejected,
     ReservationSet,
     RoundPlanned,
-    TargetsSet,
     WaitReasonChanged,
 )
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 
-_PARTS = (AllocationChanged, PlanRejected, ReservationSet, WaitReasonChanged)
+_PARTS = (AllocationChanged, JobReshaped, PlanRejected, ReservationSet, WaitReasonChanged)
 _SEQ = re.compile(r"e?([0-9][0-9,_]{0,25})")
 NEAREST = 3
 _TOLD_MOST = 60
@@ -109,18 +110,21 @@ def is_part(event: Event) -> bool:
     return isinstance(event, _PARTS)
 
 
+def _begins(event: Event) -> bool:
+    """Say whether an event is a round, or what was solved for before it."""
+    return isinstance(event, (*SOLVED, RoundPlanned))
+
+
 async def end_of_decision(reader: LogReader, seq: int) -> int:
     """Return the last fact of the decision of an event, or the event itself."""
     previous: Event | None = None
     number = seq - 1
     async for event in reader.events(max(0, seq - 1)):
         if previous is not None:
-            goes_on = is_part(event) or (
-                isinstance(previous, TargetsSet) and isinstance(event, TargetsSet | RoundPlanned)
-            )
+            goes_on = is_part(event) or (isinstance(previous, SOLVED) and _begins(event))
             if not goes_on or event.at_us != previous.at_us:
                 break
-        elif not is_part(event) and not isinstance(event, TargetsSet | RoundPlanned):
+        elif not is_part(event) and not _begins(event):
             return seq
         previous, number = event, number + 1
     return max(seq, number)

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 
 from shunter.app.replaying.instants import SECOND_US, clock, span
 from shunter.core.ranking import Measure, Measured, RankedPolicy
+from shunter.core.sizing import WHOLE
 
 _HOUR_US = 3600 * SECOND_US
+NS = 1_000  # in a microsecond
 _UNKNOWN_US = 1 << 59
 """From here on a time means that nobody knows it: a policy ranks such a job last."""
 
@@ -109,6 +111,9 @@ def _clause(
         return f"{has} risen {levels} by waiting" if number else ""
     if measure is Measure.gpus:
         return f"{asks} {number} GPU{'' if number == 1 else 's'}"
+    if measure is Measure.dominant_share:
+        percent = 100 * number / WHOLE
+        return f"{asks} up to {percent:.3g} % of the cluster's GPUs, CPUs or memory"
     if measure is Measure.gittins:
         return f"{has} a Gittins index of {number}"
     if measure is Measure.rho_step:
@@ -121,12 +126,16 @@ def _clause(
     if abs(number) >= _UNKNOWN_US:
         return f"{is_} ranked last, because nobody knows how long it runs"
     if measure is Measure.duration_us:
-        return f"{needs} {span(number)} in all"
+        return f"{needs} {span(number)} at base speed in all"
     if measure is Measure.remaining_us:
-        return f"{needs} {span(max(0, number))} more"
+        return f"{needs} {span(max(0, number))} more at base speed"
+    if measure is Measure.cluster_ns:
+        whole = "the cluster's GPUs, CPUs and memory, added up"
+        return f"{needs} {span(number // NS)} more of {whole}"
     expected = "is expected to need" if not past else "was expected to need"
-    verb = expected if measure is Measure.expected_gpu_us else needs
-    return f"{verb} {gpu_time_in_words(max(0, number))} more"
+    if measure is Measure.expected_gpu_us:
+        return f"{expected} {gpu_time_in_words(max(0, number))} more"
+    return f"{needs} {gpu_time_in_words(max(0, number))} more at base speed"
 
 
 def _queue(

@@ -73,10 +73,13 @@ def _queue(state: State, rebuilt: Mapping[JobId, Demand]) -> dict[str, object]:
 
 def _cluster(cluster: Cluster) -> dict[str, int]:
     servers = cluster.servers.values()
+    sets = [server.configuration for server in servers]
+    units = sum(where.gpus for where in sets if where.unit_cpus_milli)
     return {
         "nodes": len(servers),
         "nodes_up": sum(server.is_up for server in servers),
-        "gpus": sum(server.configuration.gpus for server in servers),
+        "gpus": sum(where.gpus for where in sets),
+        **({"units": units} if units else {}),  # of these
         "gpus_up": sum(pool.gpus_up for pool in cluster.pools.values()),
         # What a job that leaves holds still is not free, though the policy may count on it.
         "gpus_free": sum((server.offered & ~server.held).bit_count() for server in servers),

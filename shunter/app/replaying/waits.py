@@ -1,5 +1,6 @@
 """Where a job is in its life and why it waits, by what is true: for queues, metrics and replays."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from shunter.app.replaying.formatting import down_in_words
@@ -20,7 +21,7 @@ _BACKING_OFF = Wait(Reason.backing_off)
 
 def job_state(job: Job) -> str:
     """Return where a job is in its life, in one word of people."""
-    if job.phase is RUNNING and job.speed == 0:
+    if job.phase is RUNNING and job.speed == 0 and not job.awaits_turn:
         return STOPPED
     if job.phase is not WAITING:
         return job.phase.value
@@ -75,14 +76,27 @@ def only_drained(cluster: Cluster, gpu_types: Sequence[str] = ()) -> bool:
     return bool(down) and all(health is Health.up for health in down)
 
 
+def _are_taken(needed: int, gpu_types: Sequence[str], cluster: Cluster) -> bool:
+    """Say whether GPUs that others hold would make one type enough."""
+    there: Counter[str] = Counter()
+    for server in cluster.servers.values():
+        gpu_type = server.configuration.gpu_type
+        if server.is_up and (not gpu_types or gpu_type in gpu_types):
+            there[gpu_type] += (server.all_gpus & ~server.quarantined).bit_count()
+    return any(gpus >= needed > cluster.pools[gpu_type].gpus_up for gpu_type, gpus in there.items())
+
+
 def told_apart(wait: Wait, gpu_types: Sequence[str], cluster: Cluster) -> Reason:
     """Return the reason to tell of a recorded one, as the servers are.
 
-    A round records one reason for servers that are lost and drained, and some policies another one
-    where no server of a type is left; a drained server is somebody's order.
+    A round records one reason for servers that are lost and drained and for GPUs that others hold,
+    and some policies another one where no server of a type is left; a drained server is somebody's
+    order. What others hold is told where there were enough GPUs but for that.
     """
     if wait.detail or wait.reason not in (Reason.node_lost, Reason.gpu_type_unavailable):
         return wait.reason
+    if _are_taken(max(1, wait.needed), gpu_types, cluster):
+        return Reason.gpus_taken
     if only_drained(cluster, gpu_types):
         return Reason.node_drained
     return Reason.node_lost if down_in_words(cluster, gpu_types) else wait.reason

@@ -17,10 +17,8 @@ from shunter.app.config.loading import LoadedConfig
 from shunter.app.reproductions.gavel_arrivals import (
     FULL,
     QUICK,
-    Measured,
     Scene,
     Setting,
-    play,
 )
 from shunter.app.reproductions.gavel_contenders import (
     CORRECTED,
@@ -42,6 +40,7 @@ from shunter.app.reproductions.gavel_figures import (
 )
 from shunter.app.reproductions.gavel_solving import Solved, solve_times
 from shunter.app.reproductions.gavel_verdicts import LEGEND, verdicts
+from shunter.app.reproductions.windows import Measured, play
 from shunter.app.runs.parallel import Report, run_all
 from shunter.app.runs.summary import SCHEMA
 from shunter.policies.gavel.objectives import MaxMinFairness

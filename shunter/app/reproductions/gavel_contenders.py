@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from shunter.app.reproductions.gavel_arrivals import Measured, Scene, Setting
+from shunter.app.reproductions.gavel_arrivals import Scene, Setting
+from shunter.app.reproductions.windows import Measured
 
 Solver = Literal["ecos", "centred"]
 """Who computes shares in the rounds of the public simulator."""

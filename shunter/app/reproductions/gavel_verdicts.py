@@ -7,6 +7,7 @@ from shunter.app.reproductions.gavel_arrivals import FULL, Scene
 from shunter.app.reproductions.gavel_contenders import Average, Makespan
 from shunter.app.reproductions.gavel_figures import CLAIMED_RATIO, CLAIMED_SOLVE_S
 from shunter.app.reproductions.gavel_solving import Solved
+from shunter.app.reproductions.windows import form_in_words
 
 _ANEW: Final = (
     "shares are computed anew whenever a job has come or ended (by the public code 1,920 s after "
@@ -47,16 +48,11 @@ def _form(averages: Sequence[Average]) -> Iterator[str]:
     if not averages:
         return
     scene = averages[0].scene
-    form, (first, last) = scene.form, scene.window
-    measured = f"averages are over jobs {first:,} to {last:,} of {scene.jobs:,}"
-    if form is FULL:
-        yield f"The full form: {form.cluster}; {measured}"
-        return
-    yield (
-        f"The quick form, not the paper's size: {form.cluster} with a third of the jobs an hour "
-        f"({scene.rate:g} an hour stands for {scene.jobs_per_hour:.3g}); {measured}; --full is the "
-        "paper's size"
-    )
+    smaller = ""
+    if scene.form is not FULL:
+        stands = f"{scene.rate:g} an hour stands for {scene.jobs_per_hour:.3g}"
+        smaller = f"a third of the jobs an hour ({stands})"
+    yield form_in_words(scene.form.cluster, smaller=smaller, window=scene.window, jobs=scene.jobs)
 
 
 def _claim(averages: Sequence[Average]) -> Iterator[str]:

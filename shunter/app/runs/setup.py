@@ -1,32 +1,35 @@
 """From a config to the parts of a run: jobs, servers, policy, rules, and the simulated world."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shunter import __version__
 from shunter.app.config.loading import LoadedConfig
+from shunter.app.config.model import Config
 from shunter.app.config.resolved import PolicyRuntime, policy_runtime, record_of, recorded_runtime
 from shunter.app.config.simulation import Reactions
 from shunter.app.config.workload import ONE_OF
+from shunter.app.runs.table_range import jobs_out_of_range, servers_out_of_range
 from shunter.app.runs.throughputs import fit_to_table
-from shunter.app.worlds import find_world
+from shunter.app.worlds import world_around
 from shunter.backends.simulated import SimulatedBackend
 from shunter.backends.simulated.failures import Failures
 from shunter.backends.simulated.samples import Samples
+from shunter.backends.simulated.turns import NO_SLICING, Slicing
 from shunter.core.interfaces import AnyPolicy, Backend
+from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.planning.planner import RoundRules
 from shunter.core.planning.policy_answers import is_our_own
-from shunter.core.speed_model import SpeedModel
 from shunter.errors import ConfigError, TraceError, UsageError
 from shunter.events.facts.cluster import NodeAdded, QuotaChanged
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.values.ids import GpuType, NodeName, QueueName
 from shunter.workloads import Choices, EndShares, Trace, TraceJob, generate_trace, load_trace
-from shunter.workloads.throughputs import compact_form
 
 _NAMED_MOST = 5
+_RECORDED_MOST = 100
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,25 @@ class Setup:
         nodes = (NodeAdded(0, name, where) for name, where in config.cluster.servers())
         return [started, *queues, *nodes]
 
+    @property
+    def notes(self) -> list[str]:
+        """What is to be said of the jobs beside what was wrong with their trace."""
+        table, source = self.loaded.sensitivity, self.loaded.config.workload.sensitivity
+        if table is None:
+            return []
+        found = servers_out_of_range(self.loaded)
+        found += jobs_out_of_range(source, table, self.trace.jobs)[0]
+        unknown = _unknown_models(self.trace.jobs, table.models)
+        if not unknown:
+            return found
+        sizing = self.loaded.config.policy.sizing
+        share = "" if sizing is None else ", and have their proportional share"
+        what = f"such jobs count as equally fast with any CPUs and memory{share}"
+        return [*found, f"{source}: nothing is known of {unknown}: {what}"]
+
     def _digests(self) -> Iterator[tuple[str, str]]:
         yield "trace", self.trace.digest
-        if self.loaded.throughput_file is not None:
-            yield "throughputs", self.loaded.throughput_file.digest
+        yield from self.loaded.table_digests()
 
 
 def rebuild(started: SchedulerStarted) -> tuple[AnyPolicy, RoundRules]:
@@ -142,6 +160,8 @@ def load_jobs(loaded: LoadedConfig) -> Trace:
             made.weights,
             made.deadlines,
             loaded.throughputs,
+            made.split,
+            made.short,
         ),
     )
 
@@ -169,8 +189,13 @@ def set_up(loaded: LoadedConfig, trace: Trace) -> Setup:
     relative = {GpuType(name): speed for name, speed in simulation.speeds.relative.items()}
     table, shared = loaded.throughputs, simulation.speeds.shared
     tolerant = any(job.spec.tolerance for job in trace.jobs)
-    if relative or table is not None or shared is not None or tolerant:
-        speeds = SpeedModel(dict(servers), relative, table, 0.5 if shared is None else shared)
+    sensitivity = loaded.sensitivity
+    factors = loaded.factors
+    if loaded.truth_file is not None:
+        sensitivity = loaded.truth_file.table
+    if relative or table or shared is not None or tolerant or sensitivity or factors:
+        packed = 0.5 if shared is None else shared
+        speeds = SpeedModel(dict(servers), relative, table, packed, sensitivity, factors)
     backend = SimulatedBackend(
         trace.jobs,
         costs=simulation.costs.costs(loaded.tensors_mb),
@@ -185,11 +210,27 @@ def set_up(loaded: LoadedConfig, trace: Trace) -> Setup:
         speeds=speeds,
         samples=Samples(simulation.samples.every, simulation.samples.noise, config.seed),
         retries=simulation.reactions is Reactions.live,
+        slicing=_slicing(config),
     )
+    runtime = policy_runtime(loaded, instant=backend.instant)
     world: Backend = backend
     if simulation.world:
-        world = find_world(simulation.world).around(backend, config.policy.round_us)
-    return Setup(loaded, trace, policy_runtime(loaded, instant=world.instant), world)
+        world = world_around(
+            simulation.world,
+            backend,
+            config.policy.round_us,
+            runtime.policy,
+            [where for _, where in servers],
+        )
+        runtime = replace(runtime, rules=replace(runtime.rules, instant=world.instant))
+    return Setup(loaded, trace, runtime, world)
+
+
+def _slicing(config: Config) -> Slicing:
+    section = config.policy.slicing
+    if section is None:
+        return NO_SLICING
+    return Slicing(section.quantum, config.simulation.costs.turn, section.wait_most)
 
 
 def _refuse_unknown_models(loaded: LoadedConfig, trace: Trace) -> None:
@@ -216,7 +257,7 @@ def _refuse_unknown_models(loaded: LoadedConfig, trace: Trace) -> None:
         raise ConfigError("\n".join(lines))
 
 
-def _unknown_models(jobs: Iterable[TraceJob], known: Mapping[str, float]) -> str:
+def _unknown_models(jobs: Iterable[TraceJob], known: Container[str]) -> str:
     """Return in words which models are not known, each with its first job."""
     first: dict[str, str] = {}
     for job in jobs:
@@ -236,6 +277,12 @@ def _workload_record(setup: Setup) -> dict[str, object]:
     record: dict[str, object] = {"format": setup.trace.format, "jobs": len(setup.trace.jobs)}
     if made is not None:
         record["generate"] = made.recorded()
-    if setup.loaded.throughputs is not None:
-        record["throughputs"] = compact_form(setup.loaded.throughputs)
-    return record
+    if (table := setup.loaded.sensitivity) is not None:
+        models = dict.fromkeys(job.spec.model for job in setup.trace.jobs if job.spec.gpus)
+        if unknown := sorted(name for name in models if name not in table.models):
+            record["not_in_sensitivity"] = unknown
+        beyond = servers_out_of_range(setup.loaded)
+        beyond += jobs_out_of_range(None, table, setup.trace.jobs)[1]
+        if beyond:
+            record["beyond_sensitivity"] = beyond[:_RECORDED_MOST]
+    return record | setup.loaded.table_records()

@@ -16,6 +16,7 @@ from shunter.app.gc_control import collector_off
 from shunter.app.runs.parallel import Report
 from shunter.app.runs.setup import Setup, load_jobs, set_up
 from shunter.app.runs.share_gaps import ShareGaps
+from shunter.app.runs.size_gaps import SizeGaps
 from shunter.app.runs.summary import SCHEMA, RunDocument, job_numbers, stories
 from shunter.app.runs.time_limit import timed
 from shunter.app.snapshots import snapshot_of
@@ -98,16 +99,18 @@ class RunResult:
     ledger: JobLedger
     state: State
     refused: Sequence[JobId] = ()
+    notes: Sequence[str] = ()
 
     @property
     def remarks(self) -> list[str]:
         """What is to be said of the run besides its numbers."""
-        if not self.refused:
-            return []
-        count, name = len(self.refused), self.document["policy"]
-        first = repr(self.refused[0])
-        what = f"policy {name} planned {count:,} times for jobs that do not exist, first for"
-        return [f"{what} {first}: refused"]
+        found = list(self.notes)
+        if self.refused:
+            count, name = len(self.refused), self.document["policy"]
+            first = repr(self.refused[0])
+            what = f"policy {name} planned {count:,} times for jobs that do not exist, first for"
+            found.append(f"{what} {first}: refused")
+        return found
 
     @property
     def report(self) -> QualityReport:
@@ -173,8 +176,11 @@ async def _run(setup: Setup, clock: _Clock, overwrite: bool, report: Report | No
     config = setup.loaded.config
     ledger, gaps, refused = JobLedger(), ShareGaps(), list[JobId]()
     listeners = [ledger.observers(), _strangers(refused)]
-    if not isinstance(setup.runtime.policy, RankedPolicy):
+    policy, sizes = setup.runtime.policy, SizeGaps()
+    if not isinstance(policy, RankedPolicy):
         listeners.append(gaps.observers())  # an index policy has no targets
+    elif policy.sizing is not None and policy.sizing.solver is not None:
+        listeners.append(sizes.observers())
     core = Scheduler(setup.runtime.policy, setup.runtime.rules, listeners=listeners)
     async with open_log(config.log.url, overwrite=overwrite, mode=config.log.permissions) as log:
         await log.note_sources(sources_of(config.policy.name))
@@ -194,9 +200,11 @@ async def _run(setup: Setup, clock: _Clock, overwrite: bool, report: Report | No
     document = _document(setup, core, ledger, log)
     if (shares := gaps.document()) is not None:
         document["share_gap"] = shares
+    if (optimum := sizes.document()) is not None:
+        document["opt"] = optimum
     document["state_digest"] = state_digest(core.state)
     document["elapsed"] = elapsed
-    return RunResult(document, setup.trace, ledger, core.state, refused)
+    return RunResult(document, setup.trace, ledger, core.state, refused, setup.notes)
 
 
 def _strangers(refused: list[JobId]) -> Observers:
@@ -227,7 +235,11 @@ def _document(setup: Setup, core: Scheduler, ledger: JobLedger, log: LogWriter) 
         "policy": setup.runtime.policy.name,
         "oracle": setup.runtime.policy.oracle,
         "seed": config.seed,
-        "cluster": {"gpus": config.cluster.gpus, "nodes": len(config.cluster.servers())},
+        "cluster": {
+            "gpus": config.cluster.gpus,
+            **({"units": units} if (units := config.cluster.units) else {}),
+            "nodes": len(config.cluster.servers()),
+        },
         "trace": {
             "source": trace.source,
             "jobs": len(trace.jobs),

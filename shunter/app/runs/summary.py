@@ -73,6 +73,7 @@ class RunDocument(Times):
     events: int
     log: dict[str, str]
     share_gap: NotRequired[dict[str, object]]
+    opt: NotRequired[dict[str, object]]
     state_digest: NotRequired[str]
     elapsed: NotRequired[dict[str, float]]
 

@@ -1,12 +1,15 @@
-"""Jobs and a table of throughputs: every job must be in it, and goes only where it can run."""
+"""Jobs and a table of throughputs: every job must be in it, and goes only where it can run.
 
-from collections.abc import Iterable, Sequence
+Where there are CPU servers, each job says which types it accepts, with a table or without one.
+"""
+
+from collections.abc import Iterable
 from dataclasses import replace
 
 from shunter.app.config.loading import LoadedConfig
-from shunter.core.throughputs import JobKind, ThroughputTable
+from shunter.core.intake.accepted_types import AcceptedTypes
+from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.values.ids import GpuType
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads import Trace, TraceJob
 
@@ -16,18 +19,20 @@ _NAMED_MOST = 5
 def fit_to_table(loaded: LoadedConfig, trace: Trace) -> Trace:
     """Return the jobs, none of which accepts a GPU type on which its throughput is 0.
 
-    Without a table it is the trace as it stands. So every policy knows where a job cannot run,
-    also one that knows of no throughputs.
+    Without a table or CPU servers it is the trace as it stands. So every policy knows where a job
+    cannot run, also one that knows of no throughputs.
 
     Raises:
         ConfigError: the table says nothing of a job, or that it can run nowhere.
     """
     table = loaded.throughputs
+    servers = [configuration for _, configuration in loaded.config.cluster.servers()]
+    types = AcceptedTypes.among(servers, table)
     if table is None:
-        return trace
-    servers = loaded.config.cluster.servers()
-    there = sorted({configuration.gpu_type for _, configuration in servers if configuration.gpus})
-    fits = _Fits(table, there)
+        if not types.units:
+            return trace
+        return replace(trace, jobs=tuple([_fitted(job, types.of(job.spec)) for job in trace.jobs]))
+    fits = _Fits(table, types)
     jobs = [_fitted(job, fits.spec(job)) for job in trace.jobs]
     if fits.wrong:
         place = loaded.layers.origins.of(("workload", "throughputs"))
@@ -38,9 +43,10 @@ def fit_to_table(loaded: LoadedConfig, trace: Trace) -> Trace:
 class _Fits:
     """Restricts jobs to GPU types where they can run; notes what is wrong."""
 
-    def __init__(self, table: ThroughputTable, there: Sequence[GpuType]) -> None:
+    def __init__(self, table: ThroughputTable, types: AcceptedTypes) -> None:
         self._table = table
-        self._there = there
+        self._types = types
+        self._there = [*sorted(types.gpus), *sorted(types.units)]
         self._known: dict[JobSpec, JobSpec] = {}
         self.wrong: dict[tuple[JobKind, str], str] = {}
 
@@ -52,7 +58,7 @@ class _Fits:
         return found
 
     def _restricted(self, job: TraceJob) -> JobSpec:
-        spec, table = job.spec, self._table
+        spec, table = self._types.of(job.spec), self._table
         kind = table.kind_of(spec)
         if kind is None:
             self._note(JobKind(spec.model, spec.gpus), job, "has no row in it")

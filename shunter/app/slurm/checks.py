@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from shunter import clock
 from shunter.app.doctor.findings import Check, Finding, Looked
-from shunter.errors import SlurmRefusedError, SlurmUnknownError
+from shunter.app.slurm.serving import check_served
+from shunter.errors import ConfigError, SlurmRefusedError, SlurmUnknownError
 
 if TYPE_CHECKING:
     from shunter.app.config.cluster_section import ClusterSection
@@ -31,6 +32,11 @@ def slurm(looked: Looked) -> Iterator[Finding]:
         return
     section = looked.loaded.config.backend.slurm
     assert section is not None, "the config was checked"
+    try:
+        check_served(looked.loaded.config.backend)
+    except ConfigError as error:
+        what, _, mend = str(error).partition(": ")
+        yield Finding("slurm", "bad", what, mend)
     missing = [name for name in COMMANDS if shutil.which(name) is None]
     if missing:
         yield Finding(
@@ -70,6 +76,8 @@ def _cluster(section: "SlurmSection", cluster: "ClusterSection") -> Iterator[Fin
         yield Finding("slurm", "poor", f"slurmctld took {took_s:.1f} s to answer", mend)
     yield from _versions(found)
     yield from _accounting(found)
+    if section.mode == "per-job":
+        yield from scheduling(found)
     partition = next((one for one in found.partitions if one.name == section.partition), None)
     if partition is None:
         names = ", ".join(one.name for one in found.partitions) or "none"
@@ -106,6 +114,17 @@ def _accounting(found: "SlurmInventory") -> Iterator[Finding]:
         yield Finding(
             *("slurm", "poor", "the jobs of others are hidden (PrivateData)"),
             "their GPUs are seen as taken all the same; by whom is not",
+        )
+
+
+def scheduling(found: "SlurmInventory") -> Iterator[Finding]:
+    """Check that Slurm starts jobs of several parts: only backfill does."""
+    kind = found.settings.get("SchedulerType", "").rpartition("/")[2]
+    if kind != "backfill":
+        yield Finding(
+            *("slurm", "poor", f"Slurm schedules by {kind or 'a way that it does not tell'}"),
+            "gangs with unequal parts wait there for ever: let SchedulerType be sched/backfill, "
+            'or use mode = "pilot"',
         )
 
 

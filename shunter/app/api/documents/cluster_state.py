@@ -79,6 +79,7 @@ def _node(
         "name": server.name,
         "state": "drained" if is_drained else server.health.value,
         "gpu_type": what.gpu_type,
+        "device": what.device,
         "gpus": [
             {
                 "index": index,
@@ -88,9 +89,11 @@ def _node(
             for index in range(what.gpus)
         ],
         "cpus": what.cpus_milli / 1000,
-        "cpus_free": server.beside_free.cpus_milli / 1000,
+        "cpus_free": max(0, server.beside_free.cpus_milli) / 1000,
+        "cpus_taken": server.taken_cpus_milli / 1000,
         "memory_mb": what.memory_mb,
-        "memory_mb_free": server.beside_free.memory_mb,
+        "memory_mb_free": max(0, server.beside_free.memory_mb),
+        "memory_mb_taken": server.taken_memory_mb,
         "rack": what.rack,
         "jobs": list(jobs),
     }

@@ -1,7 +1,8 @@
 """One decision of the log: the round, what it changed and why, and what it left waiting.
 
 A decision's facts follow each other in the log and have one instant: first what the policy was
-asked (`RoundPlanned`, after `TargetsSet` where there are shares), then what came of it.
+asked (`RoundPlanned`, after `TargetsSet` or `SizesSet` where anything was solved for), then what
+came of it.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from shunter.errors import NotFoundError
 from shunter.events.codec import encode_payload
 from shunter.events.facts.decisions import (
     AllocationChanged,
+    JobReshaped,
     PlanRejected,
     ReservationSet,
     RoundPlanned,
@@ -77,7 +79,7 @@ def decision_document(facts: Found, policy: str, dated: Dated) -> dict[str, obje
         "seen": planned.seen,
         "policy": policy,
         "last_seq": facts[-1][0],
-        "changes": _named(parts, (AllocationChanged, ReservationSet)),
+        "changes": _named(parts, (AllocationChanged, JobReshaped, ReservationSet)),
         "refused": _named(parts, (PlanRejected,)),
         "waits": [*waits, *_named(parts, (WaitReasonChanged,))],
         "words": with_dates([fact_in_words(event) for _, event in facts], dated),

@@ -48,6 +48,7 @@ class Attempt:
 
     number: int
     where: str = ""
+    gpus: int = 0
     rule: str = ""
     granted_us: int = 0
     started_us: int | None = None
@@ -60,6 +61,7 @@ class Attempt:
     ended_us: int | None = None
     ended_by: str = ""
     exit_code: int | None = None
+    memory_kills: int = 0
     released_us: int | None = None
     lost_us: int = 0
     discarded: CheckpointDiscarded | None = None
@@ -85,6 +87,7 @@ class Attempt:
             "ended_at": _date(self.ended_us, dated),
             "ended_by": self.ended_by,
             "exit_code": self.exit_code,
+            "memory_kills": self.memory_kills,
             "released_at": _date(self.released_us, dated),
             "lost_s": self.lost_us / 1e6,
             "suspend_s": _span_s(self.asked_us, self.released_us) if leaves else None,
@@ -119,6 +122,22 @@ class JobHistory:
         """How long its attempts ran, those that are over."""
         spans = [(one.started_us, one.ended_us or one.released_us) for one in self.attempts]
         return sum(end - start for start, end in spans if start is not None and end is not None)
+
+    @property
+    def service_gpu_us(self) -> int | None:
+        """What its attempts had, in GPU-microseconds; None: none of them has started.
+
+        Each from its start to the release of its GPUs: when it was launched, from when on the
+        scheduler counts, its own events do not say.
+        """
+        begun = [one for one in self.attempts if one.started_us is not None]
+        if not begun:
+            return None
+        return sum(
+            one.gpus * (one.released_us - one.started_us)
+            for one in begun
+            if one.started_us is not None and one.released_us is not None
+        )
 
     def upto(self, number: int) -> list[Attempt]:
         """Return its attempts, with the last one though nothing is known of it yet."""
@@ -168,11 +187,14 @@ class JobHistory:
             current.asked_us = event.at_us
         if event.allocation.shares:
             where = allocation_in_words(event.allocation)
-            self._grant = Attempt(0, where, event.because.rule, event.at_us)
+            gpus = event.allocation.gpus
+            self._grant = Attempt(0, where, gpus, event.because.rule, event.at_us)
 
     def _learn(self, event: AllocationLearned) -> None:
         """Say of an attempt where it was found, which may be elsewhere than was granted."""
-        self._attempt(event.attempt, event.at_us).where = allocation_in_words(event.allocation)
+        attempt = self._attempt(event.attempt, event.at_us)
+        attempt.where = allocation_in_words(event.allocation)
+        attempt.gpus = event.allocation.gpus
 
     def _attempt(self, number: int, at_us: int) -> Attempt:
         """Return an attempt by its number; a new one is what was granted last."""
@@ -229,7 +251,8 @@ def _execute(one: Attempt, event: Event) -> None:
     """Note in an attempt what happened to it."""
     at_us = event.at_us
     if isinstance(event, AttemptStarted):
-        one.started_us, one.resumed_from = at_us, event.resumed_from
+        one.started_us = at_us if event.started_us is None else event.started_us
+        one.resumed_from = event.resumed_from
     elif isinstance(event, SuspendAcknowledged):
         one.acknowledged_us = at_us
     elif isinstance(event, SuspendEscalated):
@@ -239,13 +262,15 @@ def _execute(one: Attempt, event: Event) -> None:
     elif isinstance(event, CheckpointDiscarded):
         one.discarded = event
     elif isinstance(event, JobSuspended):
-        one.ended_us, one.ended_by, one.lost_us = at_us, "suspended", event.lost_us
+        one.ended_us, one.lost_us = at_us, event.lost_us
+        one.ended_by = f"suspended: {event.cause}" if event.cause else "suspended"
         one.step = event.step if event.step is not None else one.step
     elif isinstance(event, AttemptEnded):
         one.ended_us = at_us if event.ended_us is None else event.ended_us
         if one.started_us is not None and one.started_us > one.ended_us:
             one.started_us = one.granted_us  # both were seen late; it began after this
         one.ended_by, one.exit_code = "exit", event.exit_code
+        one.memory_kills = event.memory_kills
     elif isinstance(event, AttemptLost):
         one.ended_us = one.released_us = at_us
         one.ended_by = f"lost: {event.cause}"

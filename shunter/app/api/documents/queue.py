@@ -6,12 +6,17 @@ their model.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypedDict
 
-from shunter.app.replaying.formatting import allocation_in_words, down_in_words
+from shunter.app.replaying.formatting import (
+    allocation_in_words,
+    down_in_words,
+    held_by_others,
+)
 from shunter.app.replaying.waits import job_state, most_free, told_apart, wait_of
-from shunter.core.state import WAITING, Job, State
+from shunter.core.state import LAUNCHING, WAITING, Job, State
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason, Wait
@@ -22,6 +27,19 @@ Dated = Callable[[int], str]
 BLOCKERS_MOST = 8
 _OF_ALL = (Reason.dependency, Reason.waiting_for_release)
 """Reasons of which jobs that were given no GPUs are blockers too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What a cluster at work says of now, beside its state.
+
+    `launch_wait` says what the launch of a job waits for; nothing: it does not.
+    """
+
+    now_us: int
+    launch_wait: Callable[[JobId], str]
+
+
 NO_RANKS: Mapping[JobId, int] = MappingProxyType({})
 
 
@@ -32,12 +50,23 @@ def job_row(
     *,
     rank: int | None = None,
     evidence: "Evidence | None" = None,
+    present: Present | None = None,
 ) -> dict[str, Any]:
-    """Return the row of a job; `evidence` is what rows of the same state share."""
+    """Return the row of a job.
+
+    Args:
+        job: one that has not ended.
+        state: that of the cluster.
+        dated: turns instants into dates.
+        rank: its place among those that wait.
+        evidence: what rows of the same state share.
+        present: what is so now; of a past state None.
+    """
     spec = job.spec
     wait = wait_of(job, state)
     since_us = job.since_us if wait is None else job.waiting_since_us
     submitted_at = dated(job.submitted_us)
+    now_us = state.now_us if present is None else max(state.now_us, present.now_us)
     return {
         "id": job.job_id,
         "name": spec.name,
@@ -52,13 +81,21 @@ def job_row(
         "submitted_at": submitted_at,
         "since_at": submitted_at if since_us in (None, job.submitted_us) else dated(since_us),
         "where": allocation_in_words(job.held) if job.held.shares else "",
+        "cpus_held": sum([share.cpus_milli for share in job.held.shares]) / 1000,
+        "memory_mb_held": sum([share.memory_mb for share in job.held.shares]),
         "attempt": job.attempt,
         "preemptions": job.preemptions,
-        "service_gpu_s": job.service_us(state.now_us) / 1e6,
+        "service_gpu_s": job.service_us(now_us) / 1e6,
         "array_index": spec.array_index,
         "rank": rank,
         "reason": None if wait is None else (evidence or Evidence(state)).part(job, wait),
+        "launch_wait": _launch_wait(job, present),
     }
+
+
+def _launch_wait(job: Job, present: Present | None) -> str:
+    """Return what the launch of a job waits for; nothing if it does not."""
+    return "" if present is None or job.phase is not LAUNCHING else present.launch_wait(job.job_id)
 
 
 class ReasonPart(TypedDict):
@@ -101,6 +138,10 @@ class Evidence:
         reason = told_apart(wait, job.demand.gpu_types, cluster)
         if reason in (Reason.node_lost, Reason.node_drained) and not detail:
             open_ones, detail = [], down_in_words(cluster, job.demand.gpu_types)
+        elif reason is Reason.gpus_taken:
+            open_ones, detail = [], held_by_others(cluster, job.demand.gpu_types)
+        elif reason is Reason.cpu_or_memory_short and cluster.is_beside_taken:
+            detail = detail or held_by_others(cluster, job.demand.gpu_types)
         return {
             "name": reason.value,
             "needed": wait.needed,
@@ -140,6 +181,7 @@ def queue_document(
     *,
     now: str,
     ranks: Mapping[JobId, int],
+    present: Present | None = None,
     limit: int | None = None,
     of_others: int = 0,
 ) -> dict[str, Any]:
@@ -158,7 +200,12 @@ def queue_document(
         "of_others": of_others,
         "states": dict(sorted(counts.items())),
         "jobs": [
-            job_row(job, state, dated, rank=ranks.get(job.job_id), evidence=evidence)
+            job_row(
+                *(job, state, dated),
+                rank=ranks.get(job.job_id),
+                evidence=evidence,
+                present=present,
+            )
             for job in ordered[:limit]
         ],
     }

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from shunter.app.api.documents.dates import with_dates
 from shunter.app.api.documents.job_history import JobHistory, history_of
-from shunter.app.api.documents.queue import Evidence, job_row, queue_document
+from shunter.app.api.documents.queue import Evidence, Present, job_row, queue_document
 from shunter.app.api.handlers.queries import AtQuery, HistoryQuery, JobQuery, QueueQuery
 from shunter.app.api.routing import Call, NoBody, json_answer
 from shunter.app.api.services import Services
@@ -49,6 +49,7 @@ async def queue(call: Call[QueueQuery, NoBody]) -> Response:
         services.dated,
         now=services.now,
         ranks=ranks,
+        present=_present(services),
         limit=query.limit,
         of_others=len(found) - len(jobs),
     )
@@ -98,6 +99,11 @@ async def job(call: Call[JobQuery, NoBody]) -> Response:
     await services.durable(services.site.state.seq)  # its end may be on its way to the disk
     history = await history_in_log(services, job_id)
     return json_answer(_job_document(services, job_id, history, evidence))
+
+
+def _present(services: Services) -> Present:
+    site = services.site
+    return Present(site.now_us(), site.launch_wait)
 
 
 async def _evidence(services: Services) -> Evidence:
@@ -207,6 +213,7 @@ def _job_document(
     submitted = to_object(history.submitted)
     attempts = history.attempts if live is None else history.upto(live.attempt)
     standing = "" if history.outcome is None else history.outcome.value
+    service_us = None if history.outcome is None else history.service_gpu_us
     return {
         "schema_version": 1,
         "seq": services.site.committed,
@@ -216,12 +223,15 @@ def _job_document(
         "is_over": history.outcome is not None,
         "cause": history.cause,
         "exit_code": history.exit_code,
-        "row": None if live is None else job_row(live, state, dated, evidence=evidence),
+        "row": None
+        if live is None
+        else job_row(live, state, dated, evidence=evidence, present=_present(services)),
         "spec": submitted["spec"],
         "environment": dict(history.submitted.environment),
         "submitted_at": dated(history.submitted.at_us),
         "started_at": None if history.started_us is None else dated(history.started_us),
         "ended_at": None if history.ended_us is None else dated(history.ended_us),
+        "service_gpu_s": None if service_us is None else service_us / 1e6,
         "attempts": [attempt.document(dated) for attempt in attempts],
         "profile": None if history.sample is None else to_object(history.sample),
         "profile_at": None if history.sample is None else dated(history.sample.at_us),

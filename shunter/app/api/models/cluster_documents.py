@@ -20,11 +20,14 @@ class NodePart(Model):
     name: str
     state: str = Field(description="up, drained, unreachable, lost")
     gpu_type: str
+    device: str = Field(description="what `gpus` are: 'gpu', or 'cpu' where they are units of CPU")
     gpus: tuple[GpuPart, ...]
     cpus: float
     cpus_free: float
+    cpus_taken: float = Field(description="what others than this scheduler hold of them")
     memory_mb: int
     memory_mb_free: int
+    memory_mb_taken: int = Field(description="what others than this scheduler hold of it")
     rack: str
     jobs: tuple[str, ...]
 

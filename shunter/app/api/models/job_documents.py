@@ -24,22 +24,28 @@ class JobRow(Model):
     queue: str
     group: str
     gpus: int
-    cpus: float
+    cpus: float = Field(description="what it asks for itself; 0: nothing, and so with memory")
     memory_mb: int
     state: str = Field(description="waiting, suspended, held, running, …")
     priority: int
     submitted_at: Instant
     since_at: Instant = Field(description="when its present state began")
     where: str = Field(description="servers with their GPUs: gpu1[0-3]; empty: nowhere")
+    cpus_held: float = Field(description="what it has there, given by `policy.sizing` or asked for")
+    memory_mb_held: int
     attempt: int
     preemptions: int
-    service_gpu_s: float = Field(description="GPU-seconds attained up to the head of the log")
+    service_gpu_s: float = Field(description="GPU-seconds attained up to now, or to that state")
     array_index: int | None
     rank: int | None = Field(
         description="its place among those that wait, from 1; null where the policy ranks none, "
         "and in past states"
     )
     reason: ReasonPart | None = Field(description="None: it does not wait")
+    launch_wait: str = Field(
+        description="what its launch waits for, in the words of whoever places it (Slurm); empty: "
+        "for nothing, or of a past state"
+    )
 
 
 class QueueDocument(Document):
@@ -70,6 +76,7 @@ class AttemptPart(Model):
     ended_at: Instant | None
     ended_by: str
     exit_code: int | None
+    memory_kills: int = Field(description="processes killed because it used more than its memory")
     released_at: Instant | None
     lost_s: float = Field(description="of work, by a suspension that did not save it")
     suspend_s: float | None = Field(description="from the request to its GPUs being free")
@@ -127,6 +134,9 @@ class JobDocument(Document):
     submitted_at: Instant
     started_at: Instant | None
     ended_at: Instant | None
+    service_gpu_s: float | None = Field(
+        description="once it has ended: GPU-seconds of its attempts, from start to release"
+    )
     attempts: tuple[AttemptPart, ...]
     profile: dict[str, object] | None = Field(description="the newest sample, as in ProfileSampled")
     profile_at: Instant | None = Field(description="when that was; `attempt` in it says of which")

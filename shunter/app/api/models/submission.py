@@ -68,7 +68,12 @@ class SubmitBody(Model):
         description="of the whole job; left out: 1 without GPUs, else 0",
     )
     memory_mb: int = Field(default=0, ge=0, le=2**40, description="of the whole job")
-    gpu_types: tuple[Name, ...] = Field(default=(), max_length=64)
+    gpu_types: tuple[Name, ...] = Field(
+        default=(),
+        max_length=64,
+        description="types of GPUs, or of units of CPU, that will do; left out: all GPUs, and the "
+        "units for which the table of throughputs has a rate of its model",
+    )
     max_level: Level | None = Field(
         default=None,
         description="the widest group its GPUs may be spread over; `server`: they are all in one",

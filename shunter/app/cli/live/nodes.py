@@ -40,6 +40,8 @@ def nodes(ctx: typer.Context, as_json: Json = False, url: Url = None) -> None:
     for node in found["nodes"]:
         if node.get("cause"):
             output.print_line(f"{node['name']}: {node['cause']}")
+        if held := _held_by_others(node):
+            output.print_line(f"{node['name']}: others hold {held}")
 
 
 @group.command()
@@ -64,13 +66,30 @@ def _row(node: "Answer") -> tuple[str, ...]:
     return (
         node["name"],
         node["state"],
-        node["gpu_type"],
+        _type(node),
         str(len(gpus)),
         str(free if node["state"] == "up" else 0),
         _part(node["cpus_free"], node["cpus"]),
         _part(node["memory_mb_free"], node["memory_mb"]),
         _named(node["jobs"]),
     )
+
+
+def _type(node: "Answer") -> str:
+    """Return the type of a server, and what counts as its GPUs if they are none."""
+    # A daemon of an earlier version does not say the device.
+    is_of_units = node.get("device") == "cpu"
+    return f"{node['gpu_type']} (units)" if is_of_units else node["gpu_type"]
+
+
+def _held_by_others(node: "Answer") -> str:
+    """Return what others than the scheduler hold of a server, if anything."""
+    gpus = sum(gpu["state"] == "taken" for gpu in node["gpus"])
+    parts = [f"{gpus} GPU{'' if gpus == 1 else 's'}"] if gpus else []
+    # A daemon of an earlier version does not say it.
+    parts += [f"{cpus:g} CPUs"] if (cpus := node.get("cpus_taken")) else []
+    parts += [f"{memory} MB"] if (memory := node.get("memory_mb_taken")) else []
+    return ", ".join(parts)
 
 
 def _part(free: float, of: float) -> str:

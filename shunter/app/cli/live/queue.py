@@ -11,7 +11,7 @@ import typer
 from shunter.app.cli import output
 from shunter.app.cli.live.connecting import Url, connect
 from shunter.app.cli.live.reasons import clause
-from shunter.app.cli.live.tables import age, print_rows, printable, rows_shown
+from shunter.app.cli.live.tables import age, beside, print_rows, printable, rows_shown
 from shunter.app.cli.options import Json
 
 if TYPE_CHECKING:
@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 
 EVERY_S = 1.0
 IDS_NAMED = 8
+LAUNCH_WAIT = "launch_wait"
+"""Stands for a reason where a launch waits for somebody else; `--explain` says for what."""
 CLEAR = "\x1b[H\x1b[2J"
-COLUMNS = (
+COLUMNS: tuple[output.Column | str, ...] = (
     *("JOB", "NAME", "USER", output.Column("GPUS", is_number=True)),
     *("STATE", "RUN/WAIT", "WHERE", "WHY"),
 )
+WITH = COLUMNS.index("WHERE") + 1
+"""Where the column is that says what CPUs and memory jobs have, if not what they asked for."""
 
 
 def queue(
@@ -69,7 +73,13 @@ def queue(
 def _print(found: "Answer", *, explain: bool) -> None:
     jobs = found["jobs"]
     now = datetime.fromisoformat(found["now"])
-    print_rows(COLUMNS, [_row(job, now) for job in jobs])
+    columns = list(COLUMNS)
+    rows = [list(_row(job, now)) for job in jobs]
+    if any(_is_sized(job) for job in jobs):
+        columns.insert(WITH, "WITH")
+        for job, row in zip(jobs, rows, strict=True):
+            row.insert(WITH, beside(job["cpus_held"], job["memory_mb_held"]))
+    print_rows(columns, rows)
     if explain:
         for line in explained(jobs):
             output.print_line(line)
@@ -83,6 +93,12 @@ def _print(found: "Answer", *, explain: bool) -> None:
         output.note(f"these are yours only: `shunter queue -a` lists {others:,} of others as well")
 
 
+def _is_sized(job: "Answer") -> bool:
+    """Say whether a job has other CPUs or memory than it asked for."""
+    has = job["cpus_held"], job["memory_mb_held"]
+    return any(has) and has != (job["cpus"], job["memory_mb"])
+
+
 def explained(jobs: "Sequence[Answer]") -> list[str]:
     """Return why jobs wait, in a line for all that wait for the same.
 
@@ -90,8 +106,9 @@ def explained(jobs: "Sequence[Answer]") -> list[str]:
     """
     groups: dict[str, list[Answer]] = {}
     for job in jobs:
-        if job["reason"] is not None:
-            why = " ".join(printable(word) for word in clause(job["reason"]).split())
+        said = job["launch_wait"] if job["reason"] is None else clause(job["reason"])
+        if said:
+            why = " ".join(printable(word) for word in said.split())
             groups.setdefault(why, []).append(job)
     return [f"{_named(group)}: {_ranks(group)}{why}" for why, group in groups.items()]
 
@@ -121,5 +138,5 @@ def _row(job: "Answer", now: datetime) -> tuple[str, ...]:
         job["state"],
         age(job["since_at"], now),
         job["where"],
-        "" if reason is None else reason["name"],
+        LAUNCH_WAIT * bool(job["launch_wait"]) if reason is None else reason["name"],
     )

@@ -24,10 +24,11 @@ CLAUSES = {
     "array_limit": "it is not its turn in its array",
     "node_lost": "too few GPUs are in service",
     "node_drained": "too few GPUs are in service",
+    "gpus_taken": "others hold too many of the GPUs",
     "backing_off": "its last launch failed or was lost; it is tried again",
     "checkpoint_unreachable": "its checkpoint lies on a server that does not answer",
     "split_kept": "free GPUs are not split over servers as its checkpoints are",
-    "displaced": "others have the GPUs it was to start on; the next round decides",
+    "displaced": "others have what it was to start on; the next round decides",
     "infeasible": "it can never run here",
     "refused": "the approver refused the change",
 }
@@ -39,6 +40,8 @@ def clause(reason: "Answer") -> str:
     words = CLAUSES.get(reason["name"], reason["name"].replace("_", " "))
     if reason["name"] == "no_capacity" and reason["free"] >= reason["needed"] > 0:
         words = "too few GPUs were free at the last round"
+    if reason["name"] == "cpu_or_memory_short" and not reason["needed"]:
+        words = "too few CPUs or too little memory is free"
     parts = [words]
     if reason["needed"]:
         parts.append(f"needs {reason['needed']}, {reason['free']} free")

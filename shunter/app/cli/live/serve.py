@@ -40,7 +40,8 @@ def serve(
 
     from shunter.app.api.serving.daemon import run_daemon
     from shunter.app.gc_control import collect_as_usual
-    from shunter.app.slurm.serving import check_served
+    from shunter.app.runs.table_range import servers_out_of_range
+    from shunter.app.slurm.serving import check_served, served_notes
     from shunter.events.values.ids import JobId
 
     loaded = load(config, settings)
@@ -49,6 +50,8 @@ def serve(
         _make_token(loaded)
     if said := oracle_note(loaded):
         output.note(said)
+    for warning in (*served_notes(loaded), *servers_out_of_range(loaded)):
+        output.note(f"warning: {warning}")
     collect_as_usual()
     anyio.run(run_daemon, loaded, _say_ready, output.note, [JobId(job) for job in set_aside or ()])
     output.note("stopped; jobs run on")

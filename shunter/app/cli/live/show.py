@@ -9,7 +9,7 @@ from shunter.app.cli import output
 from shunter.app.cli.live.connecting import JobArgument, Url, connect
 from shunter.app.cli.live.logs import END_BYTES, last_line
 from shunter.app.cli.live.reasons import clause
-from shunter.app.cli.live.tables import age, ended_by, local_time, print_rows, printable
+from shunter.app.cli.live.tables import age, beside, ended_by, local_time, print_rows, printable
 from shunter.app.cli.options import Json
 from shunter.app.cli.units import duration
 from shunter.errors import ShunterError
@@ -96,14 +96,17 @@ def _pairs(found: "Answer", last: str = "") -> list[tuple[str, str]]:
     if row is not None:
         pairs.append(("since", f"{local_time(row['since_at'])}, {age(row['since_at'], now)}"))
         pairs.append(("where", row["where"]))
-        pairs.append(("service", f"{row['service_gpu_s'] / 3600:.2f} GPU-hours"))
+        pairs.append(("has there", beside(row["cpus_held"], row["memory_mb_held"])))
+        pairs.append(("service", _service(row)))
         if found["state"] == "stopped":
             pairs.append(("why", "stopped: `shunter resume` lets it go on"))
         if row["reason"] is not None:
             pairs.append(("why", clause(row["reason"])))
+        pairs.append(("launch", row["launch_wait"]))
     else:
         said = ended_by(found["cause"], found["exit_code"])
         pairs.append(("ended", " ".join((local_time(found["ended_at"]), ", ".join(said)))))
+        pairs.append(("service", _service(found)))
         pairs.append(("last line", last))
     pairs += [
         ("asks for", _demand(spec)),
@@ -132,6 +135,12 @@ def _pairs(found: "Answer", last: str = "") -> list[tuple[str, str]]:
     ]
 
 
+def _service(told: "Answer") -> str:
+    """Return what a job has attained; nothing where none is told."""
+    seconds = told.get("service_gpu_s")
+    return "" if seconds is None else f"{seconds / 3600:.2f} GPU-hours"
+
+
 def _dropped(one: "Answer") -> str:
     """Return how many messages of an attempt were not taken, and why not."""
     count, number = one["messages_dropped"], one["attempt"]
@@ -142,10 +151,8 @@ def _demand(spec: "Answer") -> str:
     parts = [f"{spec.get('gpus', 1)} GPUs"]
     if spec.get("gpu_types"):
         parts.append(f"of type {' or '.join(spec['gpu_types'])}")
-    if spec.get("cpus_milli"):
-        parts.append(f"{spec['cpus_milli'] / 1000:g} CPUs")
-    if spec.get("memory_mb"):
-        parts.append(f"{spec['memory_mb']:,} MB")
+    if asked := beside(spec.get("cpus_milli", 0) / 1000, spec.get("memory_mb", 0)):
+        parts.append(asked)
     if spec.get("max_level"):
         parts.append(f"within one {spec['max_level']}")
     if spec.get("shapes"):
@@ -196,11 +203,16 @@ def _attempt(one: "Answer") -> tuple[str, ...]:
         one["where"],
         local_time(one["started_at"]),
         local_time(one["ended_at"]),
-        ("asked to leave" if leaves else one["ended_by"]) + modes + lost,
+        ("asked to leave" if leaves else one["ended_by"]) + modes + lost + _killed(one),
         "" if one["exit_code"] is None else str(one["exit_code"]),
         "" if one["step"] is None else str(one["step"]),
         "" if one["suspend_s"] is None else f"{one['suspend_s']:.2f} s",
     )
+
+
+def _killed(one: "Answer") -> str:
+    """Say that an attempt used more memory than it had, if it was killed for that."""
+    return f", {one['memory_kills']} killed for want of memory" if one["memory_kills"] else ""
 
 
 def _discarded(one: "Answer") -> str:

@@ -44,6 +44,11 @@ def rows_shown() -> int | None:
     return ROWS_ON_A_SCREEN if sys.stdout.isatty() else None
 
 
+def beside(cpus: float, memory_mb: int) -> str:
+    """Return amounts of CPUs and memory for people; nothing of which there is none."""
+    return ", ".join([f"{cpus:g} CPUs"] * bool(cpus) + [f"{memory_mb:,} MB"] * bool(memory_mb))
+
+
 def age(since: str, now: datetime) -> str:
     """Return how long ago a date was: 02:11:09, or 3d 02:11."""
     seconds = max(0, int((now - datetime.fromisoformat(since)).total_seconds()))

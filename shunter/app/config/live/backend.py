@@ -69,6 +69,12 @@ class BackendSection(Section):
         return self.kind != "simulated"
 
     @property
+    def launches_wait(self) -> bool:
+        """Whether attempts wait in a queue that is not ours before they start: Slurm's."""
+        slurm = self.slurm
+        return self.kind == "slurm" and slurm is not None and slurm.mode == "per-job"
+
+    @property
     def checkpoints_stay(self) -> bool:
         """Whether checkpoints lie on the servers that saved them, and must be copied."""
         return self.kind == "ssh" and self.ssh is not None and not self.ssh.checkpoints

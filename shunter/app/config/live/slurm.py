@@ -43,6 +43,12 @@ class SlurmSection(LimitsSection):
         description="'pilot': hold nodes by long jobs and run ours inside; 'per-job': one sbatch "
         "for each attempt, which gets its GPUs from Slurm",
     )
+    stops_by: Literal["signals", "scontrol"] = Field(
+        default="signals",
+        description="how a job that is to stand still where it is does so in mode 'per-job': by "
+        "'signals' alone, or suspended in Slurm as well ('scontrol'), which needs the rights of an "
+        "operator; it keeps its GPUs either way",
+    )
     account: str = Field(default="", description="the account to charge; empty: the user's usual")
     qos: str = Field(default="", description="the quality of service; empty: the usual one")
     time_limit: Stretch = Field(
@@ -79,6 +85,15 @@ class SlurmSection(LimitsSection):
     options: tuple[Option, ...] = Field(
         default=(), description="further options of sbatch, such as '--constraint=nvlink'"
     )
+
+    @model_validator(mode="after")
+    def _suspends_jobs_of_its_own(self) -> Self:
+        if self.stops_by == "scontrol" and self.mode != "per-job":
+            raise ValueError(
+                "stops_by: 'scontrol' needs mode = 'per-job': a pilot is one job of Slurm, with "
+                "all that runs inside; leave it out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _asks_for_nothing_twice(self) -> Self:

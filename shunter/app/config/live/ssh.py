@@ -38,7 +38,7 @@ class SshHostSection(Section):
     cgroup: str = Field(
         default="",
         description="the folder of a control group there that is handed to the scheduler, to limit "
-        "memory; if left out the one of the session, where that may be divided",
+        "memory and CPUs; if left out the one of the session, where that may be divided",
     )
     environment: dict[str, str] = Field(
         default={}, description="environment of all jobs there, such as PATH"

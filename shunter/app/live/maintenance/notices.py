@@ -1,4 +1,4 @@
-"""What whoever runs the daemon is told: that a policy fails or takes long, that jobs start slowly.
+"""What whoever runs the daemon is told: a policy that fails or takes long, slow starts, shares.
 
 Of a fault the log has where it was and what was raised; the lines that lead there are for whoever
 mends it. A job that must leave after its turn, and takes longer than that to start, spends more of
@@ -6,6 +6,7 @@ its time preparing than training.
 """
 
 from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 import anyio
 
@@ -20,6 +21,15 @@ from shunter.events.facts.execution import TrainingStarted
 
 Tell = Callable[[str], None]
 """Told what has happened, in one or more lines."""
+
+
+@runtime_checkable
+class HoldsToShares(Protocol):
+    """A backend that holds jobs to their CPUs and memory."""
+
+    async def share_notice(self) -> str:
+        """Wait for the next thing to be told of that."""
+
 
 DELAY_S = 5.0
 LOOK_S = 1.0
@@ -61,6 +71,12 @@ async def tell_delays(asked: AskedPolicy, tell: Tell) -> None:
                 f"policy {asked.name} has been at work for {since_s:.0f} s ({hook}): commands "
                 f"wait for it; it is set aside after policy.time_limit, {asked.limit_s:g} s"
             )
+
+
+async def tell_shares(backend: HoldsToShares, tell: Tell) -> None:
+    """Tell by what jobs are held to their shares, and whose were not changed."""
+    while True:
+        tell(await backend.share_notice())
 
 
 def _in_words(asked: AskedPolicy, fault: str) -> str:

@@ -38,7 +38,7 @@ from shunter.core.scheduler import Scheduler
 from shunter.core.view import View
 from shunter.errors import PlanError
 from shunter.events.codec import encode_payload
-from shunter.events.facts.decisions import PolicySetAside, TargetsSet
+from shunter.events.facts.decisions import PolicySetAside, SolvedFact
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
@@ -72,7 +72,7 @@ class AskedPolicy:
         self._turn = anyio.Lock()
         self._hook, self._since_s = "", 0.0
         self._standing = Standing(settled=False, wake_us=None)
-        self._targets: TargetsSet | None = None
+        self._targets: SolvedFact | None = None
         self._plan = EMPTY_PLAN
         self._untold: list[Event] = []
         self._told = 0
@@ -91,7 +91,7 @@ class AskedPolicy:
     def advance(self, memory: object, view: View) -> None:
         """Do nothing: the process has done it."""
 
-    def target(self, memory: object, view: View) -> TargetsSet | None:
+    def target(self, memory: object, view: View) -> SolvedFact | None:
         """Return the targets that came with the plan."""
         return self._targets
 

@@ -6,18 +6,19 @@ with the types below, so that whatever comes back is what it claims to be.
 
 import socket
 import struct
+from typing import get_args
 
 import msgspec
 
-from shunter.core.planning.plan import Move, Pack, Plan, Reservation, Start, Suspend
+from shunter.core.planning.plan import Change, Plan, Reservation
 from shunter.errors import PlanError
 from shunter.events.codec import decode_payload, encode_payload
-from shunter.events.facts.decisions import TargetsSet
+from shunter.events.facts.decisions import SOLVED, SolvedFact
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import ClassWait, Wait
 
 HEADER = struct.Struct("!I")
-_CHANGES: dict[str, object] = {kind.__name__: kind for kind in (Start, Suspend, Move, Pack)}
+_CHANGES: dict[str, object] = {kind.__name__: kind for kind in get_args(Change)}
 
 
 class Begin(msgspec.Struct, tag=True):
@@ -135,15 +136,15 @@ def plan_of(wire: WirePlan) -> Plan:
     )
 
 
-def targets_of(data: bytes) -> TargetsSet | None:
-    """Return the targets that were sent, if there were any."""
+def targets_of(data: bytes) -> SolvedFact | None:
+    """Return the answer that was sent, if there was one."""
     events = decode_payload(data) if data else []
     found = events[0] if events else None
-    return found if isinstance(found, TargetsSet) else None
+    return found if isinstance(found, SOLVED) else None
 
 
-def targets_bytes(targets: TargetsSet | None) -> bytes:
-    """Return targets as they are sent."""
+def targets_bytes(targets: SolvedFact | None) -> bytes:
+    """Return an answer as it is sent."""
     return b"" if targets is None else encode_payload([targets])
 
 

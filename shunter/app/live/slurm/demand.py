@@ -1,13 +1,15 @@
 """What jobs wait for, told to a backend that holds servers only as long as they are needed."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import anyio
 
 from shunter.app.live.feed import Feed
+from shunter.app.live.slurm.nodes import SeesDrains, is_by_slurm
 from shunter.backends.slurm.pilots.allocation_view import GpuRequest
 from shunter.core.state import State
+from shunter.events.values.ids import NodeName
 
 __all__ = ["HoldsOnDemand", "tell_demand"]
 
@@ -24,24 +26,37 @@ class HoldsOnDemand(Protocol):
         """Take in what jobs wait for."""
 
 
-async def tell_demand(feed: Feed, state: State, backend: HoldsOnDemand) -> None:
-    """Tell what jobs wait for, soon after it has changed, for ever."""
+async def tell_demand(
+    feed: Feed, state: State, backend: HoldsOnDemand, by: Mapping[NodeName, str]
+) -> None:
+    """Tell what jobs wait for, soon after it has changed, for ever.
+
+    Args:
+        feed: of the log.
+        state: of the cluster.
+        backend: who is told.
+        by: who drained each node that is drained.
+    """
     seq = -1
     while True:
         if feed.committed != seq:
             seq = feed.committed
-            backend.want(waiting_requests(state))
+            renewed = backend.renewed if isinstance(backend, SeesDrains) else ()
+            found = [node for node in renewed if is_by_slurm(by.get(node, ""))]
+            backend.want(waiting_requests(state, found))
         await anyio.sleep(EVERY_S)
 
 
-def waiting_requests(state: State) -> list[GpuRequest]:
+def waiting_requests(state: State, renewed: Collection[NodeName] = ()) -> list[GpuRequest]:
     """Return what each job that waits needs; a job without GPUs needs a server too.
 
-    Of servers that are drained nobody needs anything.
+    Of servers that are drained nobody needs anything, but for those that are `renewed`.
     """
     found: list[GpuRequest] = []
     servers = state.cluster.servers
-    nodes = frozenset(str(name) for name, server in servers.items() if not server.drained)
+    nodes = frozenset(
+        str(name) for name, server in servers.items() if not server.drained or name in renewed
+    )
     if not nodes:
         return found
     choice = nodes if len(nodes) < len(servers) else frozenset[str]()

@@ -23,8 +23,11 @@ from shunter.errors import IllegalEventError, UsageError
 from shunter.events.fact_classes import FactClass, class_of
 from shunter.events.facts.cluster import NodeAdded, NodeRemoved, QuotaChanged
 from shunter.events.facts.decisions import (
+    SOLVED,
     PolicySetAside,
     RoundPlanned,
+    SizesSet,
+    SolvedFact,
     Target,
     TargetsSet,
     Trigger,
@@ -115,7 +118,7 @@ class Verifier:
         missed = derived.missed_before(event.at_us)
         if missed is not None:
             return self._diverged(event, missed, MISSING)
-        if kind is RoundPlanned or kind is TargetsSet:
+        if kind is RoundPlanned or kind in SOLVED:
             missed = derived.missed_by_round(event.at_us)
             if missed is not None:
                 return self._diverged(event, missed, MISSING)
@@ -177,13 +180,15 @@ class Verifier:
             fault = event.fault if isinstance(event, RoundPlanned) and not self._resolve else ""
             term.mend(at_us, fault)
         targets = None if follows else self._prepare(term, at_us)
-        if isinstance(event, TargetsSet):
+        if isinstance(event, SOLVED):
             self._targets_us = at_us
-            return self._compare_targets(event, targets)
+            return self._compare_solved(event, targets)
         self._targets_us = -1
         if targets is not None:
-            return self._diverged(event, targets, "target shares are due, and were not recorded")
-        assert isinstance(event, RoundPlanned), "only rounds and targets are asked for"
+            return self._diverged(
+                event, targets, f"{_what(targets)} are due, and were not recorded"
+            )
+        assert isinstance(event, RoundPlanned), "only rounds and what is solved for are asked for"
         expected_next = self._following().expected
         expected_next.extend(term.planner.decisions(at_us, watch.trigger(event.trigger)))
         expected = expected_next.popleft()
@@ -192,21 +197,21 @@ class Verifier:
         watch.planned(at_us)
         return None
 
-    def _prepare(self, term: Term, at_us: int) -> TargetsSet | None:
-        """Bring the policy up to an instant; solve for its targets again if asked."""
+    def _prepare(self, term: Term, at_us: int) -> SolvedFact | None:
+        """Bring the policy up to an instant; solve again if asked."""
         if self._resolve:
             return term.planner.targets(at_us)
         term.view.now_us = at_us
         term.asked.advance(term.memory, term.view)
         return None
 
-    def _compare_targets(self, event: TargetsSet, solved: TargetsSet | None) -> Divergence | None:
+    def _compare_solved(self, event: SolvedFact, solved: SolvedFact | None) -> Divergence | None:
         if not self._resolve:
             return None
         if solved is None:
-            return self._diverged(event, None, "no target shares are due here")
-        if not same_targets(event.targets, solved.targets):
-            return self._diverged(event, solved, "other target shares were recorded")
+            return self._diverged(event, None, f"no {_what(event)} are due here")
+        if not _is_same(event, solved):
+            return self._diverged(event, solved, f"other {_what(event)} were recorded")
         return None
 
     def _fold(self, event: Event) -> None:
@@ -295,6 +300,25 @@ class Verifier:
             term.policy,
             seen=seen_at(term, self.state, recorded.at_us, recorded, replayed),
         )
+
+
+def _what(solved: SolvedFact) -> str:
+    return "target shares" if isinstance(solved, TargetsSet) else "sizes"
+
+
+def _is_same(recorded: SolvedFact, solved: SolvedFact) -> bool:
+    """Say whether an answer is as good as the recorded one.
+
+    Of sizes that are equally fast together, each build of a solver may find others.
+    """
+    if isinstance(recorded, SizesSet) and isinstance(solved, SizesSet):
+        return (
+            abs(recorded.speed - solved.speed) <= TOLERANCE
+            and abs(recorded.bound - solved.bound) <= TOLERANCE
+        )
+    if isinstance(recorded, SizesSet) or isinstance(solved, SizesSet):
+        return False
+    return same_targets(recorded.targets, solved.targets)
 
 
 def same_targets(recorded: Sequence[Target], solved: Sequence[Target]) -> bool:

@@ -14,12 +14,15 @@ from shunter.app.replaying.why.ranking import (
     rank_in_words,
     scores_in_words,
 )
+from shunter.app.replaying.why.running.shares import corrections_of, shares_of
+from shunter.app.replaying.why.running.turns import turns_of
 from shunter.app.replaying.why.scan_start import Round
 from shunter.app.replaying.why.sentences import details, headline, how_ended, is_preempted
 from shunter.app.replaying.why.timeline import Run, Waiting
 from shunter.core.state import Job, JobPhase
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.values.ids import JobId
+from shunter.events.values.reasons import Reason
 
 SCHEMA = 2
 MANUAL = "docs/reference/reasons.md"
@@ -60,7 +63,18 @@ def document(found: Explanation) -> dict[str, Any]:
         "reasons_over_time": _shares(found),
         "timeline": _timeline(found),
         "totals": _totals(found),
+        **_shares_now(found),
     }
+
+
+def _shares_now(found: Explanation) -> dict[str, object]:
+    """Return what was changed of a running job's shares, of the table, and its turns."""
+    told = {
+        "shares": shares_of(found),
+        "corrections": corrections_of(found),
+        "turns": turns_of(found),
+    }
+    return {name: what for name, what in told.items() if what}
 
 
 def blockers_of(found: Explanation) -> list[dict[str, object]]:
@@ -110,7 +124,11 @@ def _evidence(found: Explanation) -> dict[str, object] | None:
     if evidence is None or now is None:
         return None
     present = found.present
+    short = None
+    if evidence.reason is Reason.cpu_or_memory_short and present is not None:
+        short = present.beside
     return {
+        **({} if short is None else {"beside": short.document()}),
         "needed": evidence.needed,
         "free": evidence.free,
         "behind": 0 if present is None else present.room(evidence.reason).behind,

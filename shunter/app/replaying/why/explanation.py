@@ -26,7 +26,7 @@ from shunter.app.replaying.why.later import Later, later_of
 from shunter.app.replaying.why.present import Present
 from shunter.app.replaying.why.replan import Folded, Planned, fold_story, rules_of
 from shunter.app.replaying.why.scan_start import Round
-from shunter.app.replaying.why.servers_in_service import told_apart
+from shunter.app.replaying.why.servers_in_service import segments_told_apart
 from shunter.app.replaying.why.timeline import (
     Run,
     Segment,
@@ -41,9 +41,11 @@ from shunter.core.fold.occupancy import release_wait
 from shunter.core.intake.arrays import under_way
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking import Measure
+from shunter.core.sizing import Sizing
 from shunter.core.state import Job, JobPhase, State
 from shunter.errors import ConfigError, NotFoundError, UsageError
 from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.execution import JobContinued, JobStopped
 from shunter.events.facts.jobs import (
     JOB_ENDS,
     JobCancelled,
@@ -64,7 +66,10 @@ _NOT_OF_GPUS = (
     Reason.array_limit,
     Reason.displaced,
 )
-_OF_SERVERS = (Reason.node_lost, Reason.node_drained, Reason.gpu_type_unavailable)
+_OF_SERVERS = (
+    *(Reason.node_lost, Reason.node_drained),
+    *(Reason.gpu_type_unavailable, Reason.gpus_taken),
+)
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,7 @@ class Explanation:
     measures: Mapping[int, tuple[Measure, ...]] = field(default_factory=dict)
     cluster: Cluster | None = None
     ended: Mapping[JobId, Outcome] = field(default_factory=dict)
+    sizing: Sizing | None = None
 
     def measures_at(self, seq: int) -> tuple[Measure, ...]:
         """Return what the scores counted that were recorded with an event."""
@@ -129,8 +135,15 @@ class Explanation:
         if self.outcome is not None:
             return str(self.outcome)
         if self.job is not None and self.job.phase is JobPhase.running and self.job.speed == 0:
-            return "stopped"
+            return "running" if self.job.awaits_turn and not self._was_stopped else "stopped"
         return str(self.job.phase if self.job else JobPhase.waiting)
+
+    @property
+    def _was_stopped(self) -> bool:
+        """Whether somebody stopped it and nobody let it go on since."""
+        kinds = (JobStopped, JobContinued)
+        last = [own.event for own in self.story.own if isinstance(own.event, kinds)]
+        return bool(last) and isinstance(last[-1], JobStopped)
 
     @property
     def waits_now(self) -> Segment | None:
@@ -186,7 +199,7 @@ class Explanation:
         # In the midst of a round's facts, the one that starts the job may be still to come.
         within = self.state is not None and self.state.now_us == planned.at_us
         told: tuple[Reason, ...] = (now.wait.reason,)
-        if now.wait.reason is Reason.node_drained:
+        if now.wait.reason in (Reason.node_drained, Reason.gpus_taken):
             told = (Reason.node_lost, Reason.gpu_type_unavailable)
         agrees = replanned in told or planned.leaves or (planned.starts and within)
         return Agreement(checked=True, agrees=agrees, replanned=replanned, problem=problem)
@@ -292,7 +305,7 @@ async def explain(
     story = await read_story(reader, job_id, seq, at_us, rebuild)
     if not story.is_known:
         raise await _missing(reader, job_id, seq)
-    rules, problem = rules_of(story, rebuild)
+    rules, sizing, problem = rules_of(story, rebuild)
     ended = story.end is not None
     launches = launches_of(story.own)
     folded: Folded | None = None
@@ -305,12 +318,12 @@ async def explain(
     job = folded.state.jobs.get(job_id) if folded is not None else None
     blocked = bool(job.blocked_by) if job is not None else _was_stranded(story)
     parts = [part for wait in waits for part in segments_of(story, wait, rules, blocked=blocked)]
-    reasons = await told_apart(reader, parts, story.spec.gpu_types, story.seq)
+    reasons = await segments_told_apart(reader, parts, story.spec.gpu_types, story.seq)
     policy = story.terms[-1][1].policy if story.terms else ""
     explanation = Explanation(
         reader.url, asked_seq, policy, story, runs, waits, reasons, rules, problem
     )
-    explanation.measures = _measures(story, rebuild)
+    explanation.measures, explanation.sizing = _measures(story, rebuild), sizing
     end = story.end
     if end is not None and isinstance(end.event, JobRejected) and is_short_when_empty(end.event):
         explanation.cluster = (await state_at(reader, end.seq)).cluster

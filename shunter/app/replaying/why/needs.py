@@ -99,6 +99,15 @@ def _servers_back(found: Explanation, evidence: Wait) -> list[str]:
     return ["servers come back into service or join, until enough GPUs are up"]
 
 
+def _others_leave(found: Explanation, evidence: Wait) -> list[str]:
+    """Return how many GPUs others must leave that hold too many of them."""
+    pools = {} if found.state is None else found.state.cluster.pools
+    types = found.story.spec.gpu_types
+    up = [pool.gpus_up for name, pool in pools.items() if not types or name in types]
+    missing = max(1, evidence.needed - max(up, default=0))
+    return [f"others leave {gpus_in_words(missing)} or more of one type, or servers join"]
+
+
 def _go_on_without(found: Explanation, evidence: Wait) -> list[str]:
     """Return what lets a job go on whose checkpoint is out of reach."""
     given_up = (
@@ -147,6 +156,7 @@ _NEEDS: dict[Reason, Callable[[Explanation, Wait], list[str]]] = {
     Reason.time_sliced: lambda _found, _: ["its turn comes, as others get their shares"],
     Reason.node_lost: _servers_back,
     Reason.node_drained: _servers_back,
+    Reason.gpus_taken: _others_leave,
     Reason.checkpoint_unreachable: _go_on_without,
     Reason.split_kept: _split_fits,
     Reason.displaced: _next_round,

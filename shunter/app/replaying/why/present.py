@@ -7,8 +7,9 @@ it is not what the last plan saw. Nothing is emitted, so nothing changes.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from shunter.app.replaying.beside_gpus import Beside, beside_of
 from shunter.app.replaying.recorded_terms import Term
-from shunter.app.replaying.waits import most_free
+from shunter.app.replaying.waits import most_free, told_apart
 from shunter.app.replaying.why.job_events import JobEvents
 from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.ranking import RankedPolicy, Ranking
@@ -74,15 +75,16 @@ class Room:
 class Present:
     """How a waiting job stands at `at_us`, right after the event `seq`.
 
-    It needs GPUs, and its queue's quota where there is one. `wait` is what planning says of the
-    job's class, and `starts_us` when a plan starts the job if nothing else happens: the next one,
-    or the one after where that finds nothing to do.
+    It needs GPUs, what goes `beside` them, and its queue's quota where there is one. `wait` is what
+    planning says of the job's class, and `starts_us` when a plan starts the job if nothing else
+    happens: the next one, or the one after where that finds nothing to do.
     """
 
     seq: int
     at_us: int
     needed: int = 0
     gpus: Room = field(default_factory=Room)
+    beside: Beside | None = None
     quota: Room | None = None
     place: Place | None = None
     wait: Wait | None = None
@@ -114,6 +116,7 @@ def present_of(story: JobEvents, state: State, term: Term | None, problem: str) 
     present = Present(state.seq, story.at_us, job.demand.gpus, problem=problem)
     if term is None:
         present.gpus = Room(free=most_free(job, state))
+        present.beside = beside_of(job.demand, job, state, None, {})
         return present
     view = term.view
     view.now_us = story.at_us
@@ -124,6 +127,7 @@ def present_of(story: JobEvents, state: State, term: Term | None, problem: str) 
     else:
         present.place = _place_of(job, ranking, term, state)
         _find_room(present, job, ranking, term, state)
+    present.beside = _beside(job, ranking, term, state)
     present.pinned = _pinned(term, story.at_us)
     if job.phase is WAITING:
         present.starves_us = term.rules.guards.changes_at(job, story.at_us)
@@ -156,7 +160,11 @@ def _ask(present: Present, job: Job, term: Term) -> None:
     if planned is not None:
         present.problem = f"the policy fails: {planned.fault}" if planned.fault else ""
         demand = demand_of(job, term)
-        present.wait = next((each.wait for each in planned.waits if each.demand == demand), None)
+        wait = next((each.wait for each in planned.waits if each.demand == demand), None)
+        if wait is not None:
+            cluster = term.planner.state.cluster
+            wait = replace(wait, reason=told_apart(wait, job.spec.gpu_types, cluster))
+        present.wait = wait
     wake_us = None if rules.backend_rounds else term.asked.wake_at(term.memory)
     if wake_us is not None and not any(isinstance(fact, AllocationChanged) for fact in facts):
         at_us = rules.grid_at(max(wake_us, at_us + 1))
@@ -219,6 +227,18 @@ def _find_room(present: Present, job: Job, ranking: Ranking, term: Term, state: 
         behind = sum(entry.gpus for entry in own if not _stays(entry, mine, term))
         staying = tuple(entry.key for entry in own if _stays(entry, mine, term))
         present.quota = Room(free, behind, staying, _last_of(staying, ranking))
+
+
+def _beside(job: Job, ranking: Ranking | None, term: Term, state: State) -> Beside | None:
+    """Return what a job needs beside its GPUs, and what servers have for it."""
+    sizing = term.policy.sizing if isinstance(term.policy, RankedPolicy) else None
+    mine = None if ranking is None else ranking.entries.get(job.job_id)
+    there = [] if ranking is None or mine is None else _running(ranking)
+    behind = {
+        entry.job_id: None for entry in there if mine is not None and not _stays(entry, mine, term)
+    }
+    sizing = None if sizing is None else sizing.corrected(state.corrections)
+    return beside_of(demand_of(job, term), job, state, sizing, behind)
 
 
 def _room(free: int, mine: Entry, there: Sequence[Entry], term: Term) -> Room:

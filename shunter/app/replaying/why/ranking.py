@@ -102,9 +102,9 @@ def _jobs(group: Group) -> str:
 
 
 def _work(group: Group) -> str:
-    """Return the GPUs of some jobs, and how much work they have left."""
+    """Return the GPUs of some jobs, and the work they have left, at base speed."""
     if group.unknown == group.jobs:
         return f"{gpus_in_words(group.gpus)}; nobody knows how long they run"
     unknown = f"; of {group.unknown:,} of them nobody knows it" if group.unknown else ""
     left = gpu_time_in_words(group.left_gpu_us)
-    return f"{gpus_in_words(group.gpus)}, with {left} left to run{unknown}"
+    return f"{gpus_in_words(group.gpus)}, with {left} left at base speed{unknown}"

@@ -1,16 +1,18 @@
 """Each reason to wait in words, with the numbers of the instant that is asked for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from shunter.app.replaying.formatting import (
     because_in_words,
     down_in_words,
     gpus_in_words,
+    held_by_others,
     share_in_words,
 )
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.timeline import is_displacement
+from shunter.core.cluster import Cluster
 from shunter.core.fold.checkpoints import awaited, out_of_reach
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JobHeld
@@ -107,13 +109,41 @@ def _lost(found: Explanation, evidence: Wait) -> str:
     if found.state is None:
         return f"it needs {gpus_in_words(evidence.needed)}"
     cluster, types = found.state.cluster, found.story.spec.gpu_types
-    most = max(
-        (pool.gpus_up for name, pool in cluster.pools.items() if not types or name in types),
-        default=0,
-    )
     down = down_in_words(cluster, types) or "every server is in service"
     one = " of one type" if len(cluster.pools) > 1 else ""
-    return f"it needs {gpus_in_words(evidence.needed)}, and {most}{one} are in service: {down}"
+    up = _most_up(cluster, types)
+    return f"it needs {gpus_in_words(evidence.needed)}, and {up}{one} are in service: {down}"
+
+
+def _most_up(cluster: Cluster, types: Sequence[str]) -> int:
+    """Return the most GPUs of one type that take jobs."""
+    pools = cluster.pools.items()
+    return max((pool.gpus_up for name, pool in pools if not types or name in types), default=0)
+
+
+def _taken(found: Explanation, evidence: Wait) -> str:
+    """Return how many GPUs are not in the hands of others, and what these hold."""
+    if found.state is None:
+        return f"it needs {gpus_in_words(evidence.needed)}, and others hold too many"
+    cluster, types = found.state.cluster, found.story.spec.gpu_types
+    one = " of one type" if len(cluster.pools) > 1 else ""
+    held = held_by_others(cluster, types) or "others hold nothing now"
+    return (
+        f"it needs {gpus_in_words(evidence.needed)}, and beside what others hold there are "
+        f"{_most_up(cluster, types)}{one}: {held}"
+    )
+
+
+def _beside(found: Explanation, evidence: Wait) -> str:
+    """Return what a job needs beside its GPUs, and what servers have of it."""
+    spec, held = found.story.spec, ""
+    if found.state is not None and found.state.cluster.is_beside_taken:
+        held = f"; {held_by_others(found.state.cluster, spec.gpu_types)}"
+    beside = None if found.present is None else found.present.beside
+    words = "not with enough CPUs and memory" if beside is None else f"not with {beside.words()}"
+    if not spec.gpus:
+        return f"no server has enough: it needs {words.removeprefix('not with ')}{held}"
+    return f"{_room(found, evidence)}, but {words}{held}"
 
 
 def _shared(found: Explanation, evidence: Wait) -> str:
@@ -162,10 +192,7 @@ _WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
     Reason.locality_not_met: lambda found, evidence: (
         f"{_room(found, evidence)}, but not {_nearness(found)}: {_pieces(found)}"
     ),
-    Reason.cpu_or_memory_short: lambda found, evidence: (
-        f"{_room(found, evidence)}, but no server has {found.story.spec.cpus_milli / 1000:g} "
-        f"CPUs and {found.story.spec.memory_mb} MB left beside them"
-    ),
+    Reason.cpu_or_memory_short: _beside,
     Reason.gpu_type_unavailable: lambda found, evidence: (
         "by the throughputs that are known, its model gets on with no GPU type that is up"
         if evidence.detail == "throughput"
@@ -187,6 +214,7 @@ _WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
     ),
     Reason.node_lost: _lost,
     Reason.node_drained: _lost,
+    Reason.gpus_taken: _taken,
     Reason.checkpoint_unreachable: _checkpoint_unreachable,
     Reason.split_kept: _split_kept,
     Reason.displaced: _displaced,

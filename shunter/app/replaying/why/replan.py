@@ -11,6 +11,7 @@ or from a snapshot of its memory: it would rank them otherwise than it did.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from shunter.app.gc_control import collector_off
 from shunter.app.replaying.consolidated_gangs import last_start
@@ -23,9 +24,15 @@ from shunter.core.fold.decisions import SET_ASIDE
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking import RankedPolicy, Remembering
+from shunter.core.sizing import Sizing
 from shunter.core.state import NO_RESULT, JobPhase, State
 from shunter.errors import ConfigError, NotFoundError, UsageError
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, Trigger
+from shunter.events.facts.decisions import (
+    AllocationChanged,
+    RoundPlanned,
+    Trigger,
+    WaitReasonChanged,
+)
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader, Snapshot
@@ -65,15 +72,24 @@ class Folded:
     present: Present | None = None
 
 
-def rules_of(story: JobEvents, rebuild: Rebuild) -> tuple[RoundRules | None, str]:
-    """Return the rules of rounds at the end of a story, or why there are none."""
+class Rebuilt(NamedTuple):
+    """The rules of rounds and how jobs are sized; or why nobody knows."""
+
+    rules: RoundRules | None
+    sizing: Sizing | None
+    problem: str
+
+
+def rules_of(story: JobEvents, rebuild: Rebuild) -> Rebuilt:
+    """Return by what was decided at the end of a story."""
     started = _started(story)
     if started is None:
-        return None, "the log does not say which policy decided"
+        return Rebuilt(None, None, "the log does not say which policy decided")
     try:
-        return rebuild(started)[1], ""
+        policy, rules = rebuild(started)
     except (ConfigError, NotFoundError, UsageError) as error:
-        return None, str(error)
+        return Rebuilt(None, None, str(error))
+    return Rebuilt(rules, policy.sizing if isinstance(policy, RankedPolicy) else None, "")
 
 
 async def fold_story(
@@ -199,7 +215,9 @@ class _Replay:
             policy, _ = self._rebuild(started)
         except (ConfigError, NotFoundError, UsageError):
             return None
-        takes_notes = isinstance(policy, RankedPolicy) and isinstance(policy.index, Remembering)
+        takes_notes = getattr(policy, "takes_notes", False) or (
+            isinstance(policy, RankedPolicy) and isinstance(policy.index, Remembering)
+        )
         return self._story.terms[-1][0] if takes_notes else None
 
     def _remembering(self, snapshot: Snapshot) -> Term | None:
@@ -226,6 +244,8 @@ def plan_again(story: JobEvents, state: State, term: Term | None, problem: str) 
             planned.problem = f"the policy fails: {fact.fault}" if fact.fault else ""
             told = {entry.demand: entry.wait for entry in fact.waits}
             planned.wait = told.get(demand_of(job, term))
+        elif isinstance(fact, WaitReasonChanged) and fact.job_id == job.job_id:
+            planned.wait = fact.wait
         elif isinstance(fact, AllocationChanged) and fact.job_id == job.job_id:
             planned.starts = bool(fact.allocation.shares)
             planned.leaves = not planned.starts

@@ -3,14 +3,23 @@
 from shunter.app.replaying.formatting import allocation_in_words, discarded_in_words
 from shunter.app.replaying.instants import clock, span
 from shunter.app.replaying.rejections import rejection_in_words
+from shunter.app.replaying.waits import STOPPED
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.ranking import decision_in_words, standing
 from shunter.app.replaying.why.reasons import reason_in_words
+from shunter.app.replaying.why.running.shares import shares_before
 from shunter.app.replaying.why.scan_start import Round
 from shunter.app.replaying.why.timeline import Run, Segment, is_displacement
 from shunter.core.state import JobPhase
 from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import AttemptLost, CheckpointDiscarded, LaunchFailed
+from shunter.events.facts.execution import (
+    AttemptEnded,
+    AttemptLost,
+    CheckpointDiscarded,
+    JobStopped,
+    JobSuspended,
+    LaunchFailed,
+)
 from shunter.events.facts.jobs import (
     JobCancelled,
     JobCancelRequested,
@@ -44,18 +53,31 @@ def headline(found: Explanation) -> str:
         return f"{story.job_id} {_ended(found)}"
     if run is None:
         return f"{story.job_id} is {phase}"
-    held_us = story.at_us - run.from_us
+    for_us = story.at_us - _since_us(found, run)
     where = _where(found.job.held if found.job and found.job.held.shares else run.allocation)
-    return f"{story.job_id} has been {phase} on {where} for {span(held_us)} (attempt {run.attempt})"
+    return f"{story.job_id} has been {phase} on {where} for {span(for_us)} (attempt {run.attempt})"
+
+
+def _since_us(found: Explanation, run: Run) -> int:
+    """Return since when an attempt has been stopped, leaving or at work."""
+    own = [each.event for each in found.story.own if each.seq > run.from_seq]
+    if found.phase == STOPPED:
+        return max(
+            (each.at_us for each in own if isinstance(each, JobStopped)), default=run.from_us
+        )
+    if found.phase == JobPhase.suspending:
+        orders = (each.at_us for each in own if isinstance(each, AllocationChanged))
+        return min(orders, default=run.from_us)
+    return run.from_us
 
 
 def details(found: Explanation) -> list[str]:
     """Return the evidence in sentences, the most important first."""
     now = found.waits_now
     if now is None or found.phase == JobPhase.granted:
-        return _placed(found) + _discarded(found)
+        return _placed(found) + _killed(found) + _discarded(found)
     story_id = found.story.job_id
-    lines = [*_because(found, now), *_discarded(found)]
+    lines = [*_because(found, now), *_killed(found), *_discarded(found)]
     if found.is_of_class and now.told is not None:
         lines.append(_of_class(found, now.told))
     lines += _dated(found, now)
@@ -97,6 +119,8 @@ def how_ended(found: Explanation, run: Run) -> str:
         return f"preempted: {decision_in_words(found, run.ended_by)}"
     if isinstance(event, AttemptLost | LaunchFailed):
         return f"lost: {event.cause}"
+    if isinstance(event, JobSuspended):
+        return f"suspended: {event.cause}"
     if isinstance(event, JobRetried):
         return "failed, to be tried again"
     if isinstance(event, JobFinished):
@@ -185,6 +209,22 @@ def _placed(found: Explanation) -> list[str]:
         where = _where(before.allocation)
         lines.append(f"attempt {before.attempt} on {where} was {how_ended(found, before)}")
     return lines
+
+
+def _killed(found: Explanation) -> list[str]:
+    """Return what the kernel killed of the last attempt for want of memory."""
+    ends = [own for own in found.story.own if isinstance(own.event, AttemptEnded)]
+    if not ends or found.grant is None or ends[-1].seq < found.grant.seq:
+        return []
+    end = ends[-1].event
+    assert isinstance(end, AttemptEnded), "only such were taken"
+    if not end.memory_kills:
+        return []
+    has = shares_before(found, ends[-1].seq)
+    where = ", ".join(f"{share.memory_mb:,} MB on {share.node}" for share in has)
+    count = f"{end.memory_kills} process{'es' if end.memory_kills > 1 else ''}"
+    said = f"the kernel killed {count} of attempt {end.attempt} (e{ends[-1].seq}), which used more"
+    return [f"{said} memory than its share, the limit it was held to: {where}"]
 
 
 def _because(found: Explanation, now: Segment) -> list[str]:

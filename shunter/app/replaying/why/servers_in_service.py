@@ -1,14 +1,21 @@
-"""Whether servers are drained or lost, where a job waits because too few GPUs are in service.
+"""Whether servers are drained or lost, or others hold GPUs of them, where a job waits for that.
 
-A round records one reason for both. A drained server is somebody's order, and its jobs run on; so
-where all that are missing are drained, the wait is told as that.
+A round records one reason for all. A drained server is somebody's order, and its jobs run on; so
+where all that are missing are drained, the wait is told as that. Where there would be enough GPUs
+but for those that others hold, it is told as that.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+from shunter.app.replaying.waits import told_apart
 from shunter.app.replaying.why.timeline import Segment
+from shunter.core.fold import apply
+from shunter.core.state import State
 from shunter.events.facts.cluster import (
+    GpuQuarantined,
+    GpuRestored,
+    GpusTaken,
     NodeAdded,
     NodeDrained,
     NodeLost,
@@ -19,7 +26,7 @@ from shunter.events.facts.cluster import (
 )
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
-from shunter.events.values.ids import GpuType, NodeName
+from shunter.events.values.ids import GpuType
 from shunter.events.values.reasons import Reason
 
 _KINDS = frozenset(
@@ -27,14 +34,15 @@ _KINDS = frozenset(
     for kind in (
         *(NodeAdded, NodeDrained, NodeRestored, NodeLost),
         *(NodeUnreachable, NodeReachable, NodeRemoved),
+        *(GpuQuarantined, GpuRestored, GpusTaken),
     )
 )
 
 
-async def told_apart(
+async def segments_told_apart(
     reader: LogReader, segments: Sequence[Segment], gpu_types: Sequence[GpuType], seq: int
 ) -> list[Segment]:
-    """Return parts of waits, told as of drained servers where none is lost.
+    """Return parts of waits, told as of drained servers or GPUs others hold.
 
     Args:
         reader: the log.
@@ -46,8 +54,8 @@ async def told_apart(
         return list(segments)
     events = [event for _, event in await reader.events_of(_KINDS, seq)]
     return [
-        replace(part, wait=replace(part.wait, reason=Reason.node_drained))
-        if _is_told_as_lost(part) and _only_drained(events, gpu_types, part)
+        replace(part, wait=replace(part.wait, reason=_reason_of(events, gpu_types, part)))
+        if _is_told_as_lost(part)
         else part
         for part in segments
     ]
@@ -59,31 +67,18 @@ def _is_told_as_lost(part: Segment) -> bool:
     return is_of_servers and part.told is not None and not part.wait.detail
 
 
-def _only_drained(events: Sequence[Event], gpu_types: Sequence[GpuType], part: Segment) -> bool:
-    """Say whether all servers out of service when a part began were drained.
+def _reason_of(events: Sequence[Event], gpu_types: Sequence[GpuType], part: Segment) -> Reason:
+    """Return why too few GPUs were in service when a part began.
 
-    Nor may one have been lost since: it ends when the servers are restored, or soon after.
+    Nor may a server have been lost since that is to be told as drained, or as others': a part ends
+    when servers are restored, or soon after.
     """
-    types: dict[NodeName, GpuType] = {}
-    drained: set[NodeName] = set()
-    silent: set[NodeName] = set()
+    state = State()
     for event in events:
-        if event.at_us > part.from_us and not isinstance(event, NodeLost | NodeUnreachable):
-            continue
         if event.at_us >= max(part.to_us, part.from_us + 1):
             break
-        if isinstance(event, NodeAdded):
-            types[event.node] = event.configuration.gpu_type
-        elif isinstance(event, NodeDrained):
-            drained.add(event.node)
-        elif isinstance(event, NodeRestored):
-            drained.discard(event.node)
-        elif isinstance(event, NodeLost | NodeUnreachable):
-            silent.add(event.node)
-        elif isinstance(event, NodeReachable):
-            silent.discard(event.node)
-        elif isinstance(event, NodeRemoved):
-            drained.discard(event.node)
-            silent.discard(event.node)
-    accepted = {node for node, name in types.items() if not gpu_types or name in gpu_types}
-    return bool(drained & accepted) and not silent & accepted
+        if event.at_us <= part.from_us or isinstance(event, NodeLost | NodeUnreachable):
+            apply(state, event)
+    reason = told_apart(part.wait, gpu_types, state.cluster)
+    is_lost = reason is Reason.node_lost
+    return part.wait.reason if is_lost else reason

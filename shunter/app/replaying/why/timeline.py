@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from shunter.app.replaying.why.job_events import JobEvents, Own, Told
+from shunter.app.replaying.why.job_events import JobEvents, Own, Told, last_grant
 from shunter.app.replaying.why.scan_start import Round
 from shunter.core.backoff import BACKING_OFF
 from shunter.core.intake.arrays import ARRAY, turn_of
@@ -21,6 +21,7 @@ from shunter.events.facts.execution import (
     AllocationLearned,
     AttemptLost,
     GpusReleased,
+    JobSuspended,
     LaunchFailed,
 )
 from shunter.events.facts.jobs import (
@@ -65,12 +66,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Waiting:
-    """One stretch of waiting: from when to when (None: still), after what."""
+    """A stretch of waiting: from when to when (None: still), after and up to what."""
 
     from_seq: int
     from_us: int
     to_us: int | None
     after: Own
+    to_seq: int | None = None
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class _Timeline:
 
     def launch(self, seq: int, at_us: int) -> None:
         """Begin to hold GPUs."""
-        self.stop(at_us)
+        self.stop(at_us, seq)
         self._runs_since, self._holds = (seq, at_us), self._granted
         self._waits_since = self._told_to_leave = None
         self._where = _given_by(self._holds)
@@ -132,6 +134,8 @@ class _Timeline:
         ends = isinstance(event, _ENDS)
         if isinstance(event, AllocationChanged) and self._runs_since is not None:
             self._told_to_leave = own
+        if isinstance(event, JobSuspended) and event.cause:
+            self._told_to_leave = self._told_to_leave or own
         if isinstance(event, AllocationLearned):
             self._where = event.allocation
         if self._runs_since is not None and _leaves(own):
@@ -143,11 +147,11 @@ class _Timeline:
         if _is_grant(own):
             self._granted = own
 
-    def stop(self, at_us: int | None = None) -> None:
-        """Close what is open, at an instant or at the end of the story (None)."""
+    def stop(self, at_us: int | None = None, by_seq: int | None = None) -> None:
+        """Close what is open, by an event at an instant or by the story's end (None)."""
         if self._waits_since is not None:
             seq, from_us, after = self._waits_since
-            self.waits.append(Waiting(seq, from_us, at_us, after))
+            self.waits.append(Waiting(seq, from_us, at_us, after, by_seq))
         elif self._runs_since is not None and at_us is None:
             self.runs.append(self._run(None, None))
 
@@ -163,7 +167,7 @@ class _Timeline:
         seq, from_us, after = self._waits_since
         if self.runs and self.runs[-1].to_us == own.event.at_us:
             self.runs[-1] = replace(self.runs[-1], ended_by=own)
-        self.waits.append(Waiting(seq, from_us, own.event.at_us, after))
+        self.waits.append(Waiting(seq, from_us, own.event.at_us, after, own.seq))
         self._waits_since = None
 
     def _run(self, to_us: int | None, by: Own | None) -> Run:
@@ -226,13 +230,20 @@ class _Reasons:
         return self._reason(at_us, bisect_right(self._told_us, at_us), self._passed(at_us))
 
     def at_end(self) -> tuple[Wait, Round | None]:
-        """Return the reason at the end of the stretch, which may end within an instant."""
-        last = self._story.last_round
-        planned = last is not None and last.seq > self._waiting.from_seq
-        passed = planned or self._story.at_us > self._first_us
-        to_us = self._waiting.to_us
+        """Return the reason at the end of the stretch, which may end within an instant.
+
+        Rounds after one that has ended say nothing of it, nor does the one that ended it.
+        """
+        to_us, to_seq = self._waiting.to_us, self._waiting.to_seq
         at_us = self._story.at_us if to_us is None else to_us
-        return self._reason(at_us, len(self._story.told), passed)
+        rounds, told = self._story.rounds, self._story.told
+        if to_seq is not None:
+            ended = last_grant([own for own in self._story.own if own.seq <= to_seq])
+            by = None if ended is None else ended.round
+            rounds = [planned for planned in rounds if planned.seq < to_seq and planned != by]
+            told = [each for each in told if each.round.seq < to_seq and each.round != by]
+        planned = bool(rounds) and rounds[-1].seq > self._waiting.from_seq
+        return self._reason(at_us, len(told), planned or at_us > self._first_us)
 
     def _reason(self, at_us: int, told: int, passed: bool) -> tuple[Wait, Round | None]:
         own = self._own(at_us)

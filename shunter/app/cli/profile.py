@@ -1,0 +1,188 @@
+"""`shunter profile`: how sensitive a job is to CPUs and memory, from a few measurements."""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shunter.app.cli import output
+from shunter.app.cli.options import Json
+from shunter.errors import UsageError
+
+if TYPE_CHECKING:
+    from shunter.app.profiling.job_file import JobFile
+    from shunter.app.profiling.profiling import Cell, Machine, Profiled
+
+
+def profile(
+    job: Annotated[
+        Path, typer.Argument(metavar="JOB", help="A TOML file that says what it reads.")
+    ],
+    simulated: Annotated[
+        bool,
+        typer.Option("--simulated", help="Measure on the simulated backend, not on this machine."),
+    ] = False,
+    on: Annotated[
+        Path | None,
+        typer.Option(
+            "--on",
+            metavar="CONFIG",
+            help="Measure on a server of this cluster, over SSH, not on this machine.",
+        ),
+    ] = None,
+    node: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --on: which server; the first if left out."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the table of sensitivity here."),
+    ] = None,
+    log: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Write the measurements into a new log, as facts."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure how fast a job is by CPUs and memory, and make a table of it.
+
+    Epochs are measured at a few numbers of CPUs, all else is modelled (optimistic profiling,
+    Synergy, OSDI 2022). Modelled cells are then measured as well, as far as can be, and printed
+    beside their measurements with the error.
+    """
+    from shunter.app.profiling.job_file import read_job_file
+    from shunter.app.profiling.profiling import profiled
+    from shunter.app.runs.jobs_file import check_target
+
+    file = read_job_file(job)
+    machine = _machine(file, simulated, on, node)
+    if out is not None:
+        check_target(out)
+    if log is not None:
+        _refuse_existing(log)
+    found = profiled(file, machine, lambda what: output.note(f"measuring {what}"))
+    if out is not None:
+        _write(out, json.dumps(found.table(), indent=1) + "\n")
+        output.note(f"wrote the table of {file.job.model} to {out}")
+    if log is not None:
+        _append(log, found)
+        output.note(f"wrote {len(found.measured):,} measurements into {log}")
+    if as_json:
+        output.print_json(found.document())
+    else:
+        _print(found)
+
+
+def _machine(file: "JobFile", is_simulated: bool, on: Path | None, node: str | None) -> "Machine":
+    """Return what a job is measured on.
+
+    Raises:
+        UsageError: the options do not go together.
+    """
+    if is_simulated and on is not None:
+        raise UsageError("--simulated measures on no server: leave --on out")
+    if node is not None and on is None:
+        raise UsageError("--node names a server of a cluster: name its config with --on")
+    if is_simulated:
+        from shunter.app.profiling.simulated import SimulatedMachine
+
+        return SimulatedMachine(file)
+    from shunter.app.profiling.live import LiveMachine
+    from shunter.app.profiling.servers import ssh_server, this_server
+
+    if on is None:
+        return LiveMachine(file, this_server(file))
+    from shunter.app.config.loading import load_config
+
+    return LiveMachine(file, ssh_server(file, load_config(on), node))
+
+
+def _refuse_existing(url: str) -> None:
+    """Refuse a log that exists before anything is measured.
+
+    Raises:
+        LogExistsError: there is one.
+    """
+    import asyncio
+
+    from shunter.errors import LogExistsError, NotFoundError
+    from shunter.events.log import read_log
+
+    async def look() -> None:
+        async with read_log(url):
+            raise LogExistsError(
+                f"there is a log {url} already; measurements make one of their own: name another"
+            )
+
+    with suppress(NotFoundError):
+        asyncio.run(look())
+
+
+def _append(url: str, found: "Profiled") -> None:
+    import asyncio
+
+    from shunter.events.log import open_log
+
+    async def append() -> None:
+        async with open_log(url) as log:
+            log.append(found.measured)
+
+    asyncio.run(append())
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}; check the path") from error
+
+
+def _print(found: "Profiled") -> None:
+    from shunter.app.cli.units import number
+    from shunter.app.profiling.profiling import CLAIM
+
+    job, demand, worst = found.file.job, found.profile.demand, found.worst
+    needs = f"{demand.cpus_milli / 1000:g} CPUs and {demand.memory_mb / 1000:g} GB for each GPU"
+    epochs = sorted(found.profile.full_s.items(), reverse=True)
+    output.print_pairs(
+        [
+            ("model", f"{job.model}, GPUs: {number(job.gpus)} ({found.evidence})"),
+            ("epochs by CPUs", ", ".join(f"{cpus}: {seconds:.4g} s" for cpus, seconds in epochs)),
+            ("demand", f"{needs}: the least of maximal speed"),
+        ]
+    )
+    output.print_line()
+    titles = ("CPUs", "memory", "measured", "modelled", "error")
+    output.print_table(
+        [output.Column(title, is_number=True) for title in titles], list(map(_row, found.cells))
+    )
+    output.print_line()
+    if worst is None:
+        output.print_line("no modelled cell was measured")
+    else:
+        output.print_line(
+            f"worst modelled cell: {worst.error:+.1%} with {worst.point.cpus} CPUs and "
+            f"{worst.point.memory_mb / 1000:g} GB"
+        )
+        for is_between, what in ((False, "that was measured"), (True, "between those")):
+            near, of = found.within_claim(is_between=is_between)
+            if of:
+                output.print_line(
+                    f"within {CLAIM:.0%}, as is claimed: {near} of {of} modelled cells with a "
+                    f"number of CPUs {what}"
+                )
+    for sentence in found.notes:
+        output.print_line(sentence)
+
+
+def _row(cell: "Cell") -> list[str]:
+    point = cell.point
+    return [
+        str(point.cpus),
+        f"{point.memory_mb / 1000:g} GB" if point.memory_mb else "all",
+        f"{cell.measured_s:.4g} s",
+        f"{cell.modelled_s:.4g} s",
+        "measured" if cell.is_input else f"{cell.error:+.1%}",
+    ]

@@ -1,0 +1,34 @@
+"""What the commands of several papers share: options, and how numbers are told."""
+
+from typing import Annotated
+
+import typer
+
+from shunter.app.cli.units import NOTHING
+
+__all__ = ["GangRates", "Rates", "Seed", "Workers", "in_hours", "in_times"]
+
+Seed = Annotated[int, typer.Option(min=0, help="Names the generated jobs.")]
+Rates = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--rate",
+        min=0.01,
+        help="Jobs of one GPU an hour, on the paper's cluster; may be given several times.",
+    ),
+]
+GangRates = Annotated[
+    list[float] | None,
+    typer.Option("--gang-rate", min=0.01, help="The same where some jobs are gangs."),
+]
+Workers = Annotated[int, typer.Option("-j", "--workers", min=0, help="Processes; 0 is one a core.")]
+
+
+def in_times(times: float | None) -> str:
+    """Return how many times as long something takes."""
+    return NOTHING if times is None else f"{times:.2f}"
+
+
+def in_hours(hours: float | None) -> str:
+    """Return hours."""
+    return NOTHING if hours is None else f"{hours:.2f} h"

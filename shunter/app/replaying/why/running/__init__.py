@@ -1,0 +1,3 @@
+"""What a running job has: CPUs and memory beside its GPUs, and turns on these."""
+
+__all__ = ()
