@@ -2,7 +2,8 @@
 
 By default the search is the same on every run, so that a red test is red again and a green one
 means something. `SHUNTER_HYPOTHESIS=explore` looks for new examples instead; a failure it finds
-prints the example as a decorator to paste.
+prints the example as a decorator to paste. With SHUNTER_THOROUGH in the environment (`make test
+THOROUGH=1`) a search is twice as long.
 """
 
 import os
@@ -13,9 +14,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.tracebacks import with_lines
+
+NAMED_LENGTH = 60
+
 # No deadlines: the machine's load is no property of the code. Slow generation is neither.
 settings.register_profile(
     "repeat",
+    max_examples=100 if os.environ.get("SHUNTER_THOROUGH") else 50,
     deadline=None,
     derandomize=True,
     print_blob=True,
@@ -28,6 +34,24 @@ settings.register_profile(
     max_examples=1_000,
 )
 settings.load_profile(os.environ.get("SHUNTER_HYPOTHESIS", "repeat"))
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name a case by the beginning of a long text: each worker sends all names."""
+    if isinstance(val, str | bytes) and len(val) > NAMED_LENGTH:
+        return f"{val[:NAMED_LENGTH]!a} of {len(val)}"
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> None:
+    """Let a failure be reported whose traceback lacks a line, as some of Python 3.11 do.
+
+    pytest ends the whole worker over it, with all tests that were still to run.
+    """
+    if call.excinfo is not None:
+        error = call.excinfo.value
+        call.excinfo = pytest.ExceptionInfo.from_exception(with_lines(error))
 
 
 @pytest.fixture

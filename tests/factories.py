@@ -6,13 +6,19 @@ the core knows what a second is, and small worlds can be stepped through instant
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, TypeVar
+
+import pytest
 
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.failures import NO_FAILURES, Failures
 from shunter.backends.simulated.lease import PLAIN_LEASE, Lease
 from shunter.backends.simulated.samples import NO_SAMPLES, Samples
+from shunter.backends.simulated.turns import NO_SLICING, Slicing
 from shunter.core.interfaces import Observers, Policy
+from shunter.core.performance.correction import TableCheck
+from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.fault_barrier import OnFault
 from shunter.core.planning.guards import NO_GUARDS, Guards
@@ -20,7 +26,6 @@ from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking import RankedPolicy
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
-from shunter.core.speed_model import SpeedModel
 from shunter.core.state import State
 from shunter.events.facts.cluster import NodeAdded, QuotaChanged
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, Trigger
@@ -39,6 +44,10 @@ from shunter.policies import fifo, las, srtf
 from shunter.workloads.trace import JobEnd, TraceJob
 
 T = TypeVar("T")
+
+needs_highs = pytest.mark.skipif(
+    find_spec("highspy") is None, reason="needs HiGHS: the extra `solvers`"
+)
 
 BECAUSE = Because("test")
 MINUTE_US = 60_000_000
@@ -206,7 +215,10 @@ class World:
     live_reactions: bool = False
     samples: Samples = NO_SAMPLES
     checkpoints_stay: bool = False
+    launches_wait: bool = False
     on_fault: OnFault = OnFault.stop
+    table_check: TableCheck | None = None
+    slicing: Slicing = NO_SLICING
 
     def backend(self) -> SimulatedBackend:
         """Return the world behind the port."""
@@ -218,6 +230,7 @@ class World:
             speeds=self.speeds,
             samples=self.samples,
             retries=self.live_reactions,
+            slicing=self.slicing,
         )
 
     def rules(self, *, instant: bool) -> RoundRules:
@@ -230,7 +243,10 @@ class World:
             is_live=self.is_live,
             live_reactions=self.live_reactions,
             checkpoints_stay=self.checkpoints_stay,
+            launches_wait=self.launches_wait,
             on_fault=self.on_fault,
+            table_check=self.table_check,
+            takes_turns=bool(self.slicing.quantum_us),
         )
 
     def scheduler(

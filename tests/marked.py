@@ -4,8 +4,10 @@ pytest reports "no tests collected" for a marker nobody uses yet and for a broke
 This counts: nothing selected out of a healthy collection is said and passes; anything else is
 pytest's own verdict. With --must-run a selection of which not one test could run is a failure,
 and so are tests of which not one that needs sshd or Slurm could run, so that a machine without the
-needed programs cannot look green. Tests marked `thorough` as well, which repeat at length what
-others hold, run with SHUNTER_THOROUGH set in the environment (make live THOROUGH=1).
+needed programs cannot look green. Tests of one `xdist_group` must run in one process (they share a
+Slurm cluster): that they were spread is a failure, for nothing else tells. Tests marked `thorough`
+as well, which repeat at length what others hold, run with SHUNTER_THOROUGH set in the environment
+(make live or fidelity, THOROUGH=1).
 """
 
 import os
@@ -29,6 +31,12 @@ class Tally:
         self.ran = 0
         self.asked: set[str] = set()
         self.answered: set[str] = set()
+        self.is_grouping = False
+        self.ungrouped = 0
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Note whether groups are asked for."""
+        self.is_grouping = config.getoption("dist", "no") == "loadgroup"
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Count the tests without the marker."""
@@ -42,6 +50,8 @@ class Tally:
         """Count a test whose body ran, whatever came of it, and note which programs it needs."""
         needs = {program for program in PROGRAMS if program in report.keywords}
         self.asked |= needs
+        if self.is_grouping and "xdist_group" in report.keywords and "@" not in report.nodeid:
+            self.ungrouped += 1
         if report.when == "call" and not report.skipped:
             self.ran += 1
             self.answered |= needs
@@ -58,6 +68,8 @@ def verdict(marker: str, status: int, tally: Tally, *, must_run: bool) -> tuple[
         return 0, f"no {marker} tests yet ({tally.deselected} tests without that marker)"
     if status == pytest.ExitCode.OK and must_run and not tally.ran:
         return 1, f"none of the {tally.selected} {marker} tests could run on this machine"
+    if status == pytest.ExitCode.OK and tally.ungrouped:
+        return 1, f"{tally.ungrouped} reports of tests of a group were not of its one process"
     if status == pytest.ExitCode.OK and must_run and tally.idle:
         return 1, f"none of the {' and the '.join(tally.idle)} tests could run on this machine"
     return status, ""

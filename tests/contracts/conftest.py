@@ -10,13 +10,21 @@ from tests.contracts.ssh_backends import SSH_KINDS
 
 LIVE_KINDS: tuple[BackendKind, ...] = (*LOCAL_KINDS, *SSH_KINDS)
 SLURM_MARKS = (pytest.mark.live, pytest.mark.slurm)
-BACKEND_KINDS = (
-    *(pytest.param(kind, id=kind.name) for kind in SIMULATED_KINDS),
+GROUPS = {"slurm-pilot": "slurm", "slurm-per-job": "slurm-jobs"}
+"""Those of tests/live/slurm: one process waits for Slurm while others work."""
+SUPERVISED_KINDS = (
     *(pytest.param(kind, id=kind.name, marks=pytest.mark.live) for kind in LIVE_KINDS),
     *(
-        pytest.param(kind, id=kind.name, marks=(*SLURM_MARKS, pytest.mark.xdist_group(kind.name)))
+        pytest.param(
+            kind, id=kind.name, marks=(*SLURM_MARKS, pytest.mark.xdist_group(GROUPS[kind.name]))
+        )
         for kind in SLURM_KINDS
     ),
+)
+"""Those whose attempts have supervisors, under agents; the last one's is Slurm itself."""
+BACKEND_KINDS = (
+    *(pytest.param(kind, id=kind.name) for kind in SIMULATED_KINDS),
+    *SUPERVISED_KINDS,
 )
 
 

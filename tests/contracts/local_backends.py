@@ -62,7 +62,7 @@ class LocalKind:
             for name, gpus in servers.items()
         )
         with tempfile.TemporaryDirectory() as root:
-            settings = LocalSettings(root, nodes, 1, grace_s=0.3)
+            settings = LocalSettings(root, nodes, 1, grace_s=0.3, is_sized=True)
             async with LocalBackend(settings) as backend:
                 named = {program.name: program for program in programs}
                 yield LocalStage(backend, backend.now_us(), named)

@@ -53,7 +53,9 @@ class PilotKind:
             used = tuple(node for node in bench.settings().nodes if node.name in servers)
             try:
                 # As the local backend, so that the same ticks do.
-                async with bench.opened(nodes=used, grace_s=0.3, patrol_s=1.0) as backend:
+                async with bench.opened(
+                    nodes=used, grace_s=0.3, patrol_s=1.0, is_sized=True
+                ) as backend:
                     await holds(backend, *servers)
                     yield SlurmStage(backend, backend.now_us(), named)
             finally:

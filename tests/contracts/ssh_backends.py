@@ -62,6 +62,7 @@ class SshKind:
                 root=root,
                 grace_s=0.3,
                 patrol_s=1.0,
+                is_sized=True,
             )
             async with SshBackend(settings) as backend:
                 named = {program.name: program for program in programs}

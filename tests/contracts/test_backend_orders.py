@@ -6,9 +6,11 @@ answers were lost, and an order can meet an end on its way.
 
 import pytest
 
-from shunter.core.effects import Fence, Launch, Migrate, Resume, Suspend, Terminate
+from shunter.core.effects import Fence, Launch, Migrate, Reshape, Resume, Suspend, Terminate
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
+from shunter.events.values.allocation import Allocation, Share
+from shunter.events.values.ids import NodeName
 from tests.contracts.backends import ON_N0, ON_N1, BackendKind, Program, driven, ended_us
 from tests.factories import job_id, job_spec
 
@@ -91,6 +93,34 @@ async def test_job_told_twice_to_leave_leaves_once(
         times = 0 if driver.instant else 1
         assert len(driver.of(JobSuspended, J0)) == times
         assert len(driver.of(GpusReleased, J0)) == times
+
+
+async def test_running_job_gets_other_shares_and_works_on(kind: BackendKind) -> None:
+    """Once, again, for another attempt, and too late: it starts once and ends once."""
+
+    def reshaping(cpus_milli: int, attempt: int = 1) -> Reshape:
+        return Reshape(J0, attempt, sized(cpus_milli))
+
+    async with driven(kind, Program(work_ticks=8)) as driver:
+        started_us = await driver.starts(on=sized(500))
+        await driver.passes(2)
+        await driver.orders(reshaping(1000), reshaping(1000), reshaping(300, attempt=2))
+        await driver.passes(2)
+        await driver.orders(reshaping(700))
+        exited = await driver.ends()
+        assert exited.exit_code == 0
+        assert ended_us(exited) <= started_us + driver.ticks(8) + kind.slack_us
+        told = driver.about(J0)
+        await driver.orders(reshaping(500))
+        await driver.passes(2)
+        assert driver.about(J0) == told
+        assert len(driver.of(AttemptStarted, J0)) == (0 if driver.instant else 1)
+        assert driver.of(JobSuspended, J0) == []
+
+
+def sized(cpus_milli: int) -> Allocation:
+    """Return a GPU with CPUs and memory."""
+    return Allocation((Share(NodeName("n0"), 0b0001, cpus_milli, 500),))
 
 
 async def test_job_terminated_twice_exits_once(kind: BackendKind) -> None:

@@ -14,10 +14,11 @@ pytestmark = pytest.mark.live
 
 ROOT = Path(__file__).parents[2]
 # Those of real traces, or that take minutes on one core, are left to `make bench`.
-LEFT_OUT = {"philly", "tiresias", "gavel_runs", "why", "demo"}
+LEFT_OUT = {"philly", "tiresias", "synergy", "sizing_trace", "gavel_runs", "why", "demo"}
 NAMES = [
     "startup",
     "gavel_solve",
+    "sizing_rounds",
     "million",
     "replay",
     "log_verify",

@@ -103,6 +103,14 @@ def test_command_that_needs_the_plugin_says_what_brings_it(command: tuple[object
 
 
 @pytest.mark.usefixtures("without_plugin")
+def test_comparison_of_synergy_says_what_brings_its_peer() -> None:
+    done = run("reproduce", "synergy", "--jobs", "3", "-j", "1")
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f"policy.name: no policy 'synergy_peer'; {BRINGS}\n" in done.stderr
+
+
+@pytest.mark.usefixtures("without_plugin")
 def test_world_that_is_not_installed_says_what_brings_it() -> None:
     example = ROOT / "examples" / "peers" / "tiresias" / "dlas.toml"
 

@@ -21,7 +21,8 @@ def check_state(state: State, *, may_be_displaced: bool = False) -> None:
     check_indexes(state)
     check_queues(state)
     for job in state.jobs.values():
-        was_displaced = may_be_displaced and job.phase in LEAVING and job.gpus < job.spec.gpus
+        is_less = job.gpus < job.spec.gpus or not job.held.shares
+        was_displaced = may_be_displaced and job.phase in LEAVING and is_less
         check_gang(job, state, was_displaced=was_displaced)
         if not (was_displaced and not job.held.shares):
             check_phase(job, state)
@@ -104,10 +105,33 @@ def check_resources(state: State) -> None:
         where = server.configuration
         cpus = where.cpus_milli - sum(share.cpus_milli for share in given)
         memory = where.memory_mb - sum(share.memory_mb for share in given)
+        if server.is_partly_taken:
+            check_taken_beside(state, server, cpus, memory)
+            continue
         assert server.beside_free.cpus_milli == cpus, f"{name}: CPUs"
         assert server.beside_free.memory_mb == memory, f"{name}: memory"
         assert 0 <= cpus <= where.cpus_milli, f"{name}: {cpus} CPUs are free"
         assert 0 <= memory <= where.memory_mb, f"{name}: {memory} MB are free"
+
+
+def check_taken_beside(state: State, server: Server, cpus: int, memory: int) -> None:
+    """What others hold is not free; below 0 are only those who have started where they are."""
+    left = server.beside_free
+    assert left.cpus_milli == cpus - server.taken_cpus_milli, f"{server.name}: CPUs"
+    assert left.memory_mb == memory - server.taken_memory_mb, f"{server.name}: memory"
+    for short, name in ((left.cpus_milli < 0, "cpus_milli"), (left.memory_mb < 0, "memory_mb")):
+        for job in state.jobs.values():
+            has_begun = job.phase in (JobPhase.running, JobPhase.ending) or (
+                job.phase is JobPhase.launching and job.learned == job.attempt
+            )
+            assert (
+                not short
+                or has_begun
+                or not any(
+                    share.node == server.name and getattr(share, name)
+                    for share in job.allocation.shares
+                )
+            ), f"{job.job_id} is to start where too little is left of {server.name}"
 
 
 def check_indexes(state: State) -> None:

@@ -11,7 +11,7 @@ from shunter.core.placement import PLACEMENTS, Placement
 from shunter.core.ranking import Aged, Index, RankedPolicy
 from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned
 from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobRejected
-from shunter.policies import ftf, gittins, las, smallest, srtf, tiresias
+from shunter.policies import drf, ftf, gittins, las, smallest, srtf, tetris, tiresias
 from shunter.policies.duration_curves import Steps, expected_rest, gittins_index
 from tests.commanded import Commanded
 from tests.doubted import doubted
@@ -21,10 +21,12 @@ from tests.stepping.feedback import Feedback
 from tests.stepping.policy import Stepping
 from tests.stepping.ranks import (
     by_chance,
+    by_dominant_share,
     by_duration,
     by_expected_rest,
     by_remaining_service,
     by_remaining_time,
+    by_remaining_volume,
     by_service,
     by_size,
     by_submission,
@@ -83,6 +85,14 @@ PAIRS: dict[str, tuple[Indexed, Build]] = {
         ranked(srtf.RemainingService()),
         literal("shortest_gpu", by_remaining_service, oracle=True, preemptive=True),
     ),
+    "drf": (
+        ranked(drf.DominantShare()),
+        literal("drf", by_dominant_share, preemptive=True),
+    ),
+    "tetris": (
+        ranked(tetris.RemainingVolume()),
+        literal("tetris", by_remaining_volume, oracle=True, preemptive=True),
+    ),
     "ftf": (
         ranked(ftf.FinishTimeFairness()),
         literal("ftf", by_unfairness, oracle=True, preemptive=True),
@@ -109,6 +119,10 @@ PAIRS: dict[str, tuple[Indexed, Build]] = {
     "srtf-aged": (
         ranked(Aged(srtf.RemainingTime(), 11, 2)),
         lambda placement: Rising("srtf", by_remaining_time, placement, 11, 2, oracle=True),
+    ),
+    "drf-aged": (
+        ranked(Aged(drf.DominantShare(), 9, 3)),
+        lambda placement: Rising("drf", by_dominant_share, placement, 9, 3),
     ),
     "las-continuous": (las_engine(()), literal("las", by_service(()), preemptive=True)),
 }

@@ -11,9 +11,9 @@ from shunter.app.config.policies import completed
 from shunter.app.replaying.verification import Verifier
 from shunter.core.digest import state_digest
 from shunter.core.interfaces import Policy
+from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.placement import PLACEMENTS
 from shunter.core.state import Job
-from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events import PlanRejected, SchedulerStarted, encode_record
 from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest, Ledger

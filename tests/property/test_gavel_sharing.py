@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import Failures
 from shunter.core.fold import apply, replay
+from shunter.core.performance.speed_model import SpeedModel
+from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.guards import Guards
 from shunter.core.scheduler import Scheduler
-from shunter.core.speed_model import SpeedModel
 from shunter.core.state import State
-from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events.codec import encode_record
 from shunter.events.facts.cluster import NodeLost
 from shunter.events.facts.decisions import PlanRejected, RoundPlanned, TargetsSet

@@ -22,8 +22,8 @@ from shunter.core.intake.inputs import (
     RestoreNode,
     SuspendJob,
 )
+from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.planning.guards import Guards
-from shunter.core.speed_model import SpeedModel
 from shunter.events.facts.cluster import NodeAdded, QuotaChanged
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec, Level, SuspendMode

@@ -12,21 +12,36 @@ from shunter.app.replaying.verification import Verifier
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import explain
 from shunter.app.replaying.why.sentences import details
+from shunter.backends.simulated.turns import Slicing
 from shunter.core.digest import state_digest
+from shunter.core.interfaces import AnyPolicy
 from shunter.core.placement import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
 from shunter.core.state import State
 from shunter.events import SchedulerStarted, encode_record
+from shunter.policies.gandiva import Gandiva
 from shunter.policies.las import AttainedService
 from tests.commanded import Commanded
 from tests.factories import Outcome, las_policy, policy, run
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import Recorded, reading, rebuilt
 
-POLICIES = ("fifo", "fifo_backfill", "fifo_easy", "las", "las, continuous", "sjf", "srtf")
+POLICIES = (
+    "fifo",
+    "fifo_backfill",
+    "fifo_easy",
+    "gandiva",
+    "las",
+    "las, continuous",
+    "sjf",
+    "srtf",
+)
+TURNS = Slicing(7, 1, 30)
 
 
-def chosen(name: str, placement: str) -> RankedPolicy:
+def chosen(name: str, placement: str) -> AnyPolicy:
+    if name == "gandiva":
+        return Gandiva.build(Gandiva.Params(height_most=3), PLACEMENTS[placement]())
     if name == "las":
         return las_policy(placement=placement)
     if name == "las, continuous":
@@ -35,9 +50,11 @@ def chosen(name: str, placement: str) -> RankedPolicy:
 
 
 def played(scene: Scene, name: str) -> tuple[Outcome, Recorded]:
-    by = chosen(name, scene.placement)
-    outcome = run(scene.world, by, wrapped=lambda backend: Commanded(backend, scene.commands))
-    rules = scene.world.rules(instant=scene.world.backend().instant)
+    by, world = chosen(name, scene.placement), scene.world
+    if name == "gandiva":
+        world = replace(world, slicing=TURNS)
+    outcome = run(world, by, wrapped=lambda backend: Commanded(backend, scene.commands))
+    rules = world.rules(instant=world.backend().instant)
     start = outcome.events[0]
     assert isinstance(start, SchedulerStarted)
     events = [replace(start, simulated=True), *outcome.events[1:]]

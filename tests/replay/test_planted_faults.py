@@ -21,12 +21,14 @@ from shunter.events import (
     NodeName,
     Reason,
     SchedulerStarted,
+    SensitivityCorrected,
     TimeLimitReached,
 )
 from shunter.events.fact_classes import DERIVED, DerivedKind
 from tests.factories import World, allocation, servers, trace_job
 from tests.replay.eventful_run import eventful
-from tests.replay.recording import record
+from tests.replay.recording import Recorded, record
+from tests.replay.sizing.measured_run import measured
 
 OTHER = JobId("bystander")
 
@@ -46,16 +48,24 @@ CHANGES: dict[str, dict[str, object]] = {
     "AllocationChanged node_lost": {"allocation": allocation(n2=1)},
     "AllocationChanged displaced": {"because": Because("displaced", (), (OTHER,))},
     "CheckpointDiscarded lost": {"nodes": (NodeName("n9"),)},
+    "SensitivityCorrected": {"measured": 7.0},
 }
 """What is wrong with the changed fact of each kind."""
 
 RUN = eventful()
+MEASURED = measured()[1]
+"""The run in which the table of sensitivity is corrected."""
 every_kind = pytest.mark.parametrize("kind", DERIVED, ids=lambda kind: kind.name)
 
 
+def run_of(kind: DerivedKind) -> Recorded:
+    """Return the run that has facts of a kind."""
+    return MEASURED if kind.kind is SensitivityCorrected else RUN
+
+
 def places(kind: DerivedKind) -> list[int]:
-    """Return where a kind stands in the run, counted from 0."""
-    found = [place for place, event in enumerate(RUN.events) if kind.has(event)]
+    """Return where a kind stands in its run, counted from 0."""
+    found = [place for place, event in enumerate(run_of(kind).events) if kind.has(event)]
     assert found, f"the run has no {kind.name}: let something happen in it from which it follows"
     return found
 
@@ -96,8 +106,9 @@ Fault = Callable[[list[Event], int, DerivedKind], list[Event]]
 @every_kind
 @pytest.mark.parametrize("fault", [dropped, changed, early, late, twice])
 def test_fault_in_a_derived_fact_is_found_and_named(kind: DerivedKind, fault: Fault) -> None:
+    run = run_of(kind)
     for at in places(kind):
-        found = Verifier(RUN.rebuild).take(fault(list(RUN.events), at, kind))
+        found = Verifier(run.rebuild).take(fault(list(run.events), at, kind))
 
         assert found is not None, f"{fault.__name__} {kind.name} at e{at + 1} passes"
         named = [one for one in (found.recorded, found.replayed) if one is not None]
@@ -162,8 +173,8 @@ def test_live_log_of_an_older_shunter_is_taken_as_it_is_but_for_what_was_compare
     assert verifier.lenient == 1
     compared = {"JobRejected", "AllocationChanged node_lost"}
     for kind in DERIVED:
-        wrong = changed(old, places(kind)[0], kind)
         if kind.name in compared:
+            wrong = changed(old, places(kind)[0], kind)
             assert Verifier(RUN.rebuild).take(wrong) is not None
     at, hold = next((at, one) for at, one in enumerate(old) if isinstance(one, JobHeld))
     later = JobHeld(hold.at_us, hold.job_id, hold.by, 5_000_000_000)

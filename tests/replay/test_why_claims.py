@@ -25,6 +25,7 @@ from shunter.core.state import Job, State
 from shunter.core.view import View
 from shunter.events.facts.decisions import (
     AllocationChanged,
+    JobReshaped,
     PlanRejected,
     ReservationSet,
     RoundPlanned,
@@ -45,7 +46,7 @@ from tests.stepping.policy import Stepping, band, may_go_on, pool_of
 EXAMPLES = settings(max_examples=25)
 NAMES = ["fifo", "fifo_backfill", "fifo_easy", "las", "srtf", "smallest", "tiresias-promotes"]
 SERVED = ("fifo", "fifo_backfill", "fifo_easy")
-PARTS = (AllocationChanged, PlanRejected, ReservationSet, WaitReasonChanged)
+PARTS = (AllocationChanged, JobReshaped, PlanRejected, ReservationSet, WaitReasonChanged)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+from shunter.core.cluster.server import Health
+from shunter.core.sizing import WHOLE
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.policies.ftf import LADDER, RHO_ONE
@@ -52,6 +54,33 @@ def by_size(job: Job, view: View) -> int:
 def by_remaining_service(job: Job, view: View) -> int:
     """Shortest-gpu: remaining run time times GPUs."""
     return by_remaining_time(job, view) * job.spec.gpus
+
+
+def by_dominant_share(job: Job, view: View) -> int:
+    """Drf: the largest part of the cluster that the job asks for, of any resource."""
+    return max(_parts(job, view))
+
+
+def by_remaining_volume(job: Job, view: View) -> int:
+    """Tetris: remaining run time times the parts of all resources, in nanoseconds."""
+    return by_remaining_time(job, view) * 1000 * sum(_parts(job, view)) // WHOLE
+
+
+def _parts(job: Job, view: View) -> list[int]:
+    """Return what a job asks for over what there is; where it asks nothing, as for GPUs."""
+    there = [
+        server.configuration
+        for server in view.cluster.servers.values()
+        if server.health is not Health.removed
+    ]
+    gpus = sum(where.gpus for where in there)
+    of_gpus = Fraction(job.spec.gpus, gpus) if gpus else Fraction(0)
+    asked = [
+        (job.spec.cpus_milli, sum(where.cpus_milli for where in there)),
+        (job.spec.memory_mb, sum(where.memory_mb for where in there)),
+    ]
+    beside = [Fraction(asks, all_of) if asks and all_of else of_gpus for asks, all_of in asked]
+    return [int(part * WHOLE) for part in (of_gpus, *beside)]
 
 
 def by_unfairness(job: Job, view: View) -> int:

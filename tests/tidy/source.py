@@ -2,6 +2,7 @@
 
 import ast
 import io
+import re
 import subprocess
 import tokenize
 from collections.abc import Iterator
@@ -60,8 +61,13 @@ class Source:
         return Finding(self.path, line, what)
 
 
-def comments(source: Source) -> Iterator[tuple[int, str]]:
-    """Yield line and text of every comment; a hash inside a string is none."""
+def comments(source: Source, sought: re.Pattern[str]) -> Iterator[tuple[int, str]]:
+    """Yield line and text of every comment if any may hold what is sought.
+
+    A hash inside a string begins none.
+    """
+    if not sought.search(source.text):
+        return
     for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string

@@ -41,3 +41,10 @@ def test_program_whose_tests_all_skipped_fails_where_they_must_run() -> None:
     assert verdict("live", 0, some, must_run=False)[0] == 0
     status, line = verdict("live", 0, some, must_run=True)
     assert (status, line) == (1, "none of the slurm tests could run on this machine")
+
+
+def test_groups_that_were_spread_over_processes_fail() -> None:
+    spread = tally(selected=3, deselected=9, ran=3)
+    spread.ungrouped = 3
+    status, line = verdict("live", 0, spread, must_run=False)
+    assert (status, line) == (1, "3 reports of tests of a group were not of its one process")

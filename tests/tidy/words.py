@@ -100,14 +100,14 @@ def package_files(source: Source) -> Iterator[Finding]:
 
 def ignores(source: Source) -> Iterator[Finding]:
     """Every ignore names its code and its reason: `# noqa: X123  the reason`."""
-    for line, comment in comments(source):
+    for line, comment in comments(source, IGNORE):
         if IGNORE.search(comment) and not NAMED_IGNORE.search(comment):
             yield source.finding(line, "an ignore without code or reason")
 
 
 def todos(source: Source) -> Iterator[Finding]:
     """A note for later names the issue that will take it up."""
-    for line, comment in comments(source):
+    for line, comment in comments(source, TODO):
         if TODO.search(comment) and not NUMBERED_TODO.search(comment):
             yield source.finding(line, "a note for later without an issue number")
 
@@ -119,7 +119,7 @@ def machine_paths(source: Source) -> Iterator[Finding]:
 
 def registry_addresses(source: Source) -> Iterator[Finding]:
     """No file names a package index or a download: the reader's settings decide."""
-    hosts = [re.compile(rf"\b{re.escape(host)}\b") for host in REGISTRIES]
+    hosts = [re.compile(rf"\b{re.escape(host)}\b") for host in REGISTRIES if host in source.text]
     yield from _matching_lines(source, [*hosts, DOWNLOAD, INDEX_OPTION], "a download address")
 
 
@@ -150,7 +150,9 @@ def _is_reexport(node: ast.stmt) -> bool:
 def _matching_lines(
     source: Source, patterns: Iterable[re.Pattern[str]], what: str
 ) -> Iterator[Finding]:
-    every = list(patterns)
+    every = [pattern for pattern in patterns if pattern.search(source.text)]
+    if not every:
+        return
     for number, line in enumerate(source.lines(), start=1):
         for pattern in every:
             if found := pattern.search(line):

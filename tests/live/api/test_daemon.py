@@ -314,10 +314,13 @@ def test_history_and_show_tell_the_same_before_and_after_a_restart(served: Serve
         going = client.submit(["sleep", "60"], name="going")
         awaited(lambda: going.state() == "running")
         before = (client.history()["jobs"], ended.describe()["attempts"], client.job(going.id))
+        service_gpu_s = client.job(ended.id)["service_gpu_s"]
+        assert service_gpu_s > 0
     served.end()
     served.start()
     with served.client() as client:
         after = (client.history()["jobs"], client.job(ended.id)["attempts"], client.job(going.id))
+        assert client.job(ended.id)["service_gpu_s"] == service_gpu_s
     assert after[:2] == before[:2]
     assert after[2]["attempts"] == before[2]["attempts"]
 

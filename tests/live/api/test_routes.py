@@ -206,6 +206,7 @@ def test_metrics_have_no_label_of_jobs_or_users(shared: Served, job: str) -> Non
     page = told(shared, next(route for route in ROUTES if route.path == "/metrics")).text
     assert 'shunter_jobs_ended_total{outcome="finished"}' in page
     assert 'shunter_node_gpus{node="n0",what="all"} 4.0' in page
+    assert 'shunter_queue_gpus{queue="default"}' in page
     labels = set(re.findall(r'(\w+)="', page))
     assert labels == {
         *("version", "policy", "cluster", "state", "reason", "outcome", "node", "what", "queue"),

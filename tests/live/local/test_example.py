@@ -9,7 +9,10 @@ from tests.live.training import LACKS_TORCH, begun, plays_through
 # Trains on the CPU: one at a time, beside other tests.
 pytestmark = [pytest.mark.live, pytest.mark.xdist_group("training")]
 
-POLICIES = ("tiresias", "fifo", "las", "srtf", "gavel")
+POLICIES = (
+    "tiresias",  # gavel over SSH and on Slurm
+    *(pytest.param(name, marks=pytest.mark.thorough) for name in ("gavel", "fifo", "las", "srtf")),
+)
 PATIENCE_S = 400
 
 

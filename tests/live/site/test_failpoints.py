@@ -229,7 +229,7 @@ def marked_points() -> list[str]:
     """Return the points marked by a fixed name in what a cluster of one machine runs.
 
     Those of remote hosts are struck by tests/live/ssh/faults/test_helper_crashes.py, those of Slurm
-    by tests/live/slurm/test_pilot_failpoints.py.
+    by tests/live/slurm/crashes/test_pilot_failpoints.py.
     """
     package = Path(shunter.__file__).parent
     elsewhere = {package / "backends" / "node" / "remote", package / "backends" / "slurm"}

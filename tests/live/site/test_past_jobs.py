@@ -95,8 +95,17 @@ def change_nothing(root: Path) -> None:
     assert (root / "log.db").exists()
 
 
-@pytest.mark.parametrize("made", [filled, of_old_version])
-@pytest.mark.parametrize("harm", [change_nothing, forget, fall_behind, damage_note])
+@pytest.mark.parametrize(
+    ("made", "harm"),
+    [
+        *((of_old_version, harm) for harm in (change_nothing, forget, fall_behind, damage_note)),
+        *((filled, harm) for harm in (change_nothing, damage_note)),
+        *(
+            pytest.param(filled, harm, marks=pytest.mark.thorough)
+            for harm in (forget, fall_behind)  # as of an older log
+        ),
+    ],
+)
 async def test_past_jobs_are_known_after_a_restart(
     tmp_path: Path, made: Callable[[Path], Awaitable[None]], harm: Callable[[Path], None]
 ) -> None:

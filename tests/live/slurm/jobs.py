@@ -42,7 +42,7 @@ class JobBench(PilotBench):
         chosen = ",".join(states or ("PENDING", "RUNNING"))
         found: dict[str, list[int]] = {}
         for line in self.slurm.command(
-            "squeue", "-h", "-a", "-t", chosen, "-o", "%i %j"
+            "squeue", "-h", "-a", "-t", chosen, "-o", "%A %j"
         ).splitlines():
             number, name = line.split()
             if name.startswith(f"shunter:{self.cluster_id}:"):

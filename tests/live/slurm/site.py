@@ -1,9 +1,9 @@
 """A whole cluster on Slurm for tests: a config for a bench, a daemon at work, what is submitted."""
 
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -19,6 +19,8 @@ from tests.live.site.sites import at_work, verified
 from tests.live.slurm.pilots import PATIENCE_S, PilotBench
 from tests.live.ssh.bench import WORKER
 
+SIZES: Mapping[str, object] = {"cpus": 4}
+
 
 def cluster(bench: PilotBench, *nodes: str, **changes: object) -> LoadedConfig:
     """Return the config of some nodes of a bench, all if none are named.
@@ -26,8 +28,9 @@ def cluster(bench: PilotBench, *nodes: str, **changes: object) -> LoadedConfig:
     Args:
         bench: the Slurm cluster, and the folder of all files.
         nodes: their names.
-        changes: of the table [backend.slurm].
+        changes: of the table [backend.slurm]; `sizes` are those of each [[cluster.nodes]].
     """
+    sizes = cast("Mapping[str, object]", changes.pop("sizes", SIZES))
     found = [each for each in bench.slurm.nodes if not nodes or each.name in nodes]
     slurm: dict[str, object] = {
         "root": str(bench.root),
@@ -48,7 +51,7 @@ def cluster(bench: PilotBench, *nodes: str, **changes: object) -> LoadedConfig:
         {
             "cluster": {
                 "nodes": [
-                    {"name": one.name, "gpus": one.gpus, "type": one.gpu_type, "cpus": 4}
+                    {"name": one.name, "gpus": one.gpus, "type": one.gpu_type, **sizes}
                     for one in found
                 ]
             },

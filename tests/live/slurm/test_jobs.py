@@ -27,7 +27,7 @@ from shunter.events.facts.execution import (
 )
 from shunter.events.values.ids import NodeName
 from tests.factories import allocation, job_id
-from tests.live.slurm.bench import SlurmBench
+from tests.live.slurm.bench import SEARCHED, SlurmBench
 from tests.live.slurm.jobs import JobBench
 from tests.live.slurm.pilots import comes, ends_in, leaves
 from tests.live.ssh.bench import order, rest, seen_until
@@ -36,10 +36,16 @@ pytestmark = [
     pytest.mark.asyncio,
     pytest.mark.live,
     pytest.mark.slurm,
-    pytest.mark.xdist_group("slurm"),
+    pytest.mark.xdist_group("slurm-jobs"),
 ]
 J0 = job_id(0)
 NAME = "j0.a1"
+AT_LIMIT = """#!/bin/sh
+[ -e '{full}' ] || exec '{real}' "$@"
+echo 'sbatch: error: AssocMaxSubmitJobLimit' >&2
+echo "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy" >&2
+exit 1
+"""
 
 
 @pytest.fixture
@@ -54,6 +60,13 @@ async def runs_on(bench: JobBench, backend: JobBackend, node: str) -> list[Input
     """Have the first job run on a node, until it was told of."""
     await order(backend, bench.launching(node))
     return await seen_until(backend, AttemptStarted)
+
+
+def occupied(bench: JobBench, node: str) -> str:
+    """Have somebody else's job take all CPUs of a node; return its number."""
+    number = bench.slurm.submit("exec sleep 300", f"--nodelist={node}", "--exclusive")
+    bench.slurm.wait_for(lambda: bench.slurm.state_of(number) == "RUNNING", "the stranger")
+    return str(number)
 
 
 async def goes_on(bench: JobBench, backend: JobBackend, node: str, attempt: int = 2) -> None:
@@ -90,6 +103,47 @@ async def test_gang_runs_on_the_nodes_it_was_given_and_is_resumed_whole(bench: J
         await order(backend, bench.launching("n1", "n2", attempt=2, work_s=0.1))
         await seen_until(backend, AttemptExited)
     assert bench.resumed() == ["j0.2.0", "j0.2.1"]
+    bench.assert_nothing_twice()
+
+
+@pytest.mark.parametrize("masks", [{"n1": 0b1, "n2": 0b111}, {"n2": 0b1, "n1": 0b1110}])
+async def test_gang_of_unequal_parts_gets_them_where_they_were_planned(
+    bench: JobBench, masks: dict[str, int]
+) -> None:
+    """The first rank where it was planned, all alike in what they see, CPUs as many as GPUs."""
+    keeps = f'env > "{bench.folder}/env.$RANK"; exec "$@"'
+    effects = []
+    for attempt, work_s in ((1, 600.0), (2, 0.1)):
+        launch = bench.launching("n1", attempt=attempt, work_s=work_s)
+        spec = replace(launch.spec, command=("/bin/sh", "-c", keeps, "sh", *launch.spec.command))
+        effects.append(replace(launch, allocation=allocation(**masks), spec=spec))
+    nodes = tuple(replace(each, cpus=tuple(range(16))) for each in bench.settings().nodes)
+    async with bench.jobs_opened(nodes=nodes) as backend:
+        await order(backend, effects[0])
+        await seen_until(backend, AttemptStarted)
+        await comes(lambda: len(bench.runs()) == 2, lambda: str(bench.ledger()))
+        cpus = sorted(
+            (job.nodes, job.cpus)
+            for job in await Slurm(conf=str(bench.slurm.conf)).queue()
+            if job.name.endswith(NAME) and not job.has_ended
+        )
+        assert cpus == sorted(((node,), 4 * mask.bit_count()) for node, mask in masks.items())
+        await order(backend, Suspend(J0, 1))
+        (ended,) = ends_in(await leaves(backend))
+        assert isinstance(ended, JobSuspended)
+        await order(backend, effects[1])
+        await seen_until(backend, AttemptExited)
+        await comes(lambda: not bench.jobs(), lambda: str(bench.jobs()))
+    assert {(rank, node) for _, _, rank, node, _ in bench.ledger()} == {
+        (str(rank), node) for rank, node in enumerate(masks)
+    }
+    for rank, mask in enumerate(masks.values()):
+        seen = dict(
+            line.partition("=")[::2]
+            for line in (bench.folder / f"env.{rank}").read_text().splitlines()
+        )
+        assert len(seen["CUDA_VISIBLE_DEVICES"].split(",")) == mask.bit_count()
+        assert not [name for name in seen if name.startswith("SLURM")]
     bench.assert_nothing_twice()
 
 
@@ -136,15 +190,44 @@ async def test_attempt_stands_still_with_its_gpus_and_survives_the_daemon(bench:
     bench.assert_nothing_twice()
 
 
+async def test_attempt_that_stands_still_is_suspended_in_slurm_where_that_is_wanted(
+    bench: JobBench,
+) -> None:
+    """For longer than its supervisor goes without a sign of life; its CPUs are others', no GPU."""
+    async with bench.jobs_opened(
+        is_suspended_in_slurm=True, heartbeat_deadline_s=4.0, patrol_s=1.0
+    ) as backend:
+        await runs_on(bench, backend, "n1")
+        (number,) = bench.jobs()[NAME]
+        await order(backend, Stop(J0, 1))
+        await seen_until(backend, JobStopped)
+        await comes(lambda: bench.slurm.state_of(number) == "SUSPENDED", lambda: "not suspended")
+        shown = bench.slurm.command("scontrol", "show", "node", "n1", "-d")
+        assert "CPUAlloc=0" in shown
+        assert "GresUsed=gpu:v100:1" in shown
+        assert ends_in(await rest(backend, 6.0)) == []
+        await order(backend, Stop(J0, 1))  # again, which changes nothing
+        await order(backend, Continue(J0, 1))
+        await seen_until(backend, JobContinued)
+        assert bench.slurm.state_of(number) == "RUNNING"
+        await order(backend, Stop(J0, 1))
+        await comes(lambda: bench.slurm.state_of(number) == "SUSPENDED", lambda: "not suspended")
+        await order(backend, Suspend(J0, 1))
+        (ended,) = ends_in(await leaves(backend))
+        assert isinstance(ended, JobSuspended)
+        await goes_on(bench, backend, "n2")
+
+
 @pytest.mark.parametrize("heeds", [False, True], ids=["is-killed", "saves"])
 async def test_attempt_that_an_administrator_cancels_goes_on_elsewhere(
     bench: JobBench, *, heeds: bool
 ) -> None:
+    """Also where Slurm has ended it before its answers about the attempt count (`settle_s`)."""
     launch = bench.launching("n1")
     if not heeds:  # nor does what it started in a session of its own
         ignoring = "trap '' TERM; setsid sleep 600 & trap '' TERM; while true; do sleep 1; done"
         launch = replace(launch, spec=replace(launch.spec, command=("/bin/bash", "-c", ignoring)))
-    async with bench.jobs_opened(cooperative_s=600.0) as backend:
+    async with bench.jobs_opened(cooperative_s=600.0, settle_s=8.0) as backend:
         await order(backend, launch)
         await seen_until(backend, AttemptStarted)
         (number,) = bench.jobs()[NAME]
@@ -152,13 +235,11 @@ async def test_attempt_that_an_administrator_cancels_goes_on_elsewhere(
         assert refused == ""  # --no-requeue: whatever it said, the job runs on
         bench.slurm.command("scancel", str(number))
         (ended,) = ends_in(await leaves(backend))
+        assert isinstance(ended, JobSuspended if heeds else AttemptLost)
+        assert ended.cause == "it was cancelled in Slurm (scancel)"
         if heeds:
-            assert isinstance(ended, JobSuspended)
             await goes_on(bench, backend, "n2")
         else:
-            assert isinstance(ended, AttemptLost)
-            print(ended.cause)
-            assert "CANCELLED" in ended.cause
             assert b"600" not in bench.command_lines(b"sleep")
 
 
@@ -179,7 +260,8 @@ async def test_attempt_that_waits_says_for_what_and_can_be_taken_back(bench: Job
             told += await seen_until(backend, LaunchFailed, job="j1")
             failed = {each.job_id: each.cause for each in told if isinstance(each, LaunchFailed)}
             print(failed)
-            assert "CANCELLED" in failed[job_id(1)]
+            by_hand = "before it began: it was cancelled in Slurm (scancel)"
+            assert failed[job_id(1)] == by_hand
             assert bench.jobs("PENDING", "RUNNING") == {}
             bench.slurm.command("scontrol", "update", "PartitionName=main", "State=UP")
             await goes_on(bench, backend, "n1")
@@ -187,10 +269,75 @@ async def test_attempt_that_waits_says_for_what_and_can_be_taken_back(bench: Job
         bench.slurm.command("scontrol", "update", "PartitionName=main", "State=UP")
 
 
+async def test_attempt_that_a_limit_on_submissions_refuses_is_submitted_later(
+    bench: JobBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bench has no accounting, so its sbatch says what one at a limit says, for a while."""
+    real, full = shutil.which("sbatch", path=SEARCHED), bench.folder / "full"
+    (bench.folder / "bin").mkdir()
+    sbatch = bench.folder / "bin" / "sbatch"
+    sbatch.write_text(AT_LIMIT.format(full=full, real=real))
+    sbatch.chmod(0o755)
+    full.touch()
+    monkeypatch.setenv("PATH", f"{sbatch.parent}:{SEARCHED}")
+    async with bench.jobs_opened() as backend:
+        await order(backend, bench.launching("n1", work_s=0.1), bench.launching("n2", job="j1"))
+        told = (
+            "Slurm takes it only later (AssocMaxSubmitJobLimit: a limit of the account on jobs "
+            "submitted, for each user)"
+        )
+        await comes(lambda: backend.launch_wait(J0) == told, lambda: backend.launch_wait(J0))
+        await order(backend, Suspend(job_id(1), 1))  # it is withdrawn like one that waits in Slurm
+        await seen_until(backend, LaunchFailed, job="j1")
+        assert backend.launch_wait(J0) == told
+        full.unlink()
+        (ended,) = ends_in(await seen_until(backend, AttemptExited, job="j0"))
+        assert isinstance(ended, AttemptExited)
+        assert ended.exit_code == 0
+    assert set(bench.runs()) == {"j0.1.0"}
+    bench.assert_nothing_twice()
+
+
+async def test_attempt_starts_where_slurm_runs_jobs_for_less_than_it_may_take(
+    bench: JobBench,
+) -> None:
+    """The partition's limit is half an hour; asked for longer, jobs wait there for ever."""
+    async with bench.jobs_opened(partition="short") as backend:
+        await comes(lambda: backend.out_of_service(0.0) is not None, lambda: "no look at nodes")
+        own = bench.launching("n2", job="j1")
+        own = replace(own, spec=replace(own.spec, time_limit_us=29 * 60_000_000))
+        await order(backend, bench.launching("n1"), own)
+        await seen_until(backend, AttemptStarted, job="j0")
+        asked = bench.slurm.command("squeue", "-h", "-a", "-t", "RUNNING", "-o", "%l").split()
+        assert asked == ["30:00"] * 2
+
+
+async def test_attempt_that_waits_for_a_node_that_is_drained_is_withdrawn(
+    bench: JobBench,
+) -> None:
+    """One that waits for a node in service stays in Slurm's queue."""
+    held = [occupied(bench, node) for node in ("n1", "n2")]
+    async with bench.jobs_opened() as backend:
+        await order(backend, bench.launching("n1"), bench.launching("n2", job="j1"))
+        await comes(lambda: len(bench.jobs("PENDING")) == 2, lambda: str(bench.jobs()))
+        bench.slurm.drain("n1", "a fan is broken")
+        (failed,) = [
+            each
+            for each in await seen_until(backend, LaunchFailed)
+            if isinstance(each, LaunchFailed)
+        ]
+        assert (failed.job_id, failed.cause) == (J0, "Slurm has node n1 drained: a fan is broken")
+        await comes(lambda: sorted(bench.jobs()) == ["j1.a1"], lambda: str(bench.jobs()))
+        bench.slurm.command("scancel", *held)
+        await goes_on(bench, backend, "n3")
+        await comes(lambda: bench.runs() == {"j0.2.0": 1, "j1.1.0": 1}, lambda: str(bench.runs()))
+        bench.slurm.resume("n1")
+
+
 async def test_attempts_that_slurm_forgot_run_once_all_the_same(bench: JobBench) -> None:
     """One that waited, and one that ran; their ids are another user's by then."""
+    held = occupied(bench, "n2")
     forgets = bench.remembers()
-    bench.slurm.drain("n2")
     async with bench.jobs_opened(heartbeat_deadline_s=4.0, margin_s=1.0) as backend:
         await order(backend, bench.launching("n2", job="j1", work_s=0.2))
         await comes(lambda: bool(bench.jobs()), "its submission")
@@ -201,10 +348,13 @@ async def test_attempts_that_slurm_forgot_run_once_all_the_same(bench: JobBench)
         assert strangers == numbers
         told = await leaves(backend)
         assert len(ends_in(told)) == 1
-        bench.slurm.resume("n2")  # if that it was drained is not forgotten too
+        bench.slurm.command("scancel", held)
         if not any(isinstance(seen, AttemptExited) for seen in told):
             await seen_until(backend, AttemptExited, job="j1")
-        assert [bench.slurm.state_of(each) for each in strangers] == ["RUNNING"] * 2
+        await comes(  # Slurm may take its time, but a job that was cancelled never runs again
+            lambda: [bench.slurm.state_of(each) for each in strangers] == ["RUNNING"] * 2,
+            lambda: str([bench.slurm.state_of(each) for each in strangers]),
+        )
         await goes_on(bench, backend, "n1")
 
 
@@ -218,9 +368,13 @@ async def test_controller_that_is_away_ends_nothing_and_loses_nothing(bench: Job
         told += await seen_until(backend, AttemptExited, job="j0")
         assert len(ends_in(told)) == 1
         assert not backend.unreachable
+        await comes(
+            lambda: "has not answered" in backend.launch_wait(job_id(1)), lambda: "no silence"
+        )
         assert not any(isinstance(each, LaunchFailed) for each in told + await rest(backend))
         bench.slurm.start_slurmctld()
         await seen_until(backend, AttemptExited, job="j1")
+        assert backend.silence == ""
     bench.assert_nothing_twice()
 
 
@@ -235,6 +389,7 @@ async def test_node_that_slurm_gave_up_has_its_attempt_ended_before_it_goes_on(
         (ended,) = ends_in(await leaves(backend))
         assert bench.slurm.state_of(number) == "NODE_FAIL"
         assert isinstance(ended, AttemptLost)
+        assert ended.cause == "Slurm ended it: NODE_FAIL"
         await goes_on(bench, backend, "n2")
         bench.slurm.start_slurmd("n1")
 
@@ -268,18 +423,17 @@ async def test_lost_answers_and_double_submissions_run_each_attempt_once(
 
 async def test_folders_that_are_gone_end_nothing_twice(bench: JobBench) -> None:
     """Of one that runs, and of one that waits, which cannot begin without its order."""
-    bench.slurm.drain("n2")
+    held = occupied(bench, "n2")
     async with bench.jobs_opened() as backend:
         await order(backend, bench.launching("n1"), bench.launching("n2", job="j1"))
         await seen_until(backend, AttemptStarted)
         await comes(lambda: len(bench.jobs()) == 2, lambda: str(bench.jobs()))
         for job in ("j0", "j1"):
             shutil.rmtree(bench.root / "jobs" / job)
-        bench.slurm.resume("n2")
+        bench.slurm.command("scancel", held)
         told = await seen_until(backend, LaunchFailed, job="j1")
         await anyio.sleep(2.0)  # its supervisor makes the folder anew
         await order(backend, Terminate(J0, 1))
         told += await seen_until(backend, AttemptExited, job="j0")
         assert len(ends_in(told)) == 1
-        bench.slurm.resume("n2")
     bench.assert_nothing_twice()

@@ -5,9 +5,21 @@ from pathlib import Path
 
 import pytest
 
+from shunter.app.api.metrics import Metrics
 from shunter.app.live import Caller, Site
 from shunter.core.state import JobPhase
-from shunter.events.facts.cluster import NodeDrained, NodeRestored
+from shunter.events.facts.cluster import (
+    NodeDrained,
+    NodeReachable,
+    NodeRestored,
+    NodeUnreachable,
+)
+from shunter.events.facts.execution import (
+    AttemptLost,
+    AttemptStarted,
+    JobSuspended,
+    LaunchFailed,
+)
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId, NodeName
 from tests.live.site.sites import NOBODY
@@ -81,6 +93,58 @@ async def test_node_drained_under_a_job_takes_no_other_and_comes_back_after_a_re
             ("NodeRestored", node, "slurm: in service again"),
         ]
     )
+    await assert_all_well(bench)
+
+
+async def test_metrics_tell_whether_slurm_answers(
+    bench: PilotBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served(bench, monkeypatch, "n1") as site:
+        metrics = Metrics(site)
+
+        def told(value: int) -> bool:
+            return f"\nshunter_slurm_answering {value}.0\n" in metrics.page(0).decode()
+
+        await until(site, lambda: told(1), "an answer")
+        bench.slurm.kill_slurmctld()
+        await until(site, lambda: told(0), "the silence")
+        bench.slurm.start_slurmctld()
+        await until(site, lambda: told(1), "an answer again")
+
+
+async def test_pilot_that_is_about_to_end_takes_no_job_that_waits(
+    bench: PilotBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job that waits fits there as soon as the other one has left, which is at once.
+
+    Goal: the core drains the node before that, has a successor asked for, and starts nothing there
+    until it is in.
+    """
+    async with served(bench, monkeypatch, "n1") as site:
+        one = await site.submit(worker(bench, "one", 1.0, gpus=3), NOBODY)
+        await until(site, lambda: job_of(site, one).phase is JobPhase.running, "one runs")
+        await site.submit(worker(bench, "two", 0.1, gpus=2), NOBODY)
+        (number,) = bench.pilots()["n1"]
+        bench.slurm.command("scancel", "--signal=USR1", "--batch", str(number))
+        await until(site, lambda: not site.state.jobs, "the end of all")
+        assert bench.pilots()["n1"] != [number]
+    async with read_log(str(bench.folder / "log.db")) as reader:
+        events = [event async for event in reader.events()]
+    kinds = [type(event) for event in events]
+    drained = kinds.index(NodeDrained)
+    silent = kinds.index(NodeUnreachable, drained)
+    restored, back = kinds.index(NodeRestored), kinds.index(NodeReachable, silent)
+    suspended = kinds.index(JobSuspended)
+    assert drained < suspended < silent < restored < back
+    told = events[drained]
+    assert isinstance(told, NodeDrained)
+    assert told.by.startswith("slurm: the pilot on node n1 is about to end: Slurm has sent it")
+    assert "its time limit of" in told.by
+    left = events[suspended]
+    assert isinstance(left, JobSuspended)
+    assert left.cause == told.by.removeprefix("slurm: ")
+    assert not {AttemptStarted, AttemptLost, LaunchFailed} & set(kinds[drained:back])
+    assert sum(bench.runs().values()) == 3
     await assert_all_well(bench)
 
 

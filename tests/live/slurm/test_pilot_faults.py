@@ -129,8 +129,7 @@ def test_pilots_cancelled_and_requeued_by_an_administrator_lose_no_job(bench: Pi
     bench.slurm.command("scontrol", "update", f"JobId={two}", "Requeue=1")
     bench.slurm.command("scontrol", "requeue", str(two))
     ends_well(bench, daemon)
-    # On a busy machine more: the core goes on starting attempts in a pilot that is about to end.
-    assert sum(bench.runs().values()) >= 4
+    assert sum(bench.runs().values()) == 4
 
 
 def test_files_of_pilots_that_are_gone_hinder_nobody(bench: PilotBench) -> None:
@@ -192,7 +191,7 @@ def test_controller_that_is_away_while_the_daemon_is_killed_and_a_job_submitted(
 
 
 def test_node_that_slurm_gave_up_and_the_daemon_killed_meanwhile(bench: PilotBench) -> None:
-    """Its job lives on, and nothing of it runs twice whoever asks meanwhile."""
+    """Its job lives on; the next daemon starts nothing else there until the node is back."""
     slurm = bench.slurm
     requests = [worker(bench, "one", 300.0, gpus=2), worker(bench, "two", 0.1, gpus=2)]
     daemon = daemon_of(bench, ("n1",), requests[0])
@@ -206,6 +205,6 @@ def test_node_that_slurm_gave_up_and_the_daemon_killed_meanwhile(bench: PilotBen
     daemon.kill()
     daemon = daemon_of(bench, ("n1",), *requests, cancels=("j1", 2))
     time.sleep(3)
-    assert bench.runs()["j1.1.0"] == sum(n for name, n in bench.runs().items() if "j1" in name) == 1
+    assert bench.runs() == {"j1.1.0": 1}
     slurm.start_slurmd("n1")
     ends_well(bench, daemon, Outcome.cancelled, Outcome.finished)

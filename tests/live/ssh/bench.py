@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,6 +26,10 @@ from tests.live.ssh.farm import Farm
 Seen = TypeVar("Seen", bound=Input)
 PATIENCE_US = 90_000_000
 GPUS = 4
+# A busy machine keeps an agent waiting for seconds, which is not what most tests are about.
+PATIENT = {"connect_s": 30.0, "call_s": 30.0, "launch_s": 30.0, "keepalive_s": 5.0}
+# Where hosts do go silent, it is noticed within seconds.
+PROMPT = {"connect_s": 5.0, "call_s": 5.0, "launch_s": 3.0, "keepalive_s": 0.5}
 # argv: the ledger's folder, seconds of work, the exit code; below 0 it works until it has saved
 # once, and then ends well. It saves what it has done when asked to.
 WORKER = """
@@ -114,13 +118,14 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Bench(Ledger):
-    """A farm, and a folder for its hosts and its ledger."""
+    """A farm, a folder for its hosts and its ledger, and for how long hosts are waited for."""
 
     farm: Farm
     folder: Path
+    limits: Mapping[str, float] = field(default_factory=lambda: PATIENT)
 
     def settings(self, term: int = 1, **fields: object) -> SshSettings:
-        """Return settings under which everything happens within seconds."""
+        """Return settings under which everything else happens within seconds."""
         hosts = tuple(self.host(name) for name in self.farm.hosts)
         settings = SshSettings(
             hosts=hosts,
@@ -129,17 +134,13 @@ class Bench(Ledger):
             term=term,
             holder=f"daemon-{term}",
             root=str(self.folder / "daemon"),
-            connect_s=5.0,
-            keepalive_s=0.5,
-            call_s=5.0,
-            launch_s=3.0,
             patrol_s=0.5,
             heartbeat_deadline_s=60.0,
             margin_s=2.5,
             grace_s=0.5,
             cooperative_s=5.0,
         )
-        changes: Mapping[str, object] = fields
+        changes: Mapping[str, object] = {**self.limits, **fields}
         return replace(settings, **changes)  # type: ignore[arg-type]  # any field may be given
 
     def host(self, name: str) -> SshHost:

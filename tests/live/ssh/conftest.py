@@ -1,25 +1,34 @@
 """Benches of three hosts: on loopback, and in namespaces where this machine lets us."""
 
 import os
+import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.live.ssh.bench import Bench
+from tests.live.ssh.bench import PROMPT, Bench
 from tests.live.ssh.farm import LACKING, farm_at
 from tests.live.ssh.namespaces import Namespaces, lacking, namespaces_at
 
 HOSTS = ("n0", "n1", "n2")
+REMOVAL_S = 10.0
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder with a short name: those of pytest are too long for some shells."""
-    with tempfile.TemporaryDirectory(prefix="ssh") as name:
-        yield Path(name)
+    """A folder with a short name: those of pytest are too long for some shells.
+
+    A helper whose connection has ended may still make a folder of its own for some moments.
+    """
+    name = Path(tempfile.mkdtemp(prefix="ssh"))
+    yield name
+    until_s = time.monotonic() + REMOVAL_S
+    while name.exists():
+        shutil.rmtree(name, ignore_errors=time.monotonic() < until_s)
 
 
 @pytest.fixture
@@ -39,7 +48,7 @@ def network(folder: Path) -> Iterator[tuple[Bench, Namespaces]]:
     if lacking():
         pytest.skip(lacking())
     with namespaces_at(folder / "farm", *HOSTS) as farm:
-        yield Bench(farm, folder), farm
+        yield Bench(farm, folder, PROMPT), farm
 
 
 @pytest.fixture

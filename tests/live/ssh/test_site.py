@@ -1,6 +1,7 @@
 """A whole cluster over SSH: scheduler, log, and hosts that are cut and powered off."""
 
 import importlib.util
+import os
 import sys
 import tomllib
 from collections.abc import AsyncIterator
@@ -22,7 +23,7 @@ from shunter.events.facts.execution import (
 )
 from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, Outcome
 from shunter.events.log import read_log
-from shunter.events.values.ids import JobId
+from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.job_spec import JobSpec
 from tests.live.site.sites import NOBODY, at_work, events_until, remove_ended, verified
 from tests.live.ssh.bench import Bench
@@ -172,3 +173,24 @@ async def started(site: Site, count: int) -> None:
     await events_until(
         site, lambda seen: sum(isinstance(one, AttemptStarted) for one in seen) >= count
     )
+
+
+async def test_units_of_cpu_are_devices_over_ssh_too(bench: Bench) -> None:
+    """A job on units is bound to their CPUs, and sees no GPU; one on both types takes either."""
+    first, second, *others = [str(name) for name in bench.farm.hosts]
+    units = {"name": second, "gpus": 0, "units": 2, "type": "cpu", "cpus": 2}
+    nodes = [{"name": name, "gpus": 1, "type": "v100"} for name in (first, *others)]
+    says = (
+        "import os; print(repr(os.environ['CUDA_VISIBLE_DEVICES']), len(os.sched_getaffinity(0)))"
+    )
+    spec = JobSpec(
+        command=(sys.executable, "-c", says), gpu_types=(GpuType("v100"), GpuType("cpu"))
+    )
+    changed = {"cluster.nodes": [*nodes, units]}
+    async with at_work(cluster(bench.farm, bench.folder).replaced(changed, "test")) as site:
+        jobs = await site.submit_together([Submission(spec)] * 4, NOBODY)
+        assert await all_end(site, jobs) == [Outcome.finished] * 4
+        said = [(await site.read_output(job, 1, "stdout.0", 0, 100))[0].decode() for job in jobs]
+    cpus = len(os.sched_getaffinity(0))
+    assert said == [f"'0' {cpus}\n"] * 2 + ["'' 1\n"] * 2
+    assert (await verified(bench.folder)).divergence is None

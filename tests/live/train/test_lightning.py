@@ -84,7 +84,9 @@ trainer.fit(Model(), loader(True), loader(False), ckpt_path=resume_path)
     ("options", "stops"),
     [
         ("{}", (2, 5, 9)),  # the second at the end of an epoch, before its evaluation
-        ('{"package": "pytorch_lightning", "workers": 2}', (9,)),
+        pytest.param(
+            '{"package": "pytorch_lightning", "workers": 2}', (9,), marks=pytest.mark.thorough
+        ),
         ('{"trainer": {"accumulate_grad_batches": 2, "val_check_interval": 3}}', (3, 8)),
     ],
 )

@@ -6,9 +6,9 @@ import pytest
 
 from shunter.app.config.policies import informed
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
+from shunter.core.performance.speed_model import SpeedModel
+from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.placement import PLACEMENTS
-from shunter.core.speed_model import SpeedModel
-from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.facts.decisions import AllocationChanged, TargetsSet
 from shunter.events.values.ids import GpuType

@@ -43,12 +43,14 @@ class LearningMachine(CoreMachine):
         ], f"{job_id} is not where it was found"
         self._check_displaced(events, before)
 
-    @rule(node=NODE_NAMES, mask=COUNT)
-    def take(self, node: NodeName, mask: int) -> None:
-        """Let strangers hold some GPUs of a server, and no others."""
+    @rule(node=NODE_NAMES, mask=COUNT, cpus=COUNT)
+    def take(self, node: NodeName, mask: int, cpus: int) -> None:
+        """Let strangers hold some GPUs and CPUs of a server, and no others."""
         server = self.core.state.cluster.servers[node]
         before = self._phases()
-        events = self._step(GpusTaken(self.now_us, server.name, mask & server.all_gpus))
+        cpus_milli = min(cpus * 1000, server.configuration.cpus_milli)
+        seen = GpusTaken(self.now_us, server.name, mask & server.all_gpus, cpus_milli=cpus_milli)
+        events = self._step(seen)
         self._check_displaced(events, before)
         for job in self.core.state.jobs.values():
             is_to_start = job.phase is JobPhase.launching and not _was_found(job)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -13,9 +13,10 @@ from shunter.app.runs.simulation import simulate
 from shunter.app.worlds import WORLDS
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Input
-from shunter.core.interfaces import Backend, SimulatedWorld
+from shunter.core.interfaces import AnyPolicy, Backend, SimulatedWorld
 from shunter.errors import ConfigError
 from shunter.events import SchedulerStarted
+from shunter.events.values.configuration_set import ConfigurationSet
 
 
 class Counted:
@@ -48,6 +49,16 @@ class Counted:
         assert self.inside is not None
         Counted.asked += 1
         return await self.inside.observe(until_us, gather_us)
+
+
+class OfItsPolicy(Counted):
+    """A world that must be told which policy it is the world of."""
+
+    told: ClassVar[list[tuple[str, int]]] = []
+
+    def playing(self, policy: AnyPolicy, servers: Iterable[ConfigurationSet]) -> "OfItsPolicy":
+        self.told.append((policy.name, sum(each.gpus for each in servers)))
+        return self
 
 
 NO_WORLD = object()
@@ -89,6 +100,17 @@ def test_world_of_another_package_is_run_and_recorded(monkeypatch: pytest.Monkey
     assert setup.backend.instant
     assert '"world":"counted"' in recorded(setup)
     assert Counted.asked > before
+
+
+def test_world_is_told_the_policy_and_servers_before_it_is_put_around_if_it_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install(monkeypatch, mine="tests.unit.app.test_worlds:OfItsPolicy")
+    loaded = make_config(tree("mine"))
+
+    set_up(loaded, load_jobs(loaded))
+
+    assert OfItsPolicy.told == [("fifo", 4)]
 
 
 def test_log_without_a_world_says_nothing_of_it() -> None:

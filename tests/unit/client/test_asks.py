@@ -113,3 +113,9 @@ def test_worth_of_an_end_is_a_code_or_an_error() -> None:
         with pytest.raises(JobFailedError) as caught:
             end_of(ended(state, 7), None).worth()
         assert caught.value.exit_status == 7
+
+
+@pytest.mark.parametrize("cpus", [float("inf"), float("-inf"), float("nan")])
+def test_number_that_a_body_cannot_hold_is_refused(cpus: float) -> None:
+    with pytest.raises(UsageError, match=f"cpus: expected a finite number, not {cpus}"):
+        submission(["true"], {"gpus": 1, "cpus": cpus}, "key")

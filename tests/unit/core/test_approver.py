@@ -17,6 +17,7 @@ from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.jobs import JobCancelRequested, JobHeld
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
+from shunter.events.values.configuration_set import CPU_UNITS
 from shunter.events.values.job_spec import Level, SuspendMode
 from shunter.events.values.reasons import Because, Reason
 from tests.factories import (
@@ -125,7 +126,7 @@ GARBAGE: dict[str, tuple[tuple[Event, ...], Change, Reason, str]] = {
         (),
         shares(1, Share(N0, 12), sharing=Sharing.sliced),
         Reason.refused,
-        "only whole GPUs can be shared",
+        "jobs take turns on GPUs with policy.slicing only",
     ),
     "running job started": ((), start(0, n1=0b11), Reason.refused, "the job is running"),
     "held job": ((JobHeld(0, job_id(1)),), start(1, n1=3), Reason.refused, "on hold"),
@@ -301,6 +302,23 @@ def test_start_on_gpus_of_a_dropped_suspension_is_refused_too() -> None:
     approval = approved(cluster(), suspend(0, 1), start(1, n0=0b1), start(2, n0=0b11))
     assert approval.granted == []
     assert refusals(approval) == [("j1", Reason.refused), ("j2", Reason.no_capacity)]
+
+
+def test_units_are_given_with_their_cpus_and_to_one_job_alone() -> None:
+    units = node_added(3, 2, gpu_type="cpu", cpus_milli=8000, device=CPU_UNITS)
+    state = cluster(units, job_submitted(6), job_submitted(7), job_submitted(8))
+    there = [Share(node_name(3), 1 << unit, 4000) for unit in (0, 1)]
+
+    bare = approved(state, start(6, n3=1), shares(7, there[0]), shares(8, there[1]))
+    assert refusals(bare) == [("j6", Reason.refused)]
+    assert "without all of their CPUs" in bare.refused[0].detail
+    assert len(bare.granted) == 2
+
+    together = [shares(name, there[0], sharing=Sharing.packed) for name in (6, 7)]
+    assert refusals(approved(state, *together)) == [("j6", Reason.refused), ("j7", Reason.refused)]
+    apply(state, AllocationChanged(0, job_id(6), Allocation((there[0],)), RULE, instant=True))
+    opened = approved(state, Pack(job_id(6), Allocation((there[0],), Sharing.packed), RULE))
+    assert opened.refused[0].detail == "units of CPU are not shared"
 
 
 def test_unknown_job_is_refused_and_told_of() -> None:

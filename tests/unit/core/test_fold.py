@@ -31,6 +31,8 @@ from shunter.events.facts.decisions import (
     GangRejected,
     PlanRejected,
     ReservationSet,
+    Size,
+    SizesSet,
     TrialKept,
     TrialReverted,
     TrialStarted,
@@ -44,6 +46,8 @@ from shunter.events.facts.execution import (
     GpusReleased,
     JobSuspended,
     LaunchFailed,
+    TurnEnded,
+    TurnStarted,
 )
 from shunter.events.facts.jobs import (
     JobCancelled,
@@ -194,10 +198,18 @@ ILLEGAL = {
         granted(0, n0=0b1100),
         "AllocationChanged of job j0, which is ending",
     ),
-    "sliced GPUs": Illegal(
+    "turns where nothing takes time": Illegal(
         QUEUED,
-        AllocationChanged(0, J0, Allocation((Share(N0, 3),), Sharing.sliced), BECAUSE),
-        "job j0 is sliced, which this version cannot do",
+        AllocationChanged(
+            0, J0, Allocation((Share(N0, 3),), Sharing.sliced), BECAUSE, instant=True
+        ),
+        "job j0 is to take turns where nothing takes time",
+    ),
+    "turn of a job that takes none": Illegal(
+        RUNNING, TurnStarted(0, J0, 1, (Share(N0, 3),)), "TurnStarted of job j0, which takes no"
+    ),
+    "end of a turn of a job that takes none": Illegal(
+        RUNNING, TurnEnded(0, J0, 1), "TurnEnded of job j0, which takes no turns"
     ),
     "node added twice": Illegal(QUEUED, node_added(0), "node n0 was added twice"),
     "node removed in use": Illegal(
@@ -244,6 +256,9 @@ ILLEGAL = {
     "refusal of an unknown job": Illegal(
         [], PlanRejected(0, J0, Reason.refused, "r"), "PlanRejected of job j0"
     ),
+    "size of an ended job": Illegal(
+        ENDED, SizesSet(0, (Size(J0, 1000, 1),), 1.0, 1.0), "SizesSet of job j0"
+    ),
     "promise to an ended job": Illegal(ENDED, ReservationSet(0, J0, 9), "ReservationSet of job j0"),
     "time going back": Illegal(
         [job_submitted(0, at=5)],
@@ -263,7 +278,6 @@ NOT_EMITTED = (
     TrialKept(0, J0, "packing"),
     TrialReverted(0, J0, "packing"),
     JobGroupChanged(0, J0, "g"),
-    ProfileMeasured(0, "resnet", node_added().configuration.gpu_type, 1, 1.0),
 )
 
 
@@ -280,6 +294,14 @@ def test_kind_that_is_not_emitted_yet_is_illegal(event: Event) -> None:
     state = replay(RUNNING)
     with pytest.raises(IllegalEventError, match=rf"{type(event).__name__} .*not emitted by this"):
         apply(state, event)
+
+
+def test_measurement_of_a_model_changes_nothing() -> None:
+    gpu_type = node_added().configuration.gpu_type
+    before, after = replay(RUNNING), replay(RUNNING)
+    apply(after, ProfileMeasured(0, "resnet", gpu_type, 1, 1.0))
+    after.seq = before.seq
+    assert after == before
 
 
 @pytest.mark.parametrize("free", [Cluster.undecide, Cluster.vacate], ids=["decided", "both"])

@@ -70,5 +70,6 @@ def test_derived_kinds_are_named_with_their_causes() -> None:
         "AllocationChanged node_lost",
         "AllocationChanged displaced",
         "CheckpointDiscarded lost",
+        "SensitivityCorrected",
     ]
     assert [each.name for each in DERIVED if each.has(JobHeld(0, J0, "array"))] == ["JobHeld array"]

@@ -6,12 +6,12 @@ import pytest
 from pydantic import ValidationError
 
 from shunter.backends.simulated import Costs
+from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.guards import Guards
 from shunter.core.ranking import Aged, RankedPolicy
 from shunter.core.ranking.keys import rank_of
-from shunter.core.speed_model import SpeedModel
-from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
 from shunter.events.values.ids import GpuType
 from shunter.policies import ftf, gittins, las, smallest, srtf, tiresias
 from tests.factories import (
@@ -70,6 +70,24 @@ def test_job_on_quick_gpus_is_ranked_again_each_quantum_only() -> None:
     outcome = played(index, *jobs, speeds=speeds, until_us=5_000_000)
     assert outcome.ended.keys() == {job_id(0), job_id(1)}
     assert outcome.state.rounds_planned < 50
+
+
+@pytest.mark.parametrize("speed", [2.0, 0.999])
+def test_no_round_is_planned_while_no_step_of_rho_is_passed(speed: float) -> None:
+    """j1 has waited for long, and j2 is none that it gives way to: nothing changes in its run."""
+    second = 1_000_000
+    jobs = (
+        trace_job(0, lasts=1000 * second),
+        trace_job(1, at=1, lasts=400 * second),
+        trace_job(2, at=2, lasts=100_000 * second),
+    )
+    speeds = SpeedModel({node_name(): configuration(1)}, {GpuType("v100"): speed})
+    index = ftf.FinishTimeFairness(ftf.QUANTUM_US)
+    outcome = played(index, *jobs, speeds=speeds, guards=Guards(min_runtime_us=10**12))
+    first, last = (at_us for at_us, job in starts(outcome) if job in ("j1", "j2"))
+    while_it_ran = [each for each in outcome.of(RoundPlanned) if first < each.at_us < last]
+    assert last - first == pytest.approx(400 * second / speed, abs=1)
+    assert len(while_it_ran) < 60, "steps of a sixteenth"
 
 
 def test_expected_rest_prefers_a_new_job_to_one_that_outlived_the_short_ones() -> None:

@@ -28,7 +28,7 @@ from shunter.events.facts.execution import (
 )
 from tests.factories import job_id
 from tests.faults.supervised import wait_for
-from tests.live.ssh.bench import Bench, is_of, kinds, order, rest, seen_until
+from tests.live.ssh.bench import PROMPT, Bench, is_of, kinds, order, rest, seen_until
 from tests.live.ssh.conftest import HOSTS
 from tests.live.ssh.namespaces import Namespaces, lacking
 
@@ -53,7 +53,7 @@ def strange(folder: Path) -> Iterator[Network]:
         farm.ahead_s = AHEAD_S
         for name in HOSTS:
             farm.start(name)
-        yield Bench(farm, folder), farm
+        yield Bench(farm, folder, PROMPT), farm
     finally:
         farm.close()
 

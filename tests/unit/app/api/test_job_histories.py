@@ -1,6 +1,7 @@
 from shunter.app.api.documents.job_history import ENDED_MOST, JobHistories, JobHistory, history_of
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (
+    AllocationLearned,
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
@@ -66,6 +67,7 @@ def test_suspended_attempt_tells_every_step_with_its_instant() -> None:
         "ended_at": "14",
         "ended_by": "suspended",
         "exit_code": None,
+        "memory_kills": 0,
         "released_at": "15",
         "lost_s": 0.0,
         "suspend_s": 5e-6,
@@ -76,6 +78,27 @@ def test_suspended_attempt_tells_every_step_with_its_instant() -> None:
         "set_aside_by": "",
     }
     assert (second["where"], second["resumed_from"], second["suspend_s"]) == ("b[0-1]", "c", None)
+
+
+def test_job_that_has_ended_tells_its_service_from_starts_to_releases() -> None:
+    """Of the GPUs on which each attempt was found; one that never started had none."""
+    found = life(
+        AllocationChanged(1, JOB, on("a"), RULE),
+        LaunchFailed(2, JOB, 1, "no room"),
+        AllocationChanged(3, JOB, on("a"), RULE),
+        AttemptStarted(10, JOB, 2, started_us=9),
+        JobSuspended(18, JOB, 2),
+        GpusReleased(19, JOB, 2),
+        AllocationChanged(20, JOB, on("b"), RULE),
+        AllocationLearned(21, JOB, 3, Allocation((Share(NodeName("b"), 0b111),))),
+        AttemptStarted(21, JOB, 3),
+        AttemptLost(25, JOB, 3, "its host"),
+        AllocationChanged(30, JOB, on("b"), RULE),
+        AttemptStarted(40, JOB, 4),
+        JobFinished(50, JOB, ended_us=49),
+    )
+    assert found.service_gpu_us == 2 * (19 - 9) + 3 * (25 - 21) + 2 * (50 - 40)
+    assert life(JobRejected(1, JOB, Reason.infeasible)).service_gpu_us is None
 
 
 def test_attempt_tells_that_what_it_saved_was_discarded() -> None:

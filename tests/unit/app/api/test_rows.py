@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from shunter.app.api.documents.queue import queue_document
+from shunter.app.api.documents.queue import Present, queue_document
 from shunter.app.cli.live.queue import explained
 from shunter.app.cli.live.reasons import clause
 from shunter.app.replaying.folding import fold_events
@@ -40,10 +40,10 @@ def folded(events: list[Event]) -> State:
     return state
 
 
-def rows(state: State) -> dict[str, dict[str, Any]]:
+def rows(state: State, present: Present | None = None) -> dict[str, dict[str, Any]]:
     waiting = [job.job_id for job in state.jobs.values() if job.is_eligible]
     ranks = {job: rank for rank, job in enumerate(waiting, 1)}
-    found = queue_document(state, state.jobs.values(), str, now="", ranks=ranks)
+    found = queue_document(state, state.jobs.values(), str, now="", ranks=ranks, present=present)
     return {row["id"]: row for row in found["jobs"]}
 
 
@@ -62,6 +62,32 @@ def test_a_blocker_that_has_ended_is_not_named() -> None:
 
     assert reason["blockers"] == ["j1"]
     assert (reason["needed"], reason["free"]) == (4, 1)
+
+
+def test_what_a_launch_waits_for_is_told_and_service_is_that_of_now() -> None:
+    """j0 trains, j1 waits in somebody else's queue; nothing has happened for five seconds."""
+    costs = Costs(start_us=10)
+    jobs = (trace_job(0, 1, lasts=90), trace_job(1, 2, at=20, lasts=90))
+    state = state_at(World(servers=servers(4), jobs=jobs, costs=costs), 25)
+    waits = "waiting for Slurm to start job 7, asked 5 s ago (Resources)"
+    past = rows(state)
+
+    now = rows(state, Present(state.now_us + 5_000_000, lambda job: waits))
+
+    assert [past[job]["launch_wait"] for job in ("j0", "j1")] == ["", ""]
+    assert [now[job]["launch_wait"] for job in ("j0", "j1")] == ["", waits]
+    assert now["j0"]["service_gpu_s"] == past["j0"]["service_gpu_s"] + 5
+    assert explained(list(now.values())) == [f"j1: {waits}"]
+
+
+def test_row_says_which_cpus_and_memory_a_job_has() -> None:
+    there = servers(4, cpus_milli=8000, memory_mb=400)
+    jobs = (trace_job(0, 1, cpus_milli=1500, memory_mb=100, lasts=90), trace_job(1, 4, lasts=90))
+
+    found = rows(state_at(World(servers=there, jobs=jobs), 10))
+
+    assert (found["j0"]["cpus_held"], found["j0"]["memory_mb_held"]) == (1.5, 100)
+    assert (found["j1"]["cpus_held"], found["j1"]["memory_mb_held"]) == (0, 0)
 
 
 def test_a_granted_job_names_who_has_yet_to_leave_its_gpus() -> None:

@@ -20,6 +20,18 @@ def test_config_validate_says_that_a_file_is_right(config_file: Path) -> None:
     assert done.stdout.endswith("right; 8 GPUs on 2 servers\n")
 
 
+def test_config_validate_warns_of_servers_beyond_the_table_of_sensitivity(
+    config_file: Path,
+) -> None:
+    given = ["workload.sensitivity=builtin:synergy", "cluster.nodes.0.cpus=120"]
+    settings = [part for each in given for part in ("--set", each)]
+    done = run(app, ["config", "validate", str(config_file), *settings])
+
+    assert done.exit_code == 0
+    assert "warning: builtin:synergy: a GPU of " in done.stderr
+    assert "goes with 30 CPUs for each GPU, and the table has 1 to 24: beyond" in done.stderr
+
+
 def test_config_validate_refuses_a_wrong_file(write_config: WriteConfig) -> None:
     done = run(app, ["config", "validate", str(write_config("seed = -1"))])
 
@@ -169,7 +181,7 @@ def test_trace_generate_knows_every_kind() -> None:
     done = run(app, ["trace", "generate", "--kind", "gavel-like", "--jobs", "3"])
     assert len(done.stdout.splitlines()) == 4
     done = run(app, ["trace", "generate", "--kind", "alien", "--jobs", "3"])
-    assert "expected one of philly-like, tiresias-like, gavel-like" in done.stderr
+    assert "expected one of philly-like, tiresias-like, gavel-like, synergy-like" in done.stderr
 
 
 def test_a_trace_on_stdout_stands_there_alone() -> None:

@@ -95,3 +95,18 @@ def test_gavel_refuses_another_solver_before_any_run() -> None:
     assert done.exit_code == 2
     assert "'glpk' is not one of" in done.stderr
     assert done.stdout == ""
+
+
+def test_synergy_has_its_tables_and_says_what_stands_in(tmp_path: Path) -> None:
+    trace = tmp_path / "jobs.csv"
+    trace.write_text("0,alexnet,8,3349,1\n1,gnmt,9,26435,1\n")
+    few = ["--jobs", "3", "--rate", "7.5", "--gang-rate", "4", "-j", "1"]
+    done = run(app, ["reproduce", "synergy", "--dynamic", str(trace), *few])
+
+    assert done.exit_code == 0
+    assert "the table of the slides, 4 servers of 8 GPUs and 24 CPUs" in done.stdout
+    assert "like static" in done.stdout
+    assert "jobs of one GPU, by the mix of models, 32 GPUs" in done.stdout
+    assert "- No --static was named: made-up jobs" in done.stdout
+    assert "- No --dynamic" not in done.stdout
+    assert "- Up to 3.4× lower average JCT (OSDI 2022): not reached here" in done.stdout

@@ -8,7 +8,7 @@ import pytest
 
 from shunter.app.config import LoadedConfig, load_config
 from shunter.app.config.resolved import record_of, recorded_throughputs
-from shunter.core.throughputs import JobKind
+from shunter.core.performance.throughputs import JobKind
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
 from shunter.workloads.throughputs import compact_form

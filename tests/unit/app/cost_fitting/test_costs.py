@@ -318,3 +318,16 @@ def test_a_simulated_log_gives_back_the_work_of_its_trace(
     _, exported = read(log)
     worked = {each.job_id: each.duration_us for each in exported.jobs}
     assert worked == {each.job_id: each.duration_us for each in result.trace.jobs}
+
+
+def test_kind_that_left_no_time_for_its_mini_batches_was_not_measured() -> None:
+    """Its ten steps took less than others need to prepare: no speed follows from that."""
+    slow = [
+        job(number, attempt(1, 0.0, trained_us=21 * S, left_us=120 * S), model="a")
+        for number in range(3)
+    ]
+    odd = job(3, attempt(1, 0.0, left_us=3 * S, gpu_type=K80), steps=10, model="a")
+    found = fit_costs(observed(*slow, odd, types=(V100, K80)))
+    assert [kind.gpu_type for kind in found.batch_us] == [V100]
+    assert found.batch_us[Kind("a", 1, V100)] == pytest.approx(S, rel=0.01)
+    assert found.speeds == {V100: 1.0}

@@ -1,5 +1,6 @@
 """`[backend.ssh]` and what the backend is told of it."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -7,13 +8,16 @@ import pytest
 from shunter.app.config.loading import make_config
 from shunter.app.hosts.settings import ssh_settings
 from shunter.app.hosts.writing import parsed_host
+from shunter.backends.agents.transport import NO_DEVICE
 from shunter.backends.ssh.settings import SshSettings
 from shunter.errors import ConfigError, UsageError
 
 
-def settings(*, gpus: int = 2, cpus: int = 0, **ssh: Any) -> SshSettings:
-    """Return the settings of a cluster of two servers."""
-    nodes = [{"name": "gpu[1-2]", "gpus": gpus, "cpus": cpus}]
+def settings(
+    *, gpus: int = 2, cpus: int = 0, nodes: Sequence[Mapping[str, object]] = (), **ssh: Any
+) -> SshSettings:
+    """Return the settings of a cluster of two servers, or of these."""
+    nodes = nodes or [{"name": "gpu[1-2]", "gpus": gpus, "cpus": cpus}]
     table = {"root": "daemon", "keys": ["key"], **ssh}
     tree = {
         "cluster": {"nodes": nodes},
@@ -100,3 +104,12 @@ def test_host_of_a_command_line_is_read(text: str, parts: tuple[str, str, int]) 
 def test_what_is_no_host_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"\[USER@\]HOST\[:PORT\]"):
         parsed_host(text, "python3")
+
+
+def test_units_of_cpu_are_no_gpus() -> None:
+    nodes = [{"name": "cpu1", "gpus": 0, "units": 2, "type": "cpu", "cpus": 4}]
+    (host,) = settings(nodes=nodes).hosts
+    assert (host.gpus, host.cpus) == ((NO_DEVICE, NO_DEVICE), (0, 1, 2, 3))
+
+    with pytest.raises(ConfigError, match=r"cpu1\.gpus: \[cluster\] gives it units of CPU"):
+        settings(nodes=nodes, hosts={"cpu1": {"gpus": ["0", "1"]}})

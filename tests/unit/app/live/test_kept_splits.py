@@ -17,8 +17,11 @@ from tests.factories import job_id, job_spec, node_name, scheduler_started, serv
 
 J0, N0 = job_id(0), node_name(0)
 NEEDS_PRICES = ("min_cost", "min_cost_slo")
+SIMULATED_ONLY = ("gandiva",)  # tests/unit/policies/gandiva holds it to the same
 LIVE = [
-    name for name in POLICIES.names() if not name.endswith("_peer") and name not in NEEDS_PRICES
+    name
+    for name in POLICIES.names()
+    if not name.endswith("_peer") and name not in (*NEEDS_PRICES, *SIMULATED_ONLY)
 ]
 ROUND_US = 60_000_000
 

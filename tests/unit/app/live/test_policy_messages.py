@@ -2,16 +2,47 @@
 
 import socket
 import struct
+from typing import get_args
 
-from shunter.app.live.policy.messages import HEADER, plan_of, receive, wire_plan
-from shunter.core.planning.plan import Plan, Suspend
+from shunter.app.live.policy.messages import (
+    HEADER,
+    plan_of,
+    receive,
+    targets_bytes,
+    targets_of,
+    wire_plan,
+)
+from shunter.core.planning.plan import Change, Move, Pack, Plan, Rehome, Reshape, Start, Suspend
+from shunter.events.facts.decisions import Size, SizesSet
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Because
+from tests.factories import allocation
 
 
 def test_plan_from_the_process_of_a_policy_is_to_be_approved_whatever_it_says() -> None:
     plan = Plan((Suspend(JobId("j1"), Because("outranked")),), is_drafted=True)
     assert plan_of(wire_plan(plan)) == Plan(plan.changes)
+
+
+def test_answer_from_the_process_of_a_policy_comes_as_it_was() -> None:
+    solved = SizesSet(7, (Size(JobId("j1"), 3000, 5),), 1.5, 2.0)
+    assert targets_of(targets_bytes(solved)) == solved
+    assert targets_of(targets_bytes(None)) is None
+
+
+def test_changes_of_every_kind_come_back_as_they_were_sent() -> None:
+    because, there = Because("fifo", (1.5,), (JobId("j2"),)), allocation(n0=0b11)
+    changes: dict[type, Change] = {
+        Start: Start(JobId("j1"), there, because),
+        Suspend: Suspend(JobId("j1"), because),
+        Move: Move(JobId("j1"), there, because),
+        Pack: Pack(JobId("j1"), there, because),
+        Reshape: Reshape(JobId("j1"), there, because),
+        Rehome: Rehome(JobId("j1"), there, because),
+    }
+    assert set(changes) == set(get_args(Change))
+    plan = Plan(tuple(changes.values()))
+    assert plan_of(wire_plan(plan)) == plan
 
 
 def test_daemon_that_goes_in_mid_message_is_gone() -> None:

@@ -5,28 +5,41 @@ from dataclasses import replace
 
 from shunter.app.api.documents.cluster_state import nodes_of
 from shunter.app.api.documents.job_history import history_of
+from shunter.app.api.documents.queue import queue_document
+from shunter.app.cli.live.reasons import clause
 from shunter.app.replaying.formatting import down_in_words, fact_in_words
 from shunter.app.replaying.lookup import is_part
+from shunter.app.replaying.waits import told_apart
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.sentences import details, headline
 from shunter.core.fold import replay
 from shunter.core.intake.inputs import Input, SubmitJob, SuspendJob
-from shunter.events.facts.cluster import GpuQuarantined, GpusTaken
+from shunter.events.facts.cluster import GpuQuarantined, GpusTaken, NodeAdded, NodeLost
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
 from shunter.events.facts.execution import AllocationLearned, AttemptStarted, GpusReleased
-from shunter.events.values.reasons import Reason
-from tests.factories import World, allocation, job_id, job_spec, node_name, policy, servers
+from shunter.events.kinds import Event
+from shunter.events.values.reasons import Reason, Wait
+from tests.factories import (
+    World,
+    allocation,
+    job_id,
+    job_spec,
+    node_added,
+    node_name,
+    policy,
+    servers,
+)
 from tests.replay.recording import Recorded, asked, rebuilt
 
 J0, J1, J2 = job_id(0), job_id(1), job_id(2)
 N0 = node_name(0)
 
 
-def played(*steps: list[Input]) -> Recorded:
-    """Return what a live scheduler records, stepped once each 10 us."""
+def played(*steps: list[Input], there: tuple[NodeAdded, ...] = ()) -> Recorded:
+    """Return what a live scheduler records, stepped once each 10 us; two servers of four GPUs."""
     chosen = policy()
-    core, events = World(servers=servers(4, 4), is_live=True, round_us=10).scheduler(
+    core, events = World(servers=there or servers(4, 4), is_live=True, round_us=10).scheduler(
         chosen, instant=False
     )
     for number, inputs in enumerate(steps):
@@ -79,7 +92,13 @@ def test_afterwards_it_waits_for_what_the_round_says_and_gpus_of_others_are_told
     assert found.waits_now.wait.reason is Reason.no_capacity
     assert details(found)[0] == "it needs 4 GPUs, and 0 are free"
     wide = why(DISPLACED, "j2")
-    assert "4 are in service: GPU 0-3 of n0 is held by others" in details(wide)[0]
+    assert details(wide)[0] == (
+        "it needs 8 GPUs, and beside what others hold there are 4: others hold 4 GPUs of n0"
+    )
+    said = document(wide)
+    assert said["reason"]["name"] == "gpus_taken"
+    assert said["needs_at_least"] == ["others leave 4 GPUs or more of one type, or servers join"]
+    assert wide.agreement.agrees
 
 
 def test_a_job_granted_gpus_that_strangers_take_waits_for_that() -> None:
@@ -100,6 +119,68 @@ def test_a_job_granted_gpus_that_strangers_take_waits_for_that() -> None:
     assert found.waits_now is not None
     assert found.waits_now.wait.reason is Reason.displaced
     assert details(found)[0] == "others hold its GPUs of n0, and no round has looked at it since"
+
+
+SIZED = tuple(node_added(number, 4, cpus_milli=16_000) for number in (0, 1))
+
+
+def test_a_job_displaced_for_cpus_says_what_others_hold_of_the_server() -> None:
+    recorded = played(
+        [SubmitJob(0, J0, job_spec(1, cpus_milli=8000))],
+        [GpusTaken(0, N0, 0b0001, cpus_milli=12_000)],
+        there=SIZED,
+    )
+    found = why(recorded, "j0", 10)
+
+    assert details(found)[-1] == (
+        "it was displaced at T+00:00:00.00001: others hold 1 GPU and 12 CPUs of n0; "
+        "it waits again once its attempt is over"
+    )
+
+
+def test_a_job_that_waits_for_cpus_says_what_others_hold_of_them() -> None:
+    recorded = played(
+        [GpusTaken(0, N0, 0, cpus_milli=12_000), GpusTaken(0, node_name(1), 0, cpus_milli=9000)],
+        [SubmitJob(0, J0, job_spec(1, cpus_milli=8000))],
+        [],
+        there=SIZED,
+    )
+    found = why(recorded, "j0", 20)
+
+    assert document(found)["reason"]["name"] == "cpu_or_memory_short"
+    held = "others hold 12 CPUs of n0, 9 CPUs of n1"
+    assert details(found)[0] == (
+        "it needs 1 GPU, and 8 are free, but not with the 8 CPUs that it needs beside it: "
+        "n1 has 7 CPUs beside 4 GPUs, n0 has 4 CPUs beside 4 GPUs; " + held
+    )
+    state = replay(recorded.events)
+    (row,) = queue_document(state, state.jobs.values(), str, now="", ranks={J0: 1})["jobs"]
+    assert row["reason"]["detail"] == held
+    part = nodes_of(state)[0]
+    assert (part["cpus"], part["cpus_free"], part["cpus_taken"]) == (16, 4, 12)
+
+
+def test_gpus_of_others_are_no_lost_server_in_the_queue_either() -> None:
+    state = replay(DISPLACED.events)
+    found = queue_document(state, state.jobs.values(), str, now="", ranks={J2: 1})
+    (row,) = [row for row in found["jobs"] if row["id"] == J2]
+
+    assert row["reason"]["name"] == "gpus_taken"
+    assert clause(row["reason"]) == (
+        "others hold too many of the GPUs; needs 8, 0 free; others hold 4 GPUs of n0"
+    )
+
+
+def test_a_lost_server_is_told_as_lost_though_others_hold_gpus_too() -> None:
+    """With the GPUs of others there would be four up, and the job needs eight."""
+    wait = Wait(Reason.node_lost, 8)
+    history: list[Event] = [*servers(4, 4), GpusTaken(0, N0, 0b1111)]
+    assert told_apart(wait, (), replay(history).cluster) is Reason.gpus_taken
+    lost = NodeLost(1, node_name(1), "heartbeat")
+    assert told_apart(wait, (), replay([*history, lost]).cluster) is Reason.node_lost
+    assert told_apart(Wait(Reason.node_lost, 4), (), replay([*history, lost]).cluster) is (
+        Reason.gpus_taken
+    )
 
 
 def test_a_job_is_where_it_was_found_and_not_where_it_was_to_be() -> None:

@@ -39,6 +39,14 @@ def test_a_running_job_says_where_and_by_which_decision() -> None:
     assert said["decision"]["where"] == "n0[0-3]"
 
 
+def test_a_job_that_leaves_says_for_how_long_it_has_been_leaving() -> None:
+    """It was launched at 0, and told to leave at 30, which takes it 3 us."""
+    found = why(record(COSTLY, "las"), "j0", 32)
+    assert document(found)["headline"] == (
+        "j0 has been suspending on n0[0-3] for 2e-06s (attempt 1)"
+    )
+
+
 def test_a_preempted_job_says_who_gained_by_which_rule_and_when() -> None:
     recorded = record(PREEMPTED, "las")
 
@@ -207,3 +215,16 @@ def test_a_lost_server_is_the_reason_until_the_next_round() -> None:
 
     assert found.waits_now is not None
     assert found.waits_now.wait.reason == "node_lost"
+
+
+def test_reason_of_a_wait_of_no_length_is_the_same_whenever_it_is_asked_for() -> None:
+    """j1 starts as it comes; j2 comes later, finds nothing, and its class is theirs."""
+    jobs = (
+        trace_job(0, 4, lasts=10),
+        trace_job(1, 4, at=30, lasts=20),
+        trace_job(2, 4, at=32, lasts=5),
+    )
+    recorded = record(World(servers=servers(4), jobs=jobs), "fifo")
+    for at in (30, 31, 40, 50, 60):
+        waits: Any = document(why(recorded, "j1", at))["reasons_over_time"]
+        assert [each["reason"] for each in waits] == ["waiting_for_round"], at

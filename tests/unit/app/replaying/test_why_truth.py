@@ -253,6 +253,16 @@ def test_a_score_says_what_was_used_and_which_queue_that_makes() -> None:
     assert words == "has used 20 GPU-hours, so it is in the third queue"
 
 
+def test_work_that_is_left_is_told_as_at_base_speed() -> None:
+    hours_us = 7_200_000_000
+    for measure, words in (
+        (Measure.remaining_us, "needs 2h 00m more at base speed"),
+        (Measure.remaining_gpu_us, "needs 2 GPU-hours more at base speed"),
+        (Measure.duration_us, "needs 2h 00m at base speed in all"),
+    ):
+        assert score_in_words([measure], [hours_us]) == words
+
+
 def test_use_just_below_a_threshold_does_not_look_as_if_it_were_reached() -> None:
     assert gpu_time_in_words(20 * 3_600_000_000 - 1) == "19.99 GPU-hours"
     assert gpu_time_in_words(3_599_999_999) == "3,599 GPU-seconds"

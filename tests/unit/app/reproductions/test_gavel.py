@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from shunter.app.reproductions.gavel import Asked, Reproduction, reproduce
-from shunter.app.reproductions.gavel_arrivals import FULL, QUICK, Measured, Scene, measured
+from shunter.app.reproductions.gavel_arrivals import FULL, QUICK, Scene
 from shunter.app.reproductions.gavel_contenders import (
     CORRECTED,
     COSTLY,
@@ -18,6 +18,7 @@ from shunter.app.reproductions.gavel_contenders import (
 from shunter.app.reproductions.gavel_figures import AVERAGES_H, GANG_AVERAGES_H, MAKESPANS_H
 from shunter.app.reproductions.gavel_solving import Solved
 from shunter.app.reproductions.gavel_verdicts import LEGEND, verdicts
+from shunter.app.reproductions.windows import Measured, measured
 from shunter.core.metrics import JobResult
 from shunter.events.values.ids import JobId
 

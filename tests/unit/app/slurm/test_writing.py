@@ -10,12 +10,16 @@ from typer.testing import CliRunner
 
 from shunter.app.cli.application import app
 from shunter.app.config import load_config, make_config
+from shunter.app.config.loading import LoadedConfig
+from shunter.app.doctor.findings import Looked
 from shunter.app.slurm import serving, writing
+from shunter.app.slurm.checks import scheduling, slurm
 from shunter.app.slurm.discovery import SlurmInventory, discovered
-from shunter.app.slurm.serving import check_served, keep_mode
+from shunter.app.slurm.serving import CRYPTOGRAPHY_LEAST, check_served, keep_mode
 from shunter.backends.node.batch.claims import withdraw
 from shunter.backends.slurm import Slurm, listings
 from shunter.errors import ConfigError, SlurmUnknownError, UsageError
+from shunter.events.values.ids import JobId
 from tests.unit.backends.slurm.recorded import recorded
 
 SWITCHES = (
@@ -133,7 +137,7 @@ def test_root_lies_beside_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert section.mode == "pilot"
 
 
-def config_with(**slurm: object) -> Any:
+def config_with(**slurm: object) -> LoadedConfig:
     """Return a config with a table [backend.slurm]."""
     table = {"root": "runs", "partition": "main", **slurm}
     return make_config(
@@ -142,7 +146,7 @@ def config_with(**slurm: object) -> Any:
             "backend": {"kind": "slurm", "slurm": table},
             "log": {"url": "log.db"},
         }
-    ).config
+    )
 
 
 @pytest.mark.parametrize(
@@ -185,16 +189,29 @@ def test_kind_without_its_table_says_what_writes_one() -> None:
 def test_mode_does_not_change_under_attempts_that_may_run(
     tmp_path: Path, before: str, after: str, record: str
 ) -> None:
-    keep_mode(str(tmp_path), before)
-    keep_mode(str(tmp_path), before)
+    held = [(JobId("j0"), 1)]
+    keep_mode(str(tmp_path), before, held)
+    keep_mode(str(tmp_path), before, held)
     path = tmp_path / record
     path.parent.mkdir(parents=True)
     path.write_text("{}")
     with pytest.raises(ConfigError, match=f"attempt j0/1 of mode '{before}' has not ended"):
-        keep_mode(str(tmp_path), after)
+        keep_mode(str(tmp_path), after, held)
     (path.parent / "status").write_text("{}")
-    keep_mode(str(tmp_path), after)
-    keep_mode(str(tmp_path), before)
+    keep_mode(str(tmp_path), after, held)
+    keep_mode(str(tmp_path), before, held)
+
+
+def test_attempt_that_is_lost_by_the_log_keeps_no_mode(tmp_path: Path) -> None:
+    """It leaves no status, for ever; and its job may have begun anew since, or be over."""
+    keep_mode(str(tmp_path), "per-job", [])
+    lost, ended = (tmp_path / "jobs" / "j0" / attempt for attempt in ("1", "2"))
+    for folder in (lost, ended):
+        folder.mkdir(parents=True)
+        (folder / "order").write_text("{}")
+    (ended / "status").write_text("{}")
+    keep_mode(str(tmp_path), "pilot", [(JobId("j0"), 2)])
+    keep_mode(str(tmp_path), "per-job", [])
 
 
 def test_root_of_an_earlier_version_is_one_of_pilots(tmp_path: Path) -> None:
@@ -203,22 +220,106 @@ def test_root_of_an_earlier_version_is_one_of_pilots(tmp_path: Path) -> None:
     started.parent.mkdir(parents=True)
     started.write_text("{}")
     with pytest.raises(ConfigError, match="of mode 'pilot' has not ended"):
-        keep_mode(str(tmp_path), "per-job")
-    keep_mode(str(tmp_path), "pilot")
+        keep_mode(str(tmp_path), "per-job", [(JobId("j0"), 1)])
+    keep_mode(str(tmp_path), "pilot", [])
 
 
 def test_what_was_withdrawn_runs_in_no_mode(tmp_path: Path) -> None:
-    keep_mode(str(tmp_path), "per-job")
+    keep_mode(str(tmp_path), "per-job", [])
     folder = tmp_path / "jobs" / "j0" / "1"
     folder.mkdir(parents=True)
     assert withdraw(str(folder))
     (folder / "order").write_text("{}")
-    keep_mode(str(tmp_path), "pilot")
+    keep_mode(str(tmp_path), "pilot", [(JobId("j0"), 1)])
 
 
 def test_mode_whose_library_is_missing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_served(config_with().backend)
+    check_served(config_with().config.backend)
     monkeypatch.setattr(serving, "find_spec", lambda name: None)
-    check_served(config_with(mode="per-job").backend)
+    check_served(config_with(mode="per-job").config.backend)
     with pytest.raises(ConfigError, match="needs cryptography"):
-        check_served(config_with().backend)
+        check_served(config_with().config.backend)
+
+
+def test_library_that_is_too_old_is_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "version", lambda name: "38.0.4")
+    check_served(config_with(mode="per-job").config.backend)
+    with pytest.raises(ConfigError, match=r"cryptography 46 or later, and 38\.0\.4 is installed"):
+        check_served(config_with().config.backend)
+    monkeypatch.setenv("PATH", str(tmp_path))  # no Slurm: doctor asks nobody
+    library, commands = slurm(Looked(config_with()))
+    assert (library.state, commands.state) == ("bad", "bad")
+    assert "38.0.4 is installed" in library.what
+    assert "pip install '.[slurm]'" in library.mend
+
+
+def test_library_is_refused_below_what_the_extra_asks_for() -> None:
+    extras = tomllib.loads(Path("pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert f"cryptography>={CRYPTOGRAPHY_LEAST}" in extras["slurm"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "cpus", "told"),
+    [
+        ("per-job", 8, ["space_sharing"]),
+        ("per-job", 0, ["space_sharing", "no cpus of n1 and 1 more"]),
+        ("pilot", 0, []),
+    ],
+)
+def test_start_says_what_slurm_will_not_do_for_a_policy_that_packs(
+    mode: str, cpus: int, told: list[str], tmp_path: Path
+) -> None:
+    """It is a warning: the policy's plans are carried out all the same, GPUs apart."""
+    path = tmp_path / "shunter.toml"
+    path.write_text(
+        f"""\
+[[cluster.nodes]]
+name = "n[1-2]"
+gpus = 4
+cpus = {cpus}
+type = "v100"
+
+[policy]
+name = "gavel"
+
+[policy.params.gavel]
+space_sharing = true
+
+[workload]
+throughputs = "builtin:gavel"
+
+[backend]
+kind = "slurm"
+
+[backend.slurm]
+root = "runs"
+partition = "main"
+mode = "{mode}"
+
+[log]
+url = "log.db"
+"""
+    )
+    done = CliRunner().invoke(app, ["config", "validate", str(path)])
+    assert done.exit_code == 0, done.output
+    warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    assert len(warnings) == len(told)
+    for part, line in zip(told, warnings, strict=True):
+        assert part in line
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("sched/backfill", []),
+        ("sched/builtin", ["Slurm schedules by builtin"]),
+        ("", ["Slurm schedules by a way that it does not tell"]),
+    ],
+)
+def test_doctor_names_a_scheduler_of_slurm_that_starts_no_job_of_several_parts(
+    kind: str, said: list[str]
+) -> None:
+    told = replace(found(), settings={"SchedulerType": kind})
+    assert [finding.what for finding in scheduling(told)] == said

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec import structs
+
 from shunter.backends.agents import answers, attempt_records, messages, orders
 
 NOW, UP = 5_000_000_001, 6_000_000_002
@@ -33,11 +35,18 @@ ORDER = orders.Order(
     user_name="ana",
     checkpoints="/b/jobs/j1/checkpoints",
 )
+SHARES = orders.Shares(cpus_milli=1500, memory_mb=512, cpus=(0, 1))
 QUESTIONS: tuple[messages.Question[answers.Answer], ...] = (
     messages.Claim(asked_ns=1, cluster="c0", term=3, holder="h", node="n0", cgroup="/g"),
+    messages.Claim(
+        asked_ns=1, cluster="c0", term=3, holder="h", node="n0", cgroup=None, is_sized=True
+    ),
     messages.Beat(asked_ns=1),
     messages.Look(asked_ns=1, watched=(("j1", 2, 3, 1),), anew=(("j1", 2),), is_all=True),
     messages.Start(order=ORDER, before_ns=9),
+    messages.Start(order=structs.replace(ORDER, shares=SHARES), before_ns=9),
+    messages.Reshape(job="j1", attempt=2, shares=SHARES),
+    messages.Switch(stops=(("j1", 2),), continues=(("j2", 1),)),
     messages.Fence(job="j1", attempt=2),
     messages.SetAside(job="j1", attempt=2, is_stray=True),
     messages.Send(job="j1", attempt=2, order=orders.Command(do="suspend")),
@@ -134,6 +143,10 @@ ANSWERS: tuple[tuple[type[messages.Question[Any]], answers.Answer], ...] = (
     (messages.Claim, answers.Claimed(now_ns=NOW, up_ns=UP, root="/b/clusters/c0", term=3)),
     (
         messages.Claim,
+        answers.Claimed(now_ns=NOW, up_ns=UP, root="/b", term=3, shares="CPUs by affinity"),
+    ),
+    (
+        messages.Claim,
         answers.ClaimRefused(now_ns=NOW, up_ns=UP, refused="taken", cause="it is another's"),
     ),
     (
@@ -151,6 +164,24 @@ ANSWERS: tuple[tuple[type[messages.Question[Any]], answers.Answer], ...] = (
     (messages.SetAside, answers.SetAsideAnswer(now_ns=NOW, up_ns=UP, is_over=True)),
     (messages.Send, answers.SendAnswer(now_ns=NOW, up_ns=UP, taken=False)),
     (messages.Inventory, answers.InventoryAnswer(now_ns=NOW, up_ns=UP, attempts=(ABSENT,))),
+    (
+        messages.Reshape,
+        answers.ReshapeAnswer(now_ns=NOW, up_ns=UP, cpus_milli=1500, memory_mb=512),
+    ),
+    (
+        messages.Reshape,
+        answers.ReshapeAnswer(
+            now_ns=NOW, up_ns=UP, cpus_milli=2000, memory_mb=0, cpus=(0, 1), cause="no such file"
+        ),
+    ),
+    (
+        messages.Switch,
+        answers.SwitchAnswer(
+            now_ns=NOW,
+            up_ns=UP,
+            stands=(answers.Stand("j1", 2, "stopped"), answers.Stand("j2", 1, "ended")),
+        ),
+    ),
     (messages.Read, answers.ReadAnswer(now_ns=NOW, up_ns=UP, data="a\xff\n", size=3)),
     (messages.Read, answers.ReadAnswer(now_ns=NOW, up_ns=UP, data="", size=None)),
     (messages.Port, answers.PortAnswer(now_ns=NOW, up_ns=UP, port=29500)),
@@ -158,5 +189,5 @@ ANSWERS: tuple[tuple[type[messages.Question[Any]], answers.Answer], ...] = (
     (messages.Fence, answers.Failed(now_ns=NOW, up_ns=UP, error="OSError: disk full")),
 )
 GREETING = answers.Greeting(
-    now_ns=NOW, up_ns=UP, base="/b", boot="b0", wall_s=1.5, python=(3, 8, 18), uid=0, protocol=1
+    now_ns=NOW, up_ns=UP, base="/b", boot="b0", wall_s=1.5, python=(3, 8, 18), uid=0, protocol=2
 )

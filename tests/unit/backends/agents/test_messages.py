@@ -112,6 +112,11 @@ def test_variable_that_is_no_utf8_reaches_the_agent_as_python_reads_it() -> None
 @pytest.mark.parametrize(
     ("do", "said"),
     [
+        ("switch", {"id": 1, **CLOCKS, "stands": [{"job": "j1", "attempt": 1, "stance": "up"}]}),
+        (
+            "switch",
+            {"id": 1, **CLOCKS, "stands": [{"job": "../x", "attempt": 1, "stance": "lost"}]},
+        ),
         ("send", [1]),
         ("send", b"no JSON"),
         ("send", b"[" * 100_000),
@@ -372,7 +377,7 @@ def test_record_without_what_is_optional_is_taken() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        {},
+        {"protocol": PROTOCOL},
         {**GREETED, "up_ns": None},
         [1],
         {**GREETED, "uid": -1},
@@ -393,7 +398,8 @@ def test_greeting_of_nobody_is_none(said: Any) -> None:
 
 def test_greeting_without_a_version_is_of_the_first() -> None:
     said = {name: value for name, value in GREETED.items() if name != "protocol"}
-    assert decode_greeting(line_of(said)).protocol == 1
+    with pytest.raises(OtherProtocolError, match="an agent that speaks version 1 of"):
+        decode_greeting(line_of(said))
 
 
 def test_agent_of_another_version_is_refused_whatever_else_it_says() -> None:

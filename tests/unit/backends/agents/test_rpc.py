@@ -10,6 +10,7 @@ import pytest
 
 from shunter.backends.agents.answers import SendAnswer
 from shunter.backends.agents.messages import (
+    PROTOCOL,
     Claim,
     Fence,
     Inventory,
@@ -23,13 +24,14 @@ from shunter.backends.agents.orders import Command
 from shunter.backends.agents.rpc import RpcChannel
 from shunter.backends.agents.transport import UnreachedError
 from shunter.backends.ssh.connecting import ran_on
-from shunter.backends.supervised.gangs import NEVER
+from shunter.backends.supervised.gangs.gang import NEVER
 from shunter.errors import BackendError
 
 pytestmark = pytest.mark.asyncio
 
 CLOCKS = {"now_ns": 1, "up_ns": 1}
 GREETING = {**CLOCKS, "base": "/b", "boot": "b", "wall_s": 1.0, "python": [3, 8, 0], "uid": 0}
+GREETING = {**GREETING, "protocol": PROTOCOL}
 KNOWN = {**msgspec.to_builtins(NEVER), "job": "j1", "attempt": 1, "folder": "/b/j1/1"}
 STARTED = {"boot": "b", "started_ns": 1, "pid": 2, "placement": [], "ranks": [], "gpus": []}
 

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from msgspec import structs
 
 from shunter.backends.agents import messages, orders
 from shunter.backends.agents.answers import Answer, Claimed, ClaimRefused, Failed, Greeting
 from shunter.backends.agents.attempt_records import Known, Sample
 from shunter.backends.agents.zip_application import zip_application
+from shunter.backends.node.attempts import pids_of
 from shunter.backends.node.heartbeat import uptime_ns
+from shunter.backends.node.records import processes
 from tests.faults.supervised import wait_for
 from tests.unit.backends.agents.test_zip_application import PYTHONS
 
@@ -179,6 +182,73 @@ def test_job_is_started_looked_at_read_and_suspended(agent: Agent) -> None:
     none = agent.ask(messages.Read(job="j1", attempt=2, name="stdout.0", offset=0, bytes=1))
     assert (none.data, none.size) == ("", None)
     assert {(each.job, each.attempt) for each in agent.news} == {("j1", 1)}
+
+
+def test_job_is_held_to_its_shares_and_to_others_and_what_holds_now_is_told(agent: Agent) -> None:
+    """By whatever this machine has: of a quota the parts of a CPU hold, else whole ones."""
+    claimed = agent.ask(structs.replace(claim(), is_sized=True))
+    assert isinstance(claimed, Claimed)
+    by_quota, memory_held = "quotas" in claimed.shares, "memory by" in claimed.shares
+    cpus = tuple(sorted(os.sched_getaffinity(0)))
+    few = orders.Shares(cpus_milli=500, memory_mb=64, cpus=cpus)
+    sized = structs.replace(order(claimed.root, "j1", 1, JOB), shares=few, memory_mb=64)
+    answer = agent.ask(messages.Start(order=sized, before_ns=uptime_ns() + 10**11))
+    assert answer.answer == "started", answer.cause
+    for cpus_milli, memory_mb in ((500, 64), (800, 128), (800, 128)):
+        shares = structs.replace(few, cpus_milli=cpus_milli, memory_mb=memory_mb)
+        now = agent.ask(messages.Reshape(job="j1", attempt=1, shares=shares))
+        assert now.cause == ""
+        assert now.cpus_milli == (cpus_milli if by_quota else 1000)
+        assert now.memory_mb == (memory_mb if memory_held else 0)
+        assert now.cpus == (() if by_quota else cpus[:1])
+    agent.ask(messages.Fence(job="j1", attempt=1))
+    ended(agent, "j1")
+    now = agent.ask(messages.Reshape(job="j1", attempt=1, shares=few))
+    assert now.cause == "it is not running, but ended"
+
+
+def switched(agent: Agent, stops: list[str], continues: list[str]) -> list[tuple[str, str]]:
+    """Have first attempts of jobs stop and others go on; return how they stand."""
+    asked = messages.Switch(
+        stops=tuple((job, 1) for job in stops), continues=tuple((job, 1) for job in continues)
+    )
+    return [(stand.job, stand.stance) for stand in agent.ask(asked).stands]
+
+
+def test_switch_stops_one_attempt_before_another_goes_on_and_may_be_repeated(agent: Agent) -> None:
+    """With a process that one has started in a session of its own."""
+    command = "setsid sleep 600 & exec sleep 600"
+    root = str(Path(started(agent, "j1", command=command).folder).parents[2])
+    started(agent, "j2", command=command)
+    assert switched(agent, ["j2"], []) == [("j2", "stopped")]
+    for stops, continues in (("j1", "j2"), ("j1", "j2"), ("j2", "j1")):
+        told = switched(agent, [stops], [continues])
+        assert told == [(stops, "stopped"), (continues, "running")]
+        still = [_letter(pid) for pid in pids_of(root, (stops, 1), processes())]
+        assert len(still) >= 2
+        assert set(still) == {"T"}
+        going = [_letter(pid) for pid in pids_of(root, (continues, 1), processes())]
+        assert "T" not in going
+    notes = [note.what for known in look(agent, "j1", anew=True) for note in known.notes]
+    assert notes == ["stopped", "continued"]
+    for job in ("j1", "j2"):
+        agent.ask(messages.Fence(job=job, attempt=1))
+
+
+def test_switch_says_who_is_gone_and_lets_the_other_go_on(agent: Agent) -> None:
+    started(agent, "j1")
+    started(agent, "j2")
+    assert switched(agent, ["j2"], []) == [("j2", "stopped")]
+    agent.ask(messages.Fence(job="j1", attempt=1))
+    ended(agent, "j1")
+    assert switched(agent, ["j1"], ["j2"]) == [("j1", "ended"), ("j2", "running")]
+    assert switched(agent, ["j2"], ["j9"]) == [("j2", "stopped"), ("j9", "absent")]
+    agent.ask(messages.Fence(job="j2", attempt=1))
+
+
+def _letter(pid: int) -> str:
+    """Return the letter of a process's state."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def test_samples_of_a_job_are_told(agent: Agent) -> None:

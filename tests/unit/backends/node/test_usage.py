@@ -8,7 +8,7 @@ import pytest
 from shunter.backends.node.usage import Usage
 
 TICKS_S = os.sysconf("SC_CLK_TCK")
-PAGES_A_MIB = (1 << 20) // os.sysconf("SC_PAGE_SIZE")
+PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Proc:
@@ -19,11 +19,11 @@ class Proc:
         self.children: dict[int, list[int]] = {}
 
     def put(
-        self, pid: int, parent: int, *, cpu_s: float = 0, mib: int = 1, state: str = "R"
+        self, pid: int, parent: int, *, cpu_s: float = 0, mb: int = 1, state: str = "R"
     ) -> None:
         fields = ["0"] * 50
         fields[0], fields[1], fields[19] = state, str(parent), "7"
-        fields[11], fields[21] = str(int(cpu_s * TICKS_S)), str(mib * PAGES_A_MIB)
+        fields[11], fields[21] = str(int(cpu_s * TICKS_S)), str(-(-mb * 1_000_000 // PAGE))
         (self.path / f"{pid}/task/{pid}").mkdir(parents=True, exist_ok=True)
         (self.path / f"{pid}/stat").write_text(f"{pid} (a ) name) {' '.join(fields)}\n")
         self.children.setdefault(pid, [])
@@ -42,7 +42,7 @@ def proc(tmp_path: Path, request: pytest.FixtureRequest) -> Proc:
 
 def test_descendants_count_and_others_do_not(proc: Proc) -> None:
     for pid, parent in ((10, 1), (11, 10), (12, 11), (20, 1)):
-        proc.put(pid, parent, mib=5)
+        proc.put(pid, parent, mb=5)
     use = Usage(10, str(proc.path)).read(0.0)
     assert use == {"pids": [11, 12], "memory_mb": 10, "cpus": None}
 

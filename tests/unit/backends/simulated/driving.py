@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from shunter.backends.simulated.failures import Failures, NodeChange
 from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend, Terminate
-from shunter.core.intake.inputs import Input, NothingComes, WorldEnded
+from shunter.core.intake.inputs import AttemptExited, Input, NothingComes, WorldEnded
 from shunter.core.interfaces import Backend
 from shunter.events.values.allocation import Allocation
 from tests.factories import allocation, drive, job_id, job_spec, node_name
@@ -51,6 +51,11 @@ class Hand:
     def _observed(self, until_us: int | None) -> Sequence[Input]:
         self.now_us, inputs = drive(self.backend.observe(until_us))
         return inputs
+
+
+def ends(seen: Sequence[Input]) -> dict[str, int]:
+    """Return when which jobs ended."""
+    return {str(one.job_id): one.at_us for one in seen if isinstance(one, AttemptExited)}
 
 
 @dataclass(frozen=True)

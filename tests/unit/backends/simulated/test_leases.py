@@ -5,7 +5,7 @@ import pytest
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress
 from shunter.core.intake.inputs import AttemptExited, CancelJob, Input
-from shunter.core.speed_model import SpeedModel
+from shunter.core.performance.speed_model import SpeedModel
 from shunter.events.facts.execution import AttemptStarted, JobSuspended
 from shunter.events.values.ids import GpuType
 from shunter.workloads.trace import TraceJob

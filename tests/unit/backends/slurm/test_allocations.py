@@ -66,7 +66,6 @@ def test_nothing_is_asked_for_while_nothing_waits() -> None:
     decisions = decided()
     assert decisions.submits == ()
     assert decisions.reasons["n1"] == "node n1 is not asked for: no job that waits needs it"
-    assert decisions.wake_at_s is None
 
 
 def test_node_of_the_type_that_waits_is_asked_for() -> None:
@@ -122,7 +121,6 @@ def test_no_more_are_submitted_at_once_than_are_allowed() -> None:
 def test_successor_is_asked_for_before_the_time_limit() -> None:
     early = held(left_s=HOUR_S + 1, jobs=1, busy_gpus=4)
     assert decided(early).submits == ()
-    assert decided(early).wake_at_s == NOW_S + 1
     (submit,) = decided(held(left_s=HOUR_S, jobs=1, busy_gpus=4)).submits
     assert (submit.node, submit.successor_of) == ("n1", "n1-a")
 
@@ -143,7 +141,7 @@ def test_pilot_that_nothing_needs_gets_no_successor() -> None:
 def test_pilot_is_drained_before_its_time_limit() -> None:
     decisions = decided(held(left_s=299, jobs=1, busy_gpus=4))
     (drain,) = decisions.drains
-    assert (drain.pilot, drain.why) == ("n1-a", "its time limit ends in 4 min")
+    assert (drain.pilot, drain.why) == ("n1-a", "its time limit of 1 d in Slurm ends in 4 min")
 
 
 def test_short_pilot_is_not_drained_from_its_start() -> None:
@@ -182,7 +180,6 @@ def test_idle_pilot_is_released_after_a_while() -> None:
     first = decided(held())
     assert first.releases == ()
     assert first.spare_since_s == {"n1-a": NOW_S}
-    assert first.wake_at_s == NOW_S + 600
     later = decided(held(), spare_since_s={"n1-a": NOW_S - 600})
     assert [each.pilot for each in later.releases] == ["n1-a"]
     assert later.releases[0].why == "nothing has needed node n1 for 10 min"
@@ -264,7 +261,6 @@ def test_pilot_that_waits_and_could_not_end_in_time_is_asked_for_anew() -> None:
 def test_pilot_is_drained_before_maintenance_that_was_put_over_it() -> None:
     pilot = held("n3", jobs=1, busy_gpus=1)
     assert decided(pilot, reservations=kept(in_s=301.0)).drains == ()
-    assert decided(pilot, reservations=kept(in_s=301.0)).wake_at_s == NOW_S + 1
     (drain,) = decided(pilot, reservations=kept(in_s=300.0)).drains
     assert drain.pilot == pilot.name
     others = kept(in_s=300.0, is_maintenance=False)

@@ -9,11 +9,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import anyio
 import pytest
+from anyio.streams.tls import TLSStream
 
 from shunter import clock
+from shunter.backends.node.pilots.pilot_connection import PILOT_VERSION
+from shunter.backends.slurm.batch_jobs import name_in
 from shunter.backends.slurm.commands import Slurm, Submitted
 from shunter.backends.slurm.node_service import NodeService
 from shunter.backends.slurm.pilots.allocation_view import (
@@ -22,7 +26,12 @@ from shunter.backends.slurm.pilots.allocation_view import (
     SubmitRefusals,
 )
 from shunter.backends.slurm.pilots.certificates import ClusterAuthority
-from shunter.backends.slurm.pilots.channel import ListenerSettings, PilotListener
+from shunter.backends.slurm.pilots.channel import (
+    ListenerSettings,
+    PilotHello,
+    PilotListener,
+    PilotStream,
+)
 from shunter.backends.slurm.pilots.fleet import SETTLED_S, PilotFleet
 from shunter.backends.slurm.pilots.transport import PilotTransport
 from shunter.backends.slurm.records import QueuedJob
@@ -122,6 +131,21 @@ class MemorySlurm(Slurm):
             if not signal:
                 self.jobs[number].end_s = clock.wall_s()
 
+    async def connect(self, fleet: PilotFleet) -> None:
+        """Connect the first pilot soon after its start, for ever."""
+        await anyio.sleep(10 * CALL_S)
+        name = name_in("c1", USER, self.jobs[0].queued())
+        assert name is not None
+        hello = PilotHello(PILOT_VERSION, "serve", "process")
+        no_tls = cast("TLSStream", None)  # nothing is read or written
+        await fleet.connected(PilotStream(no_tls, name, hello, b""))
+
+    async def tell_drains(self, fleet: PilotFleet) -> None:
+        """Tell of drains of nodes, for ever."""
+        while True:
+            await fleet.drains.changed.wait()
+            self.tell(f"drains: {list(fleet.drains.reasons.values())}")
+
     def tell(self, what: str) -> None:
         self.told.append((clock.wall_s() - self.begun_s, what))
 
@@ -133,10 +157,12 @@ def days(
     wait_s: float = 0.0,
     busy_s: tuple[float, float] = (0.0, 0.0),
     fails: Callable[[], None] = lambda: None,
+    connects: bool = False,
 ) -> list[tuple[float, str]]:
     """Return what a fleet of one node has told Slurm in so long.
 
-    A job waits from the start; it runs from the first instant of `busy_s` to the second.
+    A job waits from the start; it runs from the first instant of `busy_s` to the second. Where the
+    first pilot `connects`, its node's drains are told as well.
     """
 
     async def main() -> list[tuple[float, str]]:
@@ -166,6 +192,9 @@ def days(
         fleet.want(ONE_JOB)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(fleet.run)
+            if connects:
+                tasks.start_soon(slurm.tell_drains, fleet)
+                tasks.start_soon(slurm.connect, fleet)
             await anyio.sleep(busy_s[0] or until_s)
             fleet.want(())
             await anyio.sleep(until_s - (busy_s[0] or until_s))
@@ -195,6 +224,27 @@ def test_pilot_is_awaited_renewed_drained_and_given_back_in_time(tmp_path: Path)
     assert [what for _, what in told[1:]] == list(due_s)
     for at_s, what in told[1:]:  # a look may be needed to see what another one counts from
         assert due_s[what] <= at_s <= due_s[what] + 2 * LATE_S
+
+
+def test_connected_pilot_drains_before_it_is_told_to_suspend_or_given_back(tmp_path: Path) -> None:
+    """Whoever plans knows of it when the pilot is told, or before."""
+    why = "the pilot on node n0 is about to end: "
+    told = days(tmp_path, 2 * DAY_S, busy_s=(100.0, DAY_S - 200), connects=True)
+    late = [(at_s, what) for at_s, what in told if what != "submit"]
+    assert sorted(what for _, what in late[:2]) == [
+        "USR1 0",
+        f"drains: ['{why}its time limit of 1 d in Slurm ends in 4 min']",
+    ]
+    assert late[0][0] == late[1][0] < late[2][0]
+    assert late[2][1] == "cancel 0"
+    (tmp_path / "idle").mkdir()
+    told = days(tmp_path / "idle", DAY_S, busy_s=(100.0, HOUR_S), connects=True)
+    assert [what for _, what in told] == [
+        "submit",
+        f"drains: ['{why}nothing has needed node n0 for 10 min']",
+        "cancel 0",
+    ]
+    assert told[1][0] < told[2][0] <= told[1][0] + 2 * CALL_S, "at the next look"
 
 
 def test_refusals_are_met_with_longer_and_longer_pauses(tmp_path: Path) -> None:

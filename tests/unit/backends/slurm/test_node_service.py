@@ -5,9 +5,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from shunter.backends.slurm import Reservation, Slurm, SlurmNode, listings
+from shunter.backends.slurm import Partition, Reservation, Slurm, SlurmNode, listings
 from shunter.backends.slurm.node_reservations import reservation_in, reservations_by_node
 from shunter.backends.slurm.node_service import NodeService
+from shunter.clock.port import clock_set
+from shunter.clock.virtual import VirtualClock
 from shunter.errors import SlurmUnknownError
 from shunter.events.values.ids import NodeName
 from tests.unit.backends.slurm.recorded import recorded
@@ -30,6 +32,10 @@ class ToldSlurm(Slurm):
         if self.told is None:
             raise SlurmUnknownError("no answer", "wait")
         return tuple(self.told)
+
+    async def partitions(self) -> tuple[Partition, ...]:
+        main, shared = listings.partitions(recorded("22.05", "partitions.txt"))
+        return main, dataclasses.replace(shared, time_limit_s=7_200)
 
     async def reservations(self) -> tuple[Reservation, ...]:
         return tuple(self.kept)
@@ -59,6 +65,7 @@ async def test_drained_and_down_nodes_are_out_with_the_administrators_word() -> 
 @pytest.mark.asyncio
 async def test_node_that_does_not_answer_for_a_moment_stays_in_service() -> None:
     assert await looked(node("n1", "ALLOCATED", "NOT_RESPONDING")) == {}
+    assert await looked(node("n1", "UNKNOWN")) == {}, "a controller that has just started says so"
 
 
 @pytest.mark.asyncio
@@ -105,3 +112,19 @@ def test_limit_ends_before_a_reservation_in_whole_minutes() -> None:
     assert kept.limit_s(BEGINS_S - 3600) == 54 * 60
     assert kept.limit_s(BEGINS_S - 200) == 120
     assert kept.limit_s(BEGINS_S + 1) == 0
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("partition", "kept", "longest_s"),
+    [("", (), None), ("main", (), None), ("shared", (), 7_200), ("shared", (MAINT,), 54 * 60)],
+)
+async def test_job_is_asked_for_no_longer_than_partition_and_reservations_allow(
+    partition: str, kept: Sequence[Reservation], longest_s: float | None
+) -> None:
+    slurm = ToldSlurm()
+    slurm.told, slurm.kept = [node("n1")], kept
+    service = NodeService(slurm, (N1,), least_s=600.0, partition=partition)
+    with clock_set(VirtualClock(wall_ns=(BEGINS_S - 3600) * 10**9)):
+        await service.look()
+        assert service.longest_s(["n1"]) == longest_s

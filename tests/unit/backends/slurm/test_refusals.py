@@ -5,6 +5,7 @@ import pickle
 import pytest
 
 from shunter.backends.slurm.commands import _refusal
+from shunter.backends.slurm.limit_reasons import submit_limit_in
 from shunter.backends.slurm.process import Answer
 from shunter.errors import SlurmRefusedError, SlurmUnknownError
 
@@ -44,6 +45,33 @@ def test_what_the_controller_has_decided_is_a_refusal(err: str) -> None:
 )
 def test_anything_else_is_unknown_for_the_job_may_be_there(err: str) -> None:
     assert isinstance(made_of(err), SlurmUnknownError)
+
+
+VIOLATES = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        (
+            "QOSMaxSubmitJobPerUserLimit",
+            "QOSMaxSubmitJobPerUserLimit: a limit of the QOS on jobs submitted, for each user",
+        ),
+        (
+            "AssocMaxSubmitJobLimit",
+            "AssocMaxSubmitJobLimit: a limit of the account on jobs submitted, for each user",
+        ),
+        (
+            "QOSMaxWallDurationPerJobLimit",
+            "QOSMaxWallDurationPerJobLimit: a limit of the QOS on run time, for one job",
+        ),
+    ],
+)
+def test_limit_that_refuses_a_job_is_told_in_words(word: str, told: str) -> None:
+    error = made_of(f"sbatch: error: {word}\n{FAILED}{VIOLATES}")
+    assert isinstance(error, SlurmRefusedError)
+    assert str(error) == f"Slurm refuses the job: {told}"
+    assert submit_limit_in(str(error)) == (word if "Submit" in word else "")
 
 
 def test_unknown_error_survives_pickling_with_its_halves() -> None:

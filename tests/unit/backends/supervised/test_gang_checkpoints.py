@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from shunter.backends.node.messages.wire import Entry, Manifest
-from shunter.backends.supervised.gang_checkpoints import joined
+from shunter.backends.supervised.gangs.gang_checkpoints import joined
 from shunter.events.values.ids import NodeName
 
 N0, N1 = NodeName("n0"), NodeName("n1")

@@ -5,10 +5,17 @@ import pytest
 from msgspec import structs
 
 from shunter.backends.agents.attempt_records import Known, Note, Status
+from shunter.backends.agents.orders import Shares
 from shunter.backends.inbox import Inbox
-from shunter.backends.supervised.gangs import Gang, Part, merged, told_of
+from shunter.backends.supervised.gangs.gang import Gang, Part, merged, told_of
 from shunter.backends.supervised.watch import Watch
-from shunter.events.facts.execution import AttemptStarted, CheckpointSaved, TrainingStarted
+from shunter.events.facts.execution import (
+    AttemptStarted,
+    CheckpointSaved,
+    GpusReleased,
+    JobSuspended,
+    TrainingStarted,
+)
 from shunter.events.values.ids import NodeName
 from tests.factories import job_id
 
@@ -117,6 +124,21 @@ def test_parts_stop_and_continue_as_last_asked_unless_they_must_leave() -> None:
     assert set(both.due().values()) == {"suspend"}
 
 
+def test_part_is_held_to_its_shares_once_it_runs_and_while_it_may_stay() -> None:
+    few, many = (Shares(cpus_milli=each, memory_mb=1, cpus=(0,)) for each in (500, 900))
+    both = gang(record(), record("starting"))
+    first, second = both.parts
+    both.shares = {first: few, second: few}
+    assert both.shares_due() == {first: few}
+    both.parts[first].shares = few
+    both.parts[second].learn(record())
+    assert both.shares_due() == {second: few}
+    both.shares = {first: many}
+    assert both.shares_due() == {first: many}
+    both.asked = "suspend"
+    assert both.shares_due() == {}
+
+
 def test_first_failure_is_the_code_of_the_gang() -> None:
     first = record("ended", code=3, ended_ns=20)
     ended = record("ended", code=143, why="terminate", ended_ns=30)
@@ -162,3 +184,25 @@ def test_what_one_part_says_is_told_after_all_have_started() -> None:
     second.learn(record())
     told = [type(stamped(7)) for stamped in told_of(both, inbox)]
     assert told == [AttemptStarted, TrainingStarted, CheckpointSaved]
+
+
+LEFT = {"code": 75, "suspended": True, "saved": True}
+
+
+@pytest.mark.parametrize(
+    ("cause", "drain", "asked", "told"),
+    [
+        ("", "", "", ""),
+        ("the limit", "", "", "the limit"),
+        ("", "its pilot ends", "", "its pilot ends"),
+        ("the limit", "its pilot ends", "suspend", ""),
+    ],
+)
+def test_who_left_unasked_says_who_ended_it(cause: str, drain: str, asked: str, told: str) -> None:
+    one = gang(structs.replace(record("ended", **LEFT), cause=cause))
+    one.asked, one.watch.told_start = asked, True
+    facts = [stamped(7) for stamped in told_of(one, Inbox(), drain)]
+    assert facts == [
+        JobSuspended(7, job_id(0), 1, cause=told),
+        GpusReleased(7, job_id(0), 1),
+    ]

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from shunter.backends.agents.attempt_records import GpuReading, Known, Sample, Started
 from shunter.backends.inbox import Inbox
-from shunter.backends.supervised.gangs import Gang, Part
+from shunter.backends.supervised.gangs.gang import Gang, Part
 from shunter.backends.supervised.samples import Samples
 from shunter.backends.supervised.watch import Watch
 from shunter.events.facts.profiles import ProfileSampled

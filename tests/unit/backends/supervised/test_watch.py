@@ -88,6 +88,22 @@ def test_end_of_this_boot_has_its_own_instant(tmp_path: Path, watch: Watch) -> N
     assert exited.ended_us == 60
 
 
+@pytest.mark.parametrize(
+    ("boot", "at_us", "started_us"),
+    [(boot_id(), 60, 60), (boot_id(), 90, None), ("other", 60, None)],
+)
+def test_start_of_this_boot_has_its_own_instant(
+    tmp_path: Path, watch: Watch, boot: str, at_us: int, started_us: int | None
+) -> None:
+    """If it was seen later, that is."""
+    inbox = Inbox(start_us=50)
+    begun = {**started(boot), "started_ns": inbox._begun_ns + at_us * 1000}
+    put(tmp_path, started=begun)
+    began = told(tmp_path, watch, inbox)[0]
+    assert isinstance(began, AttemptStarted)
+    assert (began.at_us, began.started_us) == (AT_US, started_us)
+
+
 def test_attempt_that_a_boot_cut_short_is_lost_once(tmp_path: Path, watch: Watch) -> None:
     put(tmp_path, started=started("another boot"))
     assert [type(seen) for seen in told(tmp_path, watch, Inbox())] == [AttemptStarted, AttemptLost]

@@ -17,6 +17,7 @@ from shunter.events import (
     PlanRejected,
     Reason,
     RoundPlanned,
+    SizesSet,
     Target,
     TargetsSet,
     Wait,
@@ -122,6 +123,12 @@ ODD: dict[str, tuple[str, Callable[[Any], Any], str]] = {
     "a target that is text": ("target", lambda _: ("all",), "targets[0]: expected Target"),
     "targets of another time": (
         "target", lambda now: TargetsSet(now + 1, ()), "expected targets of"),
+    "sizes of another time": (
+        "target", lambda now: SizesSet(now + 1, (), 1.0, 1.0), "expected sizes of"),
+    "sizes without a bound": (
+        "target", lambda now: SizesSet(now, (), 1.0, float("inf")), "is not finite"),
+    "sizes that are text": (
+        "target", lambda now: SizesSet(now, (TEXT,), 1.0, 1.0), "expected Size"),
     "a share that is not finite": (
         "target", lambda _: (Target((J0,), TEXT, float("inf")),), "is not finite"),
     "observers that are none": ("observers", lambda _: None, "expected a mapping"),

@@ -2,33 +2,23 @@
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from shunter.core.throughputs import JobKind, ThroughputTable
+from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
-from shunter.workloads import Choices, Trace, describe_trace, generate_trace, load_trace
+from shunter.workloads import Choices, describe_trace, generate_trace, load_trace
 from shunter.workloads.generators.gavel_like import MODELS
 from shunter.workloads.throughputs import builtin_throughputs, load_throughputs
+from tests.unit.workloads.generators.made import made
 
 V100 = GpuType("v100")
 
 
-def generated(
-    jobs: int = 500, load: float = 0.9, gpus_max: int | None = None, **choices: object
-) -> Trace:
-    chosen = replace(Choices(), **choices)  # type: ignore[arg-type]  # tests name the fields
-    return generate_trace(
-        "gavel-like",
-        jobs=jobs,
-        load=load,
-        cluster_gpus=108,
-        seed=7,
-        gpus_max=gpus_max,
-        choices=chosen,
-    )
+generated = partial(made, "gavel-like", cluster_gpus=108)
 
 
 def test_trace_is_the_same_on_every_machine() -> None:
@@ -41,10 +31,6 @@ def test_trace_is_the_same_on_every_machine() -> None:
         ("1", 999664000, 42227759336, 1, "ResNet-18 (batch size 64)"),
         ("2", 1660617000, 300780281690, 1, "Recommendation (batch size 8192)"),
     ]
-
-
-def test_longer_trace_begins_like_a_shorter_one() -> None:
-    assert generated(jobs=200).jobs == generated(jobs=500).jobs[:200]
 
 
 def test_gangs_have_their_shares() -> None:

@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 from shunter.app.cli.application import app
 from shunter.app.cli.live.queue import _print
-from shunter.app.cli.live.show import _sample
+from shunter.app.cli.live.show import _sample, _service
 from shunter.app.cli.live.submitting.script import read_script
 from shunter.app.cli.live.tables import ended_by, local_time
 
@@ -34,6 +34,16 @@ def test_profile_says_of_which_attempt_it_is_and_when_it_was_measured() -> None:
 
     when = local_time("2026-11-22T10:00:00+00:00")
     assert said == f"step 40, 1.5 CPUs (attempt 1, at {when}, 02:30:00 ago)"
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [({"service_gpu_s": 5_400.0}, "1.50 GPU-hours"), ({"service_gpu_s": None}, ""), ({}, "")],
+)
+def test_service_is_told_in_gpu_hours_where_it_is_known(
+    told: dict[str, object], words: str
+) -> None:
+    assert _service(told) == words
 
 
 def test_empty_queue_names_where_ended_jobs_are(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,8 +21,13 @@ def row(number: int, reason: str | None = None) -> dict[str, object]:
         "state": "waiting" if reason else "running",
         "since_at": NOW.isoformat(),
         "where": "",
+        "cpus": 0.0,
+        "memory_mb": 0,
+        "cpus_held": 0.0,
+        "memory_mb_held": 0,
         "rank": 1 if reason else None,
         "reason": why if reason else None,
+        "launch_wait": "",
     }
 
 
@@ -37,6 +42,14 @@ def test_clause_names_numbers_and_a_few_blockers() -> None:
     )
     assert found == (
         "too few GPUs are free; needs 8, 3 free; held back by j0, j1, j2, j3 and 2 more; x"
+    )
+
+
+def test_clause_of_a_job_without_gpus_speaks_of_none() -> None:
+    short = {"name": "cpu_or_memory_short", "needed": 0, "free": 0, "blockers": [], "detail": ""}
+    assert clause(short) == "too few CPUs or too little memory is free"
+    assert clause({**short, "needed": 2}).startswith(
+        "too few CPUs or too little memory beside the GPUs; needs 2"
     )
 
 
@@ -76,3 +89,14 @@ def test_what_is_not_shown_is_counted(capsys: pytest.CaptureFixture[str]) -> Non
     assert printed.out.splitlines()[-1] == (
         "j2: rank 1; too few GPUs are free; needs 2, 1 free; held back by j1"
     )
+
+
+def test_queue_says_what_sized_jobs_have(capsys: pytest.CaptureFixture[str]) -> None:
+    """The column is there where somebody has what he did not ask for."""
+    sized = {**row(1), "cpus_held": 2.5, "memory_mb_held": 12000}
+    asked = {**row(2), "cpus": 1.0, "cpus_held": 1.0}
+    for jobs, has_column in (([asked], False), ([sized, asked], True)):
+        _print({"now": NOW.isoformat(), "total": 2, "states": {}, "jobs": jobs}, explain=False)
+        printed = capsys.readouterr().out
+        assert ("WITH" in printed) is has_column
+        assert ("2.5 CPUs, 12,000 MB" in printed) is has_column

@@ -1,6 +1,7 @@
 """Where Slurm has put an attempt, as its environment and scontrol tell."""
 
 import copy
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,20 @@ SHOWN = (
     "JOB_GRES=gpu:v100:4   Nodes=n2 CPU_IDs=0-1 Mem=200 GRES=gpu:v100:2(IDX:1,3)   "
     "Nodes=n3 CPU_IDs=0-1 Mem=200 GRES=gpu:v100:2(IDX:0-1) MinCPUsNode=2"
 )
+UNEVEN = (
+    "JobId=7 HetJobId=7 HetJobOffset=0 NodeList=n3 NumNodes=1 JOB_GRES=gpu:v100:1 "
+    "Nodes=n3 CPU_IDs=0-1 Mem=200 GRES=gpu:v100:1(IDX:3) MinCPUsNode=2\n"
+    "JobId=8 HetJobId=7 HetJobOffset=1 NodeList=n2 NumNodes=1 JOB_GRES=gpu:v100:3 "
+    "Nodes=n2 CPU_IDs=0-5 Mem=600 GRES=gpu:v100:3(IDX:0-2) MinCPUsNode=6"
+)
+HETEROGENEOUS = {
+    "SLURMD_NODENAME": "n3",
+    "SLURM_JOB_ID": "7",
+    "SLURM_HET_SIZE": "2",
+    "SLURM_JOB_NODELIST_HET_GROUP_0": "n3",
+    "SLURM_JOB_NODELIST_HET_GROUP_1": "n2",
+    "SLURM_CPUS_PER_TASK_HET_GROUP_1": "6",
+}
 SCONTROL = """#!/bin/sh
 case "$2" in
   hostnames) echo "$3" | tr ',' '\\n' ;;
@@ -92,6 +107,42 @@ def test_ranks_of_a_gang_keep_the_nodes_they_were_planned_on(scontrol: Path) -> 
     assert away["env"]["SLURM_JOB_ID"] == "7"
     assert "HOME" not in away["env"]
     assert away["env"]["SHUNTER_NODE"] == "n3"
+
+
+def test_rank_of_an_uneven_gang_is_a_step_of_its_component(scontrol: Path) -> None:
+    scontrol.write_text(SCONTROL.format(shown=UNEVEN))
+    plan = planned("n3", "n2")
+    plan["placement"] = [("n3", 0b1), ("n2", 0b1110)]
+    order = placed(plan, HETEROGENEOUS)
+    assert order["placement"] == [("n3", 0b1000), ("n2", 0b0111)]
+    here, away = order["ranks"]
+    assert (here["gpus"], here["argv"]) == (["3"], ["train", "--fast"])
+    words = {"--nodelist=n2", "--het-group=1", "--gpus-per-node=3", "--cpus-per-task=6"}
+    assert words < set(away["argv"])
+
+
+def test_split_that_was_not_planned_is_no_place_for_it(scontrol: Path) -> None:
+    """Its first rank would have as many GPUs as another one should."""
+    scontrol.write_text(SCONTROL.format(shown=UNEVEN))
+    plan = planned("n3", "n2")
+    plan["placement"] = [("n3", 0b111), ("n2", 0b1)]
+    with pytest.raises(ValueError, match=r"Slurm gave 1\+3 GPUs, expected 3\+1"):
+        placed(plan, HETEROGENEOUS)
+
+
+def test_rank_that_srun_starts_sees_nothing_of_slurm(scontrol: Path, tmp_path: Path) -> None:
+    """As the first one does, which no srun starts; what else it is given it keeps."""
+    plan = planned("n3", "n2")
+    for rank in plan["ranks"]:
+        rank["argv"] = ["env"]
+    away, _ = placed(plan, {"SLURMD_NODENAME": "n2", "SLURM_JOB_ID": "7"})["ranks"]
+    srun = tmp_path / "srun"
+    srun.write_text('#!/bin/sh\nwhile [ "${1#--}" != "$1" ]; do shift; done\nexec "$@"\n')
+    srun.chmod(0o755)
+    env = {**away["env"], "PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_STEP_ID": "0", "TEXT": "a\nb"}
+    ran = subprocess.run(away["argv"], env=env, capture_output=True, text=True, check=True)
+    assert "SLURM" not in ran.stdout
+    assert {"SHUNTER_NODE=n3", "TEXT=a", "b"} < set(ran.stdout.splitlines())
 
 
 def test_gang_on_other_nodes_has_its_first_rank_beside_the_script(scontrol: Path) -> None:

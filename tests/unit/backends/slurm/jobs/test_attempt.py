@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from shunter import clock
-from shunter.backends.node.batch.claims import BEGUN, take_claim, withdraw
-from shunter.backends.node.records import put
+from shunter.backends.node.batch.claims import BEGUN, note_leaving, take_claim, withdraw
+from shunter.backends.node.records import boot_id, put
 from shunter.backends.slurm.jobs.attempt import JobAttempt, Patience
 from shunter.backends.slurm.jobs.queue_view import QueueView
 from shunter.backends.slurm.jobs.records import JobRecords
@@ -41,13 +41,17 @@ class Case:
 
     def sees(self, *states: str, after_s: float = 0.0) -> str:
         """Have squeue tell of Slurm jobs of the attempt, some time later; return its state."""
+        self.has_squeue_say(*states, after_s=after_s)
+        return self.state
+
+    def has_squeue_say(self, *states: str, after_s: float = 0.0) -> None:
+        """Have squeue tell of Slurm jobs of the attempt, some time later."""
         self.waits(after_s)
         jobs = [
-            queued(job_name("lab", *KEY), id=number, state=state)
+            queued(job_name("lab", *KEY), id=number, state=state, time_limit_s=5_400)
             for number, state in enumerate(states, 1)
         ]
         self.view = QueueView.of("lab", "me", clock.monotonic_s(), jobs)
-        return self.state
 
     def waits(self, seconds: float) -> None:
         self._clock.advance(int(seconds * 1e9))
@@ -114,7 +118,20 @@ def test_end_in_slurm_is_believed_once_records_had_their_time(case: Case) -> Non
     assert not case.attempt.may_live_on()
     assert case.sees("CANCELLED", after_s=14) == "running"
     assert case.sees("CANCELLED", after_s=2) == "lost"
-    assert case.cause == "Slurm ended it: CANCELLED"
+    assert case.cause == "it was cancelled in Slurm (scancel)"
+
+
+@pytest.mark.parametrize("state", ["CANCELLED", "NODE_FAIL"])
+def test_end_that_was_seen_too_early_to_count_is_looked_at_again(case: Case, state: str) -> None:
+    """Nothing of the attempt changes any more: neither its records nor what squeue says of it."""
+    case.begins()
+    case.starts()
+    assert case.sees(state, after_s=4) == "running"
+    assert not case.attempt.may_have_news()
+    case.has_squeue_say(state, after_s=12)
+    assert case.attempt.may_have_news()
+    case.sees(state)
+    assert case.sees(state, after_s=901) == "lost"
 
 
 def test_claim_without_a_start_is_absent_once_slurm_ended_it(case: Case) -> None:
@@ -146,7 +163,109 @@ def test_job_that_is_back_was_never_over(case: Case) -> None:
 def test_what_was_withdrawn_is_absent_whatever_slurm_has(case: Case) -> None:
     assert withdraw(str(case.folder))
     assert case.sees("RUNNING", "PENDING", after_s=30) == "absent"
+    assert case.cause == "taken back while it waited in Slurm's queue"
     assert not take_claim(str(case.folder), BEGUN)
+
+
+def test_what_ended_itself_for_a_node_that_failed_says_so(case: Case) -> None:
+    case.begins()
+    case.starts()
+    case.sees("NODE_FAIL", after_s=30)
+    put(f"{case.folder}/status", {**STATUS, "why": "fence"})
+    assert case.state == "ended"
+    assert case.cause == "Slurm ended it: NODE_FAIL"
+
+
+def test_instants_of_another_node_are_told_on_our_clock(case: Case) -> None:
+    """Goal: by the time of day at its claim, which stands there beside the node's own clock."""
+    claim_s, now_s = 10.0, 25.0
+    at_ns = 7_000_000_000_000
+    case.waits(claim_s)
+    assert take_claim(str(case.folder), BEGUN, wall_ns=clock.wall_ns(), at_ns=at_ns)
+    claimed_ns = clock.monotonic_ns()
+    case.waits(now_s - claim_s)
+    put(f"{case.folder}/started", {**STARTED, "started_ns": at_ns + 10**9})
+    saved, ended = at_ns + 2 * 10**9, at_ns + 3 * 10**9
+    put(f"{case.folder}/status", {**SUSPENDED, "saved_ns": saved, "ended_ns": ended})
+    note = {"n": 1, "what": "saved", "at_ns": saved}
+    (case.folder / "journal").write_text(json.dumps(note) + "\n")
+    known, _ = case.attempt.look()
+    assert known["started"] is not None
+    assert known["status"] is not None
+    assert known["started"]["boot"] == boot_id()
+    (told,) = case.attempt.journal(with_notes=True)["notes"]
+    seconds = [
+        (instant_ns - claimed_ns) // 10**9
+        for instant_ns in (
+            known["started"]["started_ns"],
+            known["status"]["saved_ns"] or 0,
+            known["status"]["ended_ns"],
+            told["at_ns"],
+        )
+    ]
+    assert seconds == [1, 2, 3, 2]
+
+
+def test_instants_of_this_machine_are_told_as_they_are(case: Case) -> None:
+    assert take_claim(str(case.folder), BEGUN, wall_ns=clock.wall_ns(), at_ns=1)
+    put(f"{case.folder}/started", {**STARTED, "boot": boot_id(), "started_ns": 5})
+    put(f"{case.folder}/status", STATUS)
+    known, _ = case.attempt.look()
+    assert known["started"] is not None
+    assert known["status"] is not None
+    assert (known["started"]["started_ns"], known["status"]["ended_ns"]) == (5, 2)
+
+
+SUSPENDED = {**STATUS, "code": 75, "suspended": True, "why": "suspend", "saved": True}
+
+
+def test_attempt_that_slurms_time_limit_ended_says_so_at_once(case: Case) -> None:
+    case.begins()
+    case.starts()
+    case.sees("RUNNING", after_s=30)
+    note_leaving(str(case.folder), "SIGUSR2")
+    put(f"{case.folder}/status", SUSPENDED)
+    assert (case.state, case.cause) == ("ended", "Slurm's time limit of 1 h 30 min ended it")
+
+
+@pytest.mark.parametrize(
+    ("state", "cause"),
+    [
+        ("CANCELLED", "it was cancelled in Slurm (scancel)"),
+        ("PREEMPTED", "it was preempted in Slurm"),
+        ("TIMEOUT", "Slurm's time limit of 1 h 30 min ended it"),
+        ("FAILED", "Slurm sent it SIGTERM, and has not said why"),
+    ],
+)
+def test_cause_of_an_end_by_sigterm_is_awaited(case: Case, state: str, cause: str) -> None:
+    case.begins()
+    case.starts()
+    case.sees("RUNNING", after_s=30)
+    note_leaving(str(case.folder), "SIGTERM")
+    put(f"{case.folder}/status", SUSPENDED)
+    assert case.state == "running"
+    assert case.sees("COMPLETING", after_s=5) == "running"
+    assert case.attempt.may_have_news()
+    assert case.sees(state, after_s=5) == "ended"
+    assert case.cause == cause
+
+
+def test_cause_that_slurm_never_tells_is_awaited_for_a_while(case: Case) -> None:
+    case.begins()
+    case.starts()
+    note_leaving(str(case.folder), "SIGTERM")
+    put(f"{case.folder}/status", SUSPENDED)
+    assert case.state == "running"
+    case.waits(16.0)
+    assert (case.state, case.cause) == ("ended", "Slurm sent it SIGTERM, and has not said why")
+
+
+def test_job_that_ends_as_it_would_have_anyway_has_no_cause_of_slurms(case: Case) -> None:
+    case.begins()
+    case.starts()
+    note_leaving(str(case.folder), "SIGTERM")
+    put(f"{case.folder}/status", STATUS)
+    assert (case.state, case.cause) == ("ended", "")
 
 
 def test_refusal_of_a_node_is_why_it_is_absent(case: Case) -> None:

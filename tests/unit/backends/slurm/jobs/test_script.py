@@ -3,15 +3,14 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 
 import msgspec
-import pytest
 
 from shunter.backends.agents.orders import Order
 from shunter.backends.slurm.jobs.queue_view import QueueView
 from shunter.backends.slurm.jobs.script import job_name, job_options, job_script, key_in
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
-from shunter.errors import BackendError
 from shunter.events.values.ids import NodeName
 from tests.unit.backends.slurm.jobs.queue import queued
 
@@ -92,17 +91,35 @@ def test_gang_is_one_job_with_its_share_on_each_node() -> None:
     assert found["cpus-per-task"] == "8"  # who asked for none gets its GPUs' part
 
 
-def test_shares_of_different_sizes_are_asked_for_in_all() -> None:
-    found = options(order([("n1", 0b111), ("n2", 0b1)]))
-    assert found["gpus"] == "v100:4"
-    assert "gres" not in found
-    assert options(order([("n3", 0b111), ("n3", 0b1)]))["gpus"] == "4"
+def components(told: Order) -> list[dict[str, str]]:
+    """Return the options of each component of a heterogeneous job."""
+    words = job_options(SETTINGS, told, "/shared/f")
+    split = [list(group) for is_colon, group in groupby(words, ":".__eq__) if not is_colon]
+    return [dict(word.removeprefix("--").partition("=")[::2] for word in part) for part in split]
+
+
+def test_unequal_parts_are_the_components_of_one_job() -> None:
+    """Slurm may turn the split of a total round, and gives all nodes as much as the largest."""
+    told = order([("n1", 0b111), ("n2", 0b1)], memory_mb=4_000)
+    one, other = components(told)
+    assert (one["nodelist"], one["nodes"], one["gres"]) == ("n1", "1", "gpu:v100:3")
+    assert (one["cpus-per-task"], one["mem"]) == ("12", "3000M")
+    assert (other["nodelist"], other["nodes"], other["gres"]) == ("n2", "1", "gpu:v100:1")
+    assert (other["cpus-per-task"], other["mem"]) == ("4", "1000M")
+    for name in ("job-name", "partition", "time", "signal", "no-requeue", "export", "constraint"):
+        assert one[name] == other[name]
+
+
+def test_equal_parts_beside_each_other_are_one_component() -> None:
+    found = components(order([("n1", 0b11), ("n2", 0b1100), ("n3", 0b1)]))
+    assert [(part["nodelist"], part["nodes"]) for part in found] == [("n1,n2", "2"), ("n3", "1")]
 
 
 def test_memory_that_nobody_asked_for_is_the_gpus_part_of_the_node() -> None:
     """Else Slurm may give a job all of it, and its GPUs would stay idle beside that."""
     assert options(order([("n1", 0b11)]))["mem"] == "32000M"
-    assert options(order([("n1", 0b1), ("n2", 0b111)]))["mem"] == "48000M"
+    found = components(order([("n1", 0b1), ("n2", 0b111)]))
+    assert [part["mem"] for part in found] == ["16000M", "48000M"]
     assert options(order([("n4", 0)], cpus=2))["mem"] == "16000M"
     unknown = replace(SETTINGS, nodes=(replace(SETTINGS.nodes[0], memory_mb=0),))
     assert not [
@@ -115,9 +132,9 @@ def test_gpus_without_a_type_and_none_at_all() -> None:
     assert not {"gres", "gpus"} & set(options(order([("n4", 0)])))
 
 
-def test_several_types_are_no_job_of_slurm() -> None:
-    with pytest.raises(BackendError, match="GPUs of one type"):
-        options(order([("n1", 0b1), ("n3", 0b1)]))
+def test_each_component_has_gpus_of_its_own_type() -> None:
+    found = components(order([("n1", 0b1), ("n3", 0b1)]))
+    assert [part["gres"] for part in found] == ["gpu:v100:1", "gpu:1"]
 
 
 def test_time_limit_of_a_job_is_slurms_somewhat_later() -> None:
@@ -130,7 +147,6 @@ def test_reservation_shortens_what_slurm_is_asked_for() -> None:
     assert {"--time=30", "--signal=B:USR2@120"} < set(words)
     words = job_options(SETTINGS, order([("n1", 1)], time_limit_s=60.0), "/f", longest_s=1800.0)
     assert "--time=3" in words
-    assert "--time=1440" in job_options(SETTINGS, order([("n1", 1)]), "/f", longest_s=0.0)
 
 
 def test_script_holds_no_secret_and_survives_odd_paths() -> None:

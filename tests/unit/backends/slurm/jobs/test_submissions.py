@@ -10,6 +10,7 @@ from shunter.backends.slurm.jobs.queue_view import QueueView
 from shunter.backends.slurm.jobs.script import job_name
 from shunter.backends.slurm.jobs.submissions import Submissions
 from shunter.clock.virtual import VirtualClock
+from shunter.errors import SlurmRefusedError
 from tests.unit.backends.slurm.jobs.queue import queued
 
 MANY = 50
@@ -88,3 +89,73 @@ def test_only_what_runs_is_woken(state: str, signalled: int) -> None:
 
     slurm = VirtualClock().run(woken)
     assert [signal for _, _, signal in slurm.cancelled] == ["USR1"] * signalled
+
+
+class Suspending(Cancelling):
+    """Commands that suspend and resume as well, unless they are refused."""
+
+    def __init__(self, *, may: bool = True) -> None:
+        super().__init__()
+        self.may, self.told = may, list[str]()
+
+    async def suspend(self, jobs: Sequence[int]) -> None:
+        await anyio.sleep(1)
+        if not self.may:
+            raise SlurmRefusedError("scontrol suspend: Access/permission denied for job 0")
+        self.told.append("suspend")
+
+    async def resume(self, jobs: Sequence[int]) -> None:
+        await anyio.sleep(1)
+        self.told.append("resume")
+
+
+KEY = ("j0", 1)
+
+
+async def stops(slurm: Suspending, *steps: str) -> list[str]:
+    """Have an attempt that runs told things, some seconds after each other."""
+    told: list[str] = []
+    async with anyio.create_task_group() as tasks:
+        submissions = Submissions(slurm, "lab", tasks, told.append)
+        submissions.take(view(1, "RUNNING"))
+        for step in steps:
+            if step == "stop":
+                submissions.suspend(KEY)
+            elif step == "stands":
+                submissions.note_stopped([KEY])
+            elif step == "wake":
+                submissions.wake(KEY)
+            elif step == "pause":
+                await anyio.sleep(5)
+            else:
+                submissions.take(view(1, step))
+    return told
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        (("stop", "pause"), []),
+        (("stop", "stands", "pause"), ["suspend"]),
+        (("stop", "stands", "pause", "stop", "SUSPENDED", "stands", "pause"), ["suspend"]),
+        (("stop", "stands", "pause", "wake", "pause"), ["suspend", "resume"]),
+        (("stop", "stands", "wake", "pause"), ["suspend", "resume", "resume"]),
+        (("stop", "wake", "stands", "pause"), []),
+        (("SUSPENDED", "wake", "pause"), ["resume"]),
+        (("SUSPENDED", "wake", "pause", "SUSPENDED", "pause", "RUNNING"), ["resume", "resume"]),
+        (("SUSPENDED", "pause"), []),
+    ],
+)
+def test_attempt_is_suspended_once_it_stands_still_and_resumed_for_any_other_order(
+    steps: tuple[str, ...], told: list[str]
+) -> None:
+    slurm = Suspending()
+    assert VirtualClock().run(stops, slurm, *steps) == []
+    assert sorted(slurm.told, reverse=True) == told
+
+
+def test_who_may_not_suspend_is_told_so_once() -> None:
+    slurm = Suspending(may=False)
+    steps = ("stop", "stands", "pause", "stop", "stands", "pause")
+    (words,) = VirtualClock().run(stops, slurm, *steps)
+    assert words.startswith("jobs that stand still keep their CPUs in Slurm (scontrol suspend: Acc")

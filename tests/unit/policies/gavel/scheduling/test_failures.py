@@ -6,9 +6,9 @@ import pytest
 
 from shunter.app.config.policies import informed
 from shunter.core.intake.inputs import SubmitJob
+from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.placement import PLACEMENTS
 from shunter.core.round_loop import run_rounds
-from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError
 from shunter.events.facts.cluster import NodeLost

@@ -7,9 +7,9 @@ import pytest
 
 from shunter.app.replaying.formatting import because_in_words
 from shunter.core.intake.inputs import AttemptExited, SubmitJob
+from shunter.core.performance.speed_model import SpeedModel
+from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.placement import PLACEMENTS
-from shunter.core.speed_model import SpeedModel
-from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.facts.decisions import AllocationChanged, TargetsSet
 from shunter.events.facts.execution import AttemptStarted, SpeedChanged

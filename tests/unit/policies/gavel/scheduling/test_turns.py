@@ -4,10 +4,10 @@ from itertools import pairwise
 from typing import Any
 
 from shunter.backends.simulated import Costs
+from shunter.core.performance.speed_model import SpeedModel
+from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.guards import Guards
-from shunter.core.speed_model import SpeedModel
-from shunter.core.throughputs import JobKind, ThroughputTable
 from shunter.events.facts.decisions import (
     AllocationChanged,
     PlanRejected,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.cgroups import members
-from shunter.backends.node.division import MOVED, divisible, is_of_session
+from shunter.backends.node.shares.cgroups import members
+from shunter.backends.node.shares.division import MOVED, divisible, is_of_session
 
 MEND = "name one"
 
@@ -31,6 +31,19 @@ def test_group_that_was_handed_over_is_divided(group: Path) -> None:
     assert (group / "cgroup.subtree_control").read_text() == ""
     assert divided(group, prepare=True) == (str(group), "")
     assert (group / "cgroup.subtree_control").read_text() == "+memory"
+
+
+def test_cpus_are_handed_down_where_they_are_wanted_and_there(group: Path) -> None:
+    def divided_with_cpus() -> str:
+        divisible(prepare=True, mend=MEND, group=str(group), with_cpus=True)
+        return (group / "cgroup.subtree_control").read_text()
+
+    assert divided_with_cpus() == "+memory +cpu"
+    (group / "cgroup.subtree_control").write_text("memory\n")
+    assert divided_with_cpus() == "+cpu"
+    (group / "cgroup.controllers").write_text("memory\n")
+    (group / "cgroup.subtree_control").write_text("")
+    assert divided_with_cpus() == "+memory"
 
 
 def test_group_in_which_somebody_else_is_stays_as_it_is(group: Path) -> None:

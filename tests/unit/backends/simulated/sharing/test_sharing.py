@@ -4,9 +4,9 @@ import pytest
 
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
-from shunter.core.intake.inputs import AttemptExited, Input, SubmitJob
-from shunter.core.speed_model import SpeedModel
-from shunter.core.throughputs import JobKind, ThroughputTable
+from shunter.core.intake.inputs import Input, SubmitJob
+from shunter.core.performance.speed_model import SpeedModel
+from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.events.facts.execution import AttemptStarted, JobSuspended, SpeedChanged
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import GpuType
@@ -14,6 +14,7 @@ from tests.factories import configuration, job_id, node_name, packed, trace_job
 from tests.unit.backends.simulated.driving import (
     Hand,
     dies,
+    ends,
     launch,
     migrate,
     mishaps,
@@ -50,10 +51,6 @@ def hand(*lasts: int, speeds: SpeedModel = HALVES, **options: object) -> Hand:
     world = Hand(backend)
     world.until(0)
     return world
-
-
-def ends(seen: list[Input]) -> dict[str, int]:
-    return {str(one.job_id): one.at_us for one in seen if isinstance(one, AttemptExited)}
 
 
 def speeds(seen: list[Input], job: str = "j0") -> list[tuple[int, float]]:

@@ -60,8 +60,8 @@ async def test_job_is_held_to_its_memory_in_a_group_of_its_own(bench: Bench, gro
         assert isinstance(exited, AttemptExited)
         assert exited.exit_code == 128 + 9
         said, _ = await backend.read_output(J0, 1, 0, "stderr", 0, 1000)
-    assert said == b"shunter: killed for using more than its 100 MiB of memory\n"
-    assert (own / "memory.max").read_text() == str(100 << 20)
+    assert said == b"shunter: killed for using more than its 100 MB of memory\n"
+    assert (own / "memory.max").read_text() == str(100_000_000)
     assert (own / "cgroup.procs").read_text() == "0"  # what a process writes to enter
 
 

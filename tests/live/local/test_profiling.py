@@ -1,0 +1,83 @@
+"""`shunter profile` runs a job on this machine, held to its CPUs and memory by the kernel.
+
+The job does no work: it sleeps as long as a cache like MinIO would make it wait with the CPUs and
+memory that its own control groups have, so that what else runs here takes nothing of it.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from shunter.app.cli.application import app
+from shunter.backends.node.shares.cgroups import LIMIT, QUOTA
+from shunter.backends.node.shares.division import divisible_v1
+
+pytestmark = pytest.mark.live
+
+PROJECT = Path(__file__).parents[3]
+LOADER = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from shunter import train
+def of_group(controller, parent, file):
+    for line in open("/proc/self/cgroup"):
+        _, has, path = line.strip().split(":", 2)
+        if controller in has.split(","):
+            return int(open(parent + "/" + path.rpartition("/")[2] + "/" + file).read())
+cpus = of_group("cpu", sys.argv[2], "cpu.cfs_quota_us") / 100000
+limit_gb = of_group("memory", sys.argv[3], "memory.limit_in_bytes") / 2**20 / 1000
+missing_gb = max(0, 0.1 - (limit_gb - 0.1))
+epoch_s = max(4 / cpus, 1024 * missing_gb / 25)
+run = train.start()
+while True:
+    time.sleep(epoch_s / 100)
+    run.step()
+"""
+JOB = """
+model = "loader"
+command = COMMAND
+samples = 1000
+batch_size = 10
+dataset_gb = 0.1
+own_memory_gb = 0.1
+disk_mb_s = 25
+memory_gb_s = {1 = 10.0}
+[server]
+gpus = 1
+cpus = 2
+memory_gb = 1
+[measuring]
+warm_up = 0
+time = 1
+give_up = 60
+dataset = ["loader.py"]
+"""
+
+
+def test_job_is_measured_at_each_number_of_cpus_and_with_less_memory(tmp_path: Path) -> None:
+    parents = divisible_v1("cpu", QUOTA), divisible_v1("memory", LIMIT)
+    if not all(parents) or len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two CPUs, and control groups of version 1 below which to make others")
+    command = [sys.executable, "-I", "-S", "loader.py", str(PROJECT), *parents]
+    (tmp_path / "loader.py").write_text(LOADER, encoding="utf-8")
+    text = JOB.replace("COMMAND", json.dumps(command))
+    (tmp_path / "job.toml").write_text(text, encoding="utf-8")
+    out = tmp_path / "table.json"
+    words = ["profile", str(tmp_path / "job.toml"), "--json", "-o", str(out)]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert told["evidence"] == "live"
+    measured = {cell["cpus"]: cell["measured_s"] for cell in told["cells"] if cell["is_input"]}
+    assert list(measured) == [2, 1]
+    assert measured[1] > 1.5 * measured[2]  # it sleeps twice as long, and a little for each batch
+    less = [cell for cell in told["cells"] if not cell["is_input"]]
+    assert [cell["memory_gb"] for cell in less] == [0.15, 0.12]
+    assert less[1]["measured_s"] > 1.2 * less[0]["measured_s"]
+    print("errors of modelled cells:", [f"{cell['error']:+.1%}" for cell in less])
+    assert told["notes"][0].startswith("shares of jobs on local: CPUs by quotas of control groups")
+    assert json.loads(out.read_text())["models"].keys() == {"loader"}

@@ -1,0 +1,97 @@
+"""A run in which programs sized jobs, decided again: with its answers, with others, and without."""
+
+from dataclasses import replace
+
+import pytest
+
+from shunter.app.replaying.verification import Verifier
+from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
+from shunter.core.performance.speed_model import SpeedModel
+from shunter.core.placement import Consolidated
+from shunter.core.planning.planner import RoundRules
+from shunter.core.ranking import Misfit, RankedPolicy
+from shunter.core.sizing import Mechanism, Sizing
+from shunter.events import Event
+from shunter.events.facts.decisions import Size, SizesSet
+from shunter.events.values.job_spec import JobSpec
+from shunter.events.values.resources import Resources
+from shunter.policies.fifo import SubmissionOrder
+from shunter.policies.sizing import HighsSolver
+from shunter.workloads.trace import JobEnd, TraceJob
+from tests.factories import World, job_id, run, servers
+from tests.replay.recording import Recorded, rebuilt
+
+pytest.importorskip("highspy", reason="needs HiGHS: the extra `solvers`")
+
+TABLE = SensitivityTable(
+    {
+        "mild": {1: Sensitivity((1000, 3000, 6000), (5, 10), ((0.5, 0.5), (1, 1), (1.5, 1.5)))},
+        "hungry": {1: Sensitivity((1000, 3000, 6000), (5, 10), ((0.5, 0.5), (1, 1), (2, 2)))},
+        "modest": {1: Sensitivity((1000, 3000), (5, 10), ((1.0, 1.0), (1.0, 1.0)))},
+    },
+    Resources(0, 3000, 10),
+)
+
+
+def recorded() -> Recorded:
+    """Return a run on 3 GPUs and 9 CPUs, of which 5 go to the hungry job, not to the first."""
+    there = servers(3, cpus_milli=9000, memory_mb=30)
+    speeds = SpeedModel({each.node: each.configuration for each in there}, sensitivity=TABLE)
+    jobs = [
+        TraceJob(job_id(number), 0, JobSpec(model=model), 40, JobEnd.finished)
+        for number, model in enumerate(("mild", "hungry", "modest"))
+    ]
+    chosen = RankedPolicy(
+        SubmissionOrder("fifo", Misfit.skipped),
+        Consolidated(),
+        sizing=Sizing(Mechanism.opt, TABLE, HighsSolver()),
+    )
+    outcome = run(World(servers=there, jobs=tuple(jobs), round_us=10, speeds=speeds), chosen)
+    return Recorded(list(outcome.events), rebuilt(chosen, RoundRules(10)))
+
+
+RUN = recorded()
+(FIRST, *_) = RUN.seqs(SizesSet)
+SOLVED: SizesSet = RUN.at(FIRST)
+
+
+def parted(run: Recorded, *, resolve: bool) -> str:
+    """Return why the log and what is decided now part; nothing, if they do not."""
+    divergence = Verifier(run.rebuild, resolve=resolve).take(run.events)
+    return "" if divergence is None else divergence.why
+
+
+@pytest.mark.parametrize("resolve", [False, True])
+def test_what_was_recorded_is_decided_again(resolve: bool) -> None:
+    assert parted(RUN, resolve=resolve) == ""
+
+
+@pytest.mark.parametrize(
+    ("instead", "why"),
+    [
+        ([], "sizes are due, and were not recorded"),
+        ([replace(SOLVED, speed=SOLVED.speed + 1e-3)], "other sizes were recorded"),
+        ([replace(SOLVED, bound=SOLVED.bound + 1e-3)], "other sizes were recorded"),
+        ([SOLVED, SOLVED], "no sizes are due here"),
+    ],
+)
+def test_solving_again_finds_an_answer_that_is_none(instead: list[Event], why: str) -> None:
+    assert parted(RUN.changed(FIRST, *instead), resolve=True) == why
+
+
+OTHERS = Size(job_id(0), 5000, 5), Size(job_id(1), 3000, 5), Size(job_id(2), 1000, 5)
+
+
+@pytest.mark.parametrize(
+    ("instead", "why"),
+    [
+        ([], "the round came out otherwise"),
+        ([replace(SOLVED, sizes=())], "another decision was recorded"),
+        ([replace(SOLVED, sizes=OTHERS)], "another decision was recorded"),
+    ],
+    ids=["no answer", "no sizes", "other sizes"],
+)
+def test_decisions_that_do_not_follow_from_the_answer_are_found(
+    instead: list[Event], why: str
+) -> None:
+    assert parted(RUN.changed(FIRST, *instead), resolve=False) == why

@@ -1,0 +1,135 @@
+"""What is odd in the jobs of a run that sizes them: told, recorded or rejected, never a crash."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shunter.app.config.loading import LoadedConfig, make_config
+from shunter.app.runs.setup import load_jobs, set_up
+from shunter.app.runs.simulation import simulate
+from shunter.errors import ConfigError
+from shunter.events.facts.run import SchedulerStarted
+
+HEAD = "job_id,submit_s,gpus,duration_s,model,cpus,memory_gb\n"
+KNOWN = "known,0,1,600,gnmt,,\n"
+
+sizings = pytest.mark.parametrize("sizing", ["proportional", "greedy", "tune"])
+
+
+def config(
+    folder: Path, rows: str, sizing: str | None, table: str = "builtin:synergy"
+) -> LoadedConfig:
+    """Return a config of one server of 4 GPUs, 12 CPUs and 250 GB."""
+    trace = folder / "jobs.csv"
+    trace.write_text(HEAD + KNOWN + rows)
+    node = {"name": "n", "gpus": 4, "cpus": 12, "memory_gb": 250}
+    policy = {"name": "fifo", "round": "5m"}
+    tree = {
+        "cluster": {"nodes": [node]},
+        "workload": {"trace": str(trace), "sensitivity": table},
+        "policy": policy if sizing is None else {**policy, "sizing": sizing},
+        "log": {"url": "none:"},
+    }
+    return make_config(tree)
+
+
+def recorded(loaded: LoadedConfig, key: str = "not_in_sensitivity") -> object:
+    """Return what the log says of models that the table does not know, or does not cover."""
+    started = set_up(loaded, load_jobs(loaded)).opening(1)[0]
+    assert isinstance(started, SchedulerStarted)
+    return json.loads(started.config)["workload"].get(key)
+
+
+@sizings
+def test_job_of_an_unknown_model_has_its_share_and_that_is_told_and_recorded(
+    tmp_path: Path, sizing: str
+) -> None:
+    loaded = config(tmp_path, "strange,0,1,600,bertx,,\nunnamed,0,1,600,,,\n", sizing)
+    result = simulate(loaded)
+
+    assert [story.jct_us for story in result.stories()] == [600_000_000] * 3
+    assert result.remarks == [
+        (
+            "builtin:synergy: nothing is known of model 'bertx' (job strange), job unnamed, which "
+            "names no model: such jobs count as equally fast with any CPUs and memory, and have "
+            "their proportional share"
+        )
+    ]
+    assert recorded(loaded) == ["", "bertx"]
+
+
+def test_servers_and_jobs_beyond_the_table_are_told_of_and_recorded(tmp_path: Path) -> None:
+    """The table was measured with up to 2 CPUs and 62.5 GB for each GPU, the servers have 3."""
+    table = tmp_path / "table.json"
+    small = {
+        "proportional_per_gpu": {"cpus": 1, "memory_gb": 62.5},
+        "cpu_points": [1, 2],
+        "memory_gb_points": [62.5],
+        "models": {"gnmt": {"table": [[1.0], [1.2]]}},
+    }
+    table.write_text(json.dumps(small))
+    loaded = config(tmp_path, "large,0,2,60,gnmt,,150\nsmall,0,2,60,gnmt,3,\n", "tune", str(table))
+    said = set_up(loaded, load_jobs(loaded)).notes
+    assert said == [
+        (
+            f"{table}: a GPU of n goes with 3 CPUs for each GPU, and the table has 1 to 2: beyond "
+            "its points a table guesses: more makes nothing faster, less slows jobs evenly"
+        ),
+        (
+            f"{table}: 1 jobs ask for what it does not cover, first large for 75 GB for each GPU, "
+            "and the table has 62.5 to 62.5"
+        ),
+    ]
+    assert simulate(loaded).remarks == said
+    assert recorded(loaded, "beyond_sensitivity") == [said[0], "large"]
+
+
+def test_models_that_are_known_are_not_told_of(tmp_path: Path) -> None:
+    loaded = config(tmp_path, "", "tune")
+    assert simulate(loaded).remarks == []
+    assert recorded(loaded) is None
+
+
+def test_without_sizing_nobody_is_said_to_have_a_share(tmp_path: Path) -> None:
+    (remark,) = simulate(config(tmp_path, "strange,0,1,600,bertx,,\n", None)).remarks
+    assert remark.endswith("equally fast with any CPUs and memory")
+
+
+@sizings
+def test_job_that_asks_for_more_than_any_server_has_is_rejected_and_others_run(
+    tmp_path: Path, sizing: str
+) -> None:
+    rows = "cpus,0,1,600,alexnet,13,\nmemory,0,1,600,alexnet,,251\nall,0,4,60,alexnet,12,250\n"
+    ends = {
+        story.job_id: story.status for story in simulate(config(tmp_path, rows, sizing)).stories()
+    }
+    assert ends == {
+        "known": "finished",
+        "cpus": "rejected",
+        "memory": "rejected",
+        "all": "finished",
+    }
+
+
+@sizings
+def test_memory_of_zero_asks_for_none(tmp_path: Path, sizing: str) -> None:
+    result = simulate(config(tmp_path, "zero,0,1,600,deepspeech,0,0\n", sizing))
+    assert [story.jct_us for story in result.stories()] == [600_000_000] * 2
+
+
+def test_table_that_is_wrong_is_told_with_key_model_and_cell(tmp_path: Path) -> None:
+    table = tmp_path / "table.json"
+    wrong = {
+        "proportional_per_gpu": {"cpus": 3, "memory_gb": 62.5},
+        "cpu_points": [1, 3],
+        "memory_gb_points": [62.5],
+        "models": {"alexnet": {"table": [[1.2], [1.0]]}},
+    }
+    table.write_text(json.dumps(wrong))
+    with pytest.raises(ConfigError) as caught:
+        config(tmp_path, "", "tune", str(table))
+    assert str(caught.value) == (
+        f"config: workload.sensitivity: {table}: alexnet, 3 CPUs, 62.5 GB: 1 is slower than 1.2 "
+        "with less CPUs"
+    )

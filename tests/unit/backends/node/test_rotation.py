@@ -1,0 +1,161 @@
+"""Whose turn it is on the GPUs of a server: fair by weight, whole gangs, nothing idle."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shunter.backends.node.rotation import Member, Rotation
+
+QUANTUM_US = 60
+
+
+def rotation(*homes: int, weights: tuple[float, ...] = (), **options: int) -> Rotation:
+    """Return a rotation of jobs `a`, `b`... that were given these GPUs; all joined at 0."""
+    found = Rotation(QUANTUM_US, **options)
+    for number, home in enumerate(homes):
+        weight = weights[number] if weights else 1.0
+        found.join(Member(chr(ord("a") + number), home, weight, is_fixed=False), 0)
+    found.fill(0)
+    return found
+
+
+def on(turns: Rotation) -> str:
+    """Return who has a turn, in order of name."""
+    return "".join(sorted(name for name, member in turns.members.items() if member.mask))
+
+
+def after(turns: Rotation, quanta: int) -> Counter[str]:
+    """Let so many quanta go by; return the time each job had."""
+    had: Counter[str] = Counter()
+    for _ in range(quanta):
+        ends_us = turns.ends_us
+        assert ends_us is not None, "nobody waits"
+        had.update(dict.fromkeys(on(turns), QUANTUM_US))
+        turns.switch(turns.next_turns(ends_us), ends_us)
+    return had
+
+
+def test_six_jobs_on_four_gpus_have_two_turns_of_three() -> None:
+    turns = rotation(1, 2, 4, 8, 1, 2)
+    assert on(turns) == "abcd"
+    assert after(turns, 30) == dict.fromkeys("abcdef", 20 * QUANTUM_US)
+
+
+def test_who_goes_on_keeps_its_gpus() -> None:
+    turns = rotation(1, 2, 4, 8, 1, 2)
+    before = {name: member.mask for name, member in turns.members.items()}
+    following = turns.next_turns(QUANTUM_US)
+    staying = [name for name in following if before[name]]
+    assert staying == ["a", "b"]
+    assert all(following[name] == before[name] for name in staying)
+
+
+def test_weight_is_the_part_of_the_time() -> None:
+    turns = rotation(1, 1, weights=(3.0, 1.0))
+    had = after(turns, 40)
+    assert had["a"] == 3 * had["b"]
+
+
+def test_heavy_job_cannot_have_more_than_all_of_the_time() -> None:
+    turns = rotation(1, 2, 1, weights=(9.0, 1.0, 1.0))
+    had = after(turns, 40)
+    assert had["a"] == 40 * QUANTUM_US
+    assert had["b"] == had["c"] == 20 * QUANTUM_US
+
+
+def test_gang_has_all_its_gpus_or_none() -> None:
+    turns = rotation(0b11, 0b01, 0b10)
+    had = after(turns, 20)
+    assert had == {"a": 10 * QUANTUM_US, "b": 10 * QUANTUM_US, "c": 10 * QUANTUM_US}
+
+
+def test_job_that_cannot_move_gets_turns_on_its_own_gpus() -> None:
+    turns = Rotation(QUANTUM_US)
+    for name, home in (("a", 1), ("b", 1), ("c", 2)):
+        turns.join(Member(name, home, 1.0, is_fixed=True), 0)
+    turns.fill(0)
+    had = after(turns, 20)
+    assert had == {"a": 10 * QUANTUM_US, "b": 10 * QUANTUM_US, "c": 20 * QUANTUM_US}
+    assert all(member.mask in {0, member.home} for member in turns.members.values())
+
+
+def test_time_beyond_a_quantum_counts() -> None:
+    """A mini-batch that ends late is made up for: `a` worked three quanta in one."""
+    turns = rotation(1, 1)
+    turns.switch(turns.next_turns(QUANTUM_US), 3 * QUANTUM_US)
+    assert on(turns) == "b"
+    for quantum in (4, 5):
+        turns.switch(turns.next_turns(quantum * QUANTUM_US), quantum * QUANTUM_US)
+        assert on(turns) == "b"
+    turns.switch(turns.next_turns(6 * QUANTUM_US), 6 * QUANTUM_US)
+    assert on(turns) == "a"
+
+
+def test_who_joins_has_no_credit_and_no_debt() -> None:
+    turns = rotation(1, 1)
+    after(turns, 10)
+    turns.join(Member("c", 1, 1.0, is_fixed=False), 10 * QUANTUM_US)
+    had = after(turns, 30)
+    assert had == dict.fromkeys("abc", 10 * QUANTUM_US)
+
+
+def test_gpus_of_who_leaves_go_to_who_waits_at_once() -> None:
+    turns = rotation(1, 2, 1)
+    turns.leave("b", 10)
+    assert [member.name for member in turns.fill(10)] == []  # nobody is at home on its GPU any more
+    turns = rotation(1, 2, 1, 2)
+    turns.leave("a", 10)
+    assert [member.name for member in turns.fill(10)] == ["c"]
+    assert on(turns) == "bc"
+
+
+def test_who_waited_too_long_goes_first() -> None:
+    """`c` weighs next to nothing; without the limit it would wait for 100 turns of the others."""
+    turns = rotation(1, 1, 1, weights=(1.0, 1.0, 0.01), wait_most_us=5 * QUANTUM_US)
+    after(turns, 3)  # it has had its first turn by now
+    had = after(turns, 100)
+    assert had["c"] > 10 * QUANTUM_US
+    rarely = rotation(1, 1, 1, weights=(1.0, 1.0, 0.01))
+    after(rarely, 3)
+    assert after(rarely, 100)["c"] <= QUANTUM_US
+
+
+def test_alone_nobody_is_waited_for() -> None:
+    assert rotation(1, 2).ends_us is None
+    assert rotation(1, 1).ends_us == QUANTUM_US
+
+
+@given(
+    homes=st.lists(st.sampled_from([1, 2, 4, 8, 3, 12, 15]), min_size=1, max_size=8),
+    fixed=st.lists(st.booleans(), min_size=8, max_size=8),
+    leaving=st.lists(st.integers(0, 7), max_size=4),
+)
+def test_no_gpu_has_two_turns_and_none_idles_that_somebody_could_use(
+    homes: list[int], fixed: list[bool], leaving: list[int]
+) -> None:
+    turns = Rotation(QUANTUM_US)
+    for number, home in enumerate(homes):
+        turns.join(Member(f"j{number}", home, 1.0, is_fixed=fixed[number]), 0)
+    turns.fill(0)
+    had: Counter[str] = Counter()
+    now_us = 0
+    for quantum in range(40):
+        taken = 0
+        for member in turns.members.values():
+            assert not member.mask & taken
+            assert member.mask.bit_count() in {0, member.width}
+            taken |= member.mask
+        for member in turns.waiting:
+            free = (member.home if member.is_fixed else turns.gpus) & ~taken
+            assert free.bit_count() < member.width
+        had.update({name: 1 for name, member in turns.members.items() if member.mask})
+        if turns.ends_us is None:
+            break
+        now_us = turns.ends_us
+        if quantum < len(leaving) and f"j{leaving[quantum]}" in turns.members:
+            turns.leave(f"j{leaving[quantum]}", now_us)
+            turns.fill(now_us)
+        turns.switch(turns.next_turns(now_us), now_us)
+    if len(turns.members) == len(homes):
+        assert set(had) == set(turns.members)  # nobody starves

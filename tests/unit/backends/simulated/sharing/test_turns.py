@@ -1,0 +1,193 @@
+"""Jobs that take turns on the GPUs of a server, on the virtual clock: by hand."""
+
+from shunter.backends.simulated import Costs, SimulatedBackend
+from shunter.backends.simulated.turns import Slicing
+from shunter.core.effects import Continue, Reshape, Stop
+from shunter.core.intake.inputs import AttemptExited, Input
+from shunter.core.performance.speed_model import SpeedModel
+from shunter.events.facts.execution import (
+    AttemptStarted,
+    JobContinued,
+    JobStopped,
+    JobSuspended,
+    SpeedChanged,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.values.allocation import Allocation, Sharing
+from tests.factories import allocation, configuration, job_id, node_name, trace_job
+from tests.unit.backends.simulated.driving import (
+    Hand,
+    dies,
+    ends,
+    launch,
+    mishaps,
+    resume,
+    suspend,
+    terminate,
+)
+
+J0, J1, J2 = (job_id(number) for number in range(3))
+NODES = {node_name(number): configuration(4) for number in range(2)}
+HALF = SpeedModel(NODES, relative={configuration(4).gpu_type: 0.5})
+
+
+def turning(**masks: int) -> Allocation:
+    """Return an allocation in turns with others."""
+    return Allocation(allocation(**masks).shares, Sharing.sliced)
+
+
+FIRST = turning(n0=1)
+
+
+def world(*lasts: int, quantum_us: int = 10, switch_us: int = 0, **options: object) -> Hand:
+    """Return a world of jobs that last so long, all of them there."""
+    jobs = [trace_job(number, lasts=one) for number, one in enumerate(lasts)]
+    named = {"slicing": Slicing(quantum_us, switch_us), **options}
+    hand = Hand(SimulatedBackend(jobs, **named))  # type: ignore[arg-type]  # each by its name
+    hand.until(0)
+    return hand
+
+
+def turns(seen: list[Input], job: str) -> list[tuple[int, str]]:
+    """Return when a job's turns began and ended."""
+    marks = {TurnStarted: "+", TurnEnded: "-"}
+    return [
+        (one.at_us, marks[type(one)])
+        for one in seen
+        if isinstance(one, TurnStarted | TurnEnded) and one.job_id == job
+    ]
+
+
+def test_jobs_have_the_gpu_in_turns_and_the_last_one_alone() -> None:
+    """Turns of 10 each; j0 ends its 15 after 5 of its second turn, and j1 goes on alone."""
+    hand = world(15, 30)
+    hand.orders(launch(0, where=FIRST), launch(1, where=FIRST))
+    seen = hand.goes_on()
+    assert turns(seen, "j0") == [(0, "+"), (10, "-"), (20, "+")]
+    assert turns(seen, "j1") == [(10, "+"), (20, "-"), (25, "+")]
+    assert ends(seen) == {"j0": 25, "j1": 45}
+
+
+def test_start_of_an_attempt_is_told_before_its_first_turn() -> None:
+    hand = world(10)
+    hand.orders(launch(0, where=FIRST))
+    kinds = [type(one) for one in hand.goes_on()]
+    assert kinds == [AttemptStarted, TurnStarted, AttemptExited]
+
+
+def test_three_jobs_on_two_gpus_have_two_turns_of_three() -> None:
+    hand = world(40, 40, 40)
+    hand.orders(
+        launch(0, where=FIRST), launch(1, where=turning(n0=2)), launch(2, where=turning(n0=1))
+    )
+    seen = hand.goes_on()
+    assert ends(seen) == {"j0": 50, "j1": 60, "j2": 60}
+    started = [one for one in seen if isinstance(one, TurnStarted)]
+    assert {one.shares[0].gpu_mask for one in started if one.job_id == J2} == {1, 2}
+
+
+def test_turn_goes_on_to_the_end_of_a_mini_batch() -> None:
+    """Steps of 7: the first turn ends at 14, not at 10, and is made up for by the other job."""
+    jobs = [
+        trace_job(0, lasts=28, total_steps=4),
+        trace_job(1, lasts=28, total_steps=14),
+    ]
+    hand = Hand(SimulatedBackend(jobs, slicing=Slicing(10), speeds=SpeedModel(NODES)))
+    hand.until(0)
+    hand.orders(launch(0, where=FIRST), launch(1, where=FIRST))
+    seen = hand.goes_on()
+    assert turns(seen, "j0")[:2] == [(0, "+"), (14, "-")]
+    assert turns(seen, "j1")[:2] == [(14, "+"), (34, "-")]
+
+
+def test_change_of_hands_takes_its_time() -> None:
+    hand = world(20, 20, switch_us=3)
+    hand.orders(launch(0, where=FIRST), launch(1, where=FIRST))
+    seen = hand.goes_on()
+    assert turns(seen, "j0") == [(0, "+"), (10, "-"), (26, "+")]
+    assert turns(seen, "j1") == [(13, "+"), (23, "-"), (39, "+")]
+    assert ends(seen) == {"j0": 36, "j1": 49}
+
+
+def test_start_up_is_over_before_a_job_takes_turns() -> None:
+    hand = world(10, 10, costs=Costs(start_us=4))
+    hand.orders(launch(0, where=FIRST))
+    hand.until(2)
+    hand.orders(launch(1, where=FIRST))
+    seen = hand.goes_on()
+    assert turns(seen, "j0") == [(4, "+")]
+    assert ends(seen) == {"j0": 14, "j1": 24}
+
+
+def test_job_that_waits_for_its_first_turn_slows_nobody_down() -> None:
+    """Both on one GPU: j0 has its turn of 10 alone, and is no slower than that from 4 on."""
+    hand = world(20, 20, speeds=SpeedModel(NODES))
+    hand.orders(launch(0, where=FIRST))
+    hand.until(4)
+    hand.orders(launch(1, where=FIRST))
+    seen = hand.goes_on()
+    assert [one for one in seen if isinstance(one, SpeedChanged)] == []
+    assert turns(seen, "j0") == [(10, "-"), (20, "+")]
+    assert ends(seen) == {"j0": 30, "j1": 40}
+
+
+def test_gpu_of_who_leaves_is_given_at_once() -> None:
+    for order in (suspend(0), terminate(0)):
+        hand = world(20, 20)
+        hand.orders(launch(0, where=FIRST), launch(1, where=FIRST))
+        hand.until(6)
+        hand.orders(order)
+        assert turns(hand.goes_on(), "j1") == [(6, "+")]
+
+
+def test_job_suspended_while_it_waits_keeps_its_work() -> None:
+    """j0 has done 10 of 20 and waits when it is told to leave at 13; it is resumed alone."""
+    hand = world(20, 20)
+    hand.orders(launch(0, where=FIRST), launch(1, where=FIRST))
+    hand.until(13)
+    hand.orders(suspend(0))
+    left = hand.until(14)
+    assert [one.lost_us for one in left if isinstance(one, JobSuspended)] == [0]
+    hand.orders(resume(0, where=turning(n0=2)))
+    assert ends(hand.goes_on())["j0"] == 24
+
+
+def test_job_that_is_stopped_takes_no_turns_until_it_goes_on() -> None:
+    hand = world(20, 20)
+    hand.orders(launch(0, where=FIRST), launch(1, where=FIRST))
+    hand.until(4)
+    hand.orders(Stop(J0, 1))
+    seen = hand.until(30)
+    assert turns(seen, "j0") == [(4, "-")]
+    assert [one.at_us for one in seen if isinstance(one, JobStopped)] == [4]
+    assert ends(seen) == {"j1": 24}
+    hand.orders(Continue(J0, 1))
+    seen = hand.goes_on()
+    assert [one.at_us for one in seen if isinstance(one, JobContinued)] == [30]
+    assert ends(seen) == {"j0": 46}
+
+
+def test_speed_of_a_turn_is_told_with_it() -> None:
+    hand = world(10, 10, speeds=HALF)
+    hand.orders(launch(0, where=FIRST), launch(1, where=FIRST))
+    seen = hand.goes_on()
+    assert {one.speed for one in seen if isinstance(one, TurnStarted)} == {0.5}
+    assert ends(seen) == {"j0": 30, "j1": 40}
+
+
+def test_job_with_other_gpus_of_its_own_goes_on_and_shares_no_more() -> None:
+    hand = world(40, 40)
+    hand.orders(launch(0, where=FIRST), launch(1, where=FIRST))
+    hand.until(12)
+    hand.orders(Reshape(J1, 1, turning(n0=4)))
+    seen = hand.goes_on()
+    assert ends(seen) == {"j0": 12 + 30, "j1": 12 + 38}
+
+
+def test_server_that_dies_ends_the_turns_of_all() -> None:
+    hand = world(40, 40, failures=mishaps(dies(0, 15)))
+    hand.orders(launch(0, where=FIRST), launch(1, where=FIRST))
+    seen = hand.until(30)
+    assert turns(seen, "j0") == [(0, "+"), (10, "-")]
+    assert turns(seen, "j1") == [(10, "+")]

@@ -1,0 +1,78 @@
+"""For how long Slurm has not answered, and that people are told of it once."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+import pytest
+
+from shunter.app.live.slurm.nodes import tell_silence
+from shunter.backends.slurm import Slurm
+from shunter.clock.port import clock_set
+from shunter.clock.virtual import VirtualClock
+from shunter.errors import SlurmUnknownError
+from shunter.events.values.ids import NodeName
+
+SECOND_NS = 10**9
+SINFO = """#!/bin/sh
+[ -e '{up}' ] && echo slurm 22.05.8 && exit
+echo 'slurm_load_partitions: Unable to contact slurm controller (connect failure)' >&2
+exit 1
+"""
+
+
+def asks(slurm: Slurm) -> None:
+    """Ask Slurm something."""
+    anyio.run(slurm.version)
+
+
+def test_silence_is_told_after_some_seconds_and_ends_with_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    up, command = tmp_path / "up", tmp_path / "sinfo"
+    command.write_text(SINFO.format(up=up))
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    clock = VirtualClock()
+    with clock_set(clock):
+        slurm = Slurm()
+        assert slurm.silence == ""
+        for silence in ("", "Slurm has not answered for 12 s: sinfo cannot reach slurmctld"):
+            with pytest.raises(SlurmUnknownError):
+                asks(slurm)
+            assert slurm.silence.partition(" (")[0] == silence
+            clock.advance(12 * SECOND_NS)
+        up.touch()
+        asks(slurm)
+        assert slurm.silence == ""
+        command.unlink()
+        with pytest.raises(SlurmUnknownError):
+            asks(slurm)
+        clock.advance(61 * SECOND_NS)
+        assert slurm.silence == "Slurm has not answered for 1 min: sinfo is not there"
+
+
+class Quiet:
+    """A backend that says what a test has put into it."""
+
+    silence = ""
+
+    def out_of_service(self, now_s: float) -> Mapping[NodeName, str] | None:
+        return {}
+
+
+def test_people_are_told_once_that_slurm_is_silent_and_once_that_it_is_back() -> None:
+    backend, told = Quiet(), list[str]()
+
+    async def follow() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(tell_silence, backend, told.append)
+            for silence in ("", "no answer for 10 s", "no answer for 11 s", "", ""):
+                backend.silence = silence
+                await anyio.sleep(1.0)
+            tasks.cancel_scope.cancel()
+
+    VirtualClock().run(follow)
+    silent, back = told
+    assert silent.startswith("no answer for 10 s; jobs run on")
+    assert back == "Slurm answers again"

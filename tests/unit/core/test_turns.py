@@ -1,0 +1,123 @@
+"""Turns in the state: who works, who waits for a turn, and what service that is."""
+
+import pytest
+
+from shunter.core.fold import apply
+from shunter.core.state import RUNNING, Job, State
+from shunter.errors import IllegalEventError
+from shunter.events.facts.decisions import AllocationChanged, JobReshaped
+from shunter.events.facts.execution import GpusReleased, JobSuspended, TurnEnded, TurnStarted
+from shunter.events.kinds import Event
+from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
+from shunter.events.values.reasons import Because
+from tests.factories import attempt_started, job_id, job_submitted, node_added, node_name
+
+N0, J0, J1 = node_name(0), job_id(0), job_id(1)
+BECAUSE = Because("test")
+
+
+def turning(mask: int, node: int = 0) -> Allocation:
+    return Allocation((Share(node_name(node), mask),), Sharing.sliced)
+
+
+def given(job: int, mask: int, at: int = 0) -> AllocationChanged:
+    return AllocationChanged(at, job_id(job), turning(mask), BECAUSE)
+
+
+def turn(job: int, mask: int, at: int, speed: float = 1.0) -> TurnStarted:
+    return TurnStarted(at, job_id(job), 1, (Share(N0, mask),), speed)
+
+
+START: list[Event] = [
+    node_added(0, 2),
+    node_added(1, 2),
+    job_submitted(0, 1),
+    job_submitted(1, 1),
+    given(0, 1),
+    given(1, 1),
+    attempt_started(0, at=10),
+    attempt_started(1, at=10),
+]
+
+
+def folded(*more: Event) -> State:
+    state = State()
+    for event in (*START, *more):
+        apply(state, event)
+    return state
+
+
+def job(state: State, number: int = 0) -> Job:
+    return state.jobs[job_id(number)]
+
+
+def test_job_that_waits_for_its_turn_holds_no_gpu_and_does_no_work() -> None:
+    state = folded()
+    assert job(state).awaits_turn
+    assert job(state).phase is RUNNING
+    assert job(state).service_us(1_000) == job(state).done_us(1_000) == 0
+    assert job(state).occupied_us(1_000) == 1_000
+
+
+def test_only_turns_are_service_and_work() -> None:
+    state = folded(turn(0, 1, 20), TurnEnded(50, J0, 1), turn(1, 1, 50, 0.5))
+    assert job(state).service_us(90) == job(state).done_us(90) == 30
+    assert job(state, 1).service_us(90) == 40
+    assert job(state, 1).done_us(90) == 20
+    assert [each.awaits_turn for each in state.jobs.values()] == [True, False]
+    assert job(state).occupied_us(90) == 90
+
+
+def test_gpu_with_several_owners_counts_once() -> None:
+    state = folded(turn(0, 1, 20))
+    server = state.cluster.servers[N0]
+    assert server.held.bit_count() == server.decided.bit_count() == 1
+    assert state.overcommit_us(100) == 0
+
+
+def test_turn_may_be_on_another_gpu_of_the_server() -> None:
+    state = folded(turn(0, 2, 20))
+    assert job(state).gpus == 1
+    assert job(state).held == turning(1)
+
+
+def test_other_gpus_of_its_own_do_not_interrupt_a_turn() -> None:
+    state = folded(turn(1, 1, 20), JobReshaped(30, J1, turning(2), BECAUSE))
+    server = state.cluster.servers[N0]
+    assert server.held == server.decided == 0b11
+    assert job(state, 1).held == job(state, 1).allocation == turning(2)
+    assert job(state, 1).done_us(60) == 40
+    assert job(state, 1).migrations == 0
+
+
+def test_who_leaves_frees_what_only_it_had() -> None:
+    state = folded(
+        turn(0, 1, 20),
+        AllocationChanged(30, J0, NOTHING, BECAUSE),
+        JobSuspended(30, J0, 1, None, 0),
+        GpusReleased(40, J0, 1),
+    )
+    server = state.cluster.servers[N0]
+    assert server.held == server.decided == 1  # the other one's too
+    assert job(state).service_us(99) == 10  # others have its turns while it saves
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (TurnEnded(20, J0, 1), "TurnEnded of job j0, which waits for its turn"),
+        (turn(0, 3, 20), "TurnStarted of job j0 on 2 GPUs"),
+        (TurnStarted(20, J0, 2, (Share(N0, 1),)), "attempt 2 of job j0, which is at attempt 1"),
+        (JobReshaped(20, J0, turning(3), BECAUSE), "to other GPUs than it has"),
+        (JobReshaped(20, J0, turning(1, node=1), BECAUSE), "to other GPUs than it has"),
+    ],
+    ids=str,
+)
+def test_turn_that_does_not_fit_is_illegal(event: Event, words: str) -> None:
+    with pytest.raises(IllegalEventError, match=words):
+        folded(event)
+
+
+def test_second_turn_at_once_is_illegal() -> None:
+    with pytest.raises(IllegalEventError, match="TurnStarted of job j0 on 1 GPUs, it has 1"):
+        folded(turn(0, 1, 20), turn(0, 1, 30))

@@ -1,0 +1,155 @@
+"""Reactive placement: the five rules in their order, on clusters made by hand."""
+
+from typing import Any
+
+import pytest
+
+from shunter.core.fold import apply
+from shunter.core.planning.draft import Draft
+from shunter.core.planning.guards import NO_GUARDS
+from shunter.core.state import State
+from shunter.core.view import View
+from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.jobs import JobSubmitted
+from shunter.events.kinds import Event
+from shunter.events.values.allocation import Allocation, Share, Sharing
+from shunter.events.values.configuration_set import CPU_UNITS, LevelGroups
+from shunter.events.values.job_spec import JobSpec, Level
+from shunter.events.values.reasons import Because, Reason
+from shunter.policies.gandiva.affinity import Choice, Placer
+from tests.factories import job_id, job_spec, job_submitted, node_name, servers
+
+
+def placed(
+    gpus: tuple[int, ...], gangs: tuple[int, ...], height_most: int | None = None
+) -> list[Choice | Reason]:
+    """Return where jobs of these gang sizes go, one after another, on an empty cluster."""
+    state = State()
+    for event in servers(*gpus):
+        apply(state, event)
+    for number, gang in enumerate(gangs):
+        apply(state, job_submitted(number, gang))
+    view = View(state, NO_GUARDS, oracle=False, all_reasons=False)
+    view.open()
+    with Draft(view) as draft:
+        placer = Placer(view, draft, {}, height_most)
+        return [placer.place(job) for job in view.jobs.values()]
+
+
+def where(choice: Choice | Reason) -> list[tuple[str, int]]:
+    assert isinstance(choice, Choice)
+    return [(str(share.node), share.gpu_mask) for share in choice.allocation.shares]
+
+
+def rules(choices: list[Choice | Reason]) -> list[int | None]:
+    return [choice.rule if isinstance(choice, Choice) else None for choice in choices]
+
+
+def test_equal_gangs_meet_and_others_get_servers_of_their_own() -> None:
+    choices = placed((4, 4, 4), (1, 2, 1, 2))
+    assert rules(choices) == [2, 2, 1, 1]
+    assert [where(choice)[0][0] for choice in choices] == ["n0", "n1", "n0", "n1"]
+    assert all(
+        isinstance(choice, Choice) and choice.allocation.sharing is Sharing.sliced
+        for choice in choices
+    )
+
+
+def test_least_loaded_server_of_the_own_affinity_comes_first() -> None:
+    choices = placed((2, 8, 4), (1, 1, 1, 2, 1, 1))
+    assert where(choices[0]) == [("n0", 1)]
+    assert where(choices[1]) == [("n0", 2)]
+    assert where(choices[2]) == [("n1", 1)]  # nothing is free on n0: a new affinity
+    assert rules(choices)[3] == 2
+    assert [where(choices[number])[0][0] for number in (4, 5)] == ["n1", "n1"]
+
+
+def test_any_free_gpus_come_before_turns_and_a_gang_over_servers_takes_none() -> None:
+    assert rules(placed((2, 2), (1, 1, 1, 2))) == [2, 1, 2, None]  # nobody else is of its size
+    choices = placed((2, 2), (1, 2, 1))
+    assert rules(choices) == [2, 2, 1]
+    choices = placed((4, 4), (3, 3, 2))
+    assert rules(choices) == [2, 2, 3]
+    assert sorted(where(choices[2])) == [("n0", 8), ("n1", 8)]
+    assert isinstance(choices[2], Choice)
+    assert choices[2].allocation.sharing is Sharing.exclusive
+
+
+def test_turns_are_taken_where_gpus_have_the_fewest_owners_and_the_load_is_least() -> None:
+    choices = placed((2, 2), (1, 1, 1, 1, 1, 1, 1))
+    assert rules(choices)[4:] == [4, 4, 4]
+    assert [where(choice) for choice in choices[4:]] == [[("n0", 1)], [("n1", 1)], [("n0", 2)]]
+    heights = [choice.height for choice in choices if isinstance(choice, Choice)]
+    assert heights == [0.5, 1.0, 0.5, 1.0, 1.5, 1.5, 2.0]
+
+
+def test_job_waits_where_no_server_of_its_size_is_or_all_are_as_high_as_they_may() -> None:
+    assert rules(placed((2,), (1, 1, 2))) == [2, 1, None]
+    assert rules(placed((2,), (1, 1, 1, 1, 1), height_most=2)) == [2, 1, 4, 4, None]
+
+
+def test_gpus_given_to_a_gang_alone_are_not_shared() -> None:
+    """A gang of three over two servers; one more GPU of n1 is free and labelled 3."""
+    choices = placed((2, 2), (3, 1, 1))
+    assert rules(choices) == [3, 3, None]
+
+
+def test_job_that_takes_turns_gets_gpus_that_become_free() -> None:
+    state = State()
+    events: list[Event] = [*servers(2), *(job_submitted(number) for number in range(3))]
+    for number, mask in enumerate((1, 1, 1)):
+        target = Allocation((Share(node_name(0), mask),), Sharing.sliced)
+        events.append(AllocationChanged(0, job_id(number), target, Because("test")))
+    for event in events:
+        apply(state, event)
+    view = View(state, NO_GUARDS, oracle=False, all_reasons=False)
+    view.open()
+    with Draft(view) as draft:
+        placer = Placer(view, draft, {}, None)
+        moved = list(placer.rehomed(view.jobs.values()))
+    assert [(job.job_id, target.shares[0].gpu_mask) for job, target in moved] == [(job_id(2), 2)]
+
+
+def placed_one(gpus: tuple[int, ...], spec: JobSpec, **fields: Any) -> Choice | Reason:
+    """Return where a job goes on an empty cluster."""
+    state = State()
+    events: list[Event] = [*servers(*gpus, **fields), JobSubmitted(0, job_id(0), spec)]
+    for event in events:
+        apply(state, event)
+    view = View(state, NO_GUARDS, oracle=False, all_reasons=False)
+    view.open()
+    with Draft(view) as draft:
+        return Placer(view, draft, {}, None).place(view.jobs[job_id(0)])
+
+
+WIRED = {"levels": (LevelGroups(Level.switch, (0b0110, 0b1001)),)}
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        (job_spec(2), [("n0", 0b0110)]),
+        (job_spec(2, max_level=Level.switch), [("n0", 0b0110)]),
+        (job_spec(3, max_level=Level.switch), Reason.locality_not_met),
+        (job_spec(3), [("n0", 0b0111)]),
+        (job_spec(5, max_level=Level.server), Reason.locality_not_met),
+        (job_spec(5, shapes=((4, 1),)), [("n0", 0b1111), ("n1", 0b0010)]),
+        (job_spec(5, shapes=((3, 2),)), [("n0", 0b0111), ("n1", 0b0110)]),
+        (job_spec(2, shapes=((1, 1),)), [("n0", 0b0010), ("n1", 0b0010)]),
+        (job_spec(3, shapes=((1, 1, 1),)), Reason.no_capacity),
+        (job_spec(1, cpus_milli=9_000), Reason.cpu_or_memory_short),
+        (job_spec(9), Reason.no_capacity),
+    ],
+    ids=str,
+)
+def test_job_gets_gpus_as_near_and_split_as_it_accepts(
+    spec: JobSpec, found: list[tuple[str, int]] | Reason
+) -> None:
+    choice = placed_one((4, 4), spec, cpus_milli=8_000, **WIRED)
+    assert (where(choice) if isinstance(choice, Choice) else choice) == found
+
+
+def test_units_of_cpu_are_given_to_nobody() -> None:
+    here = {"cpus_milli": 8_000}
+    assert isinstance(placed_one((4,), job_spec(1), **here), Choice)
+    assert placed_one((4,), job_spec(1), device=CPU_UNITS, **here) == Reason.no_capacity
