@@ -21,6 +21,9 @@ TORCH ?= torch==2.13.0
 # CI sets --must-run: a machine on which not one of the selected tests can run is no green one.
 MUST_RUN ?=
 
+# Some environments forbid Python to keep bytecode: each of a thousand processes would compile anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 # pytest uses the cores already; and the package is installed after its build backend.
 .NOTPARALLEL:
@@ -34,8 +37,8 @@ help: ## list the targets
 demo: setup ## install and run the demonstration
 	$(BIN)/shunter demo
 
-test: setup-dev ## install and run the tests
-	$(PYTEST) -m "not fidelity and not live" --ignore=tests/examples
+test: setup-dev ## install and run the tests; THOROUGH=1: with longer searches
+	SHUNTER_THOROUGH=$(THOROUGH) $(PYTEST) -m "not fidelity and not live" --ignore=tests/examples
 
 check: format-check lint types imports test docs examples ## everything CI holds
 
@@ -65,8 +68,8 @@ examples: setup-dev ## run every example against its expected output
 bench: setup-dev ## measure speed against the budgets
 	$(BIN)/python -m benchmarks.run
 
-fidelity: setup-dev ## compare with the public simulators
-	OPENBLAS_CORETYPE=Haswell $(BIN)/python -m tests.marked fidelity $(MUST_RUN) -n $(WORKERS) --maxprocesses 8
+fidelity: setup-dev ## compare with the public simulators; THOROUGH=1: in all ways
+	SHUNTER_THOROUGH=$(THOROUGH) OPENBLAS_CORETYPE=Haswell $(BIN)/python -m tests.marked fidelity $(MUST_RUN) -n $(WORKERS) --maxprocesses 8
 
 live: setup-dev $(VENV)/.train ## tests with real processes, some of which train; THOROUGH=1: all of them
 	SHUNTER_THOROUGH=$(THOROUGH) $(BIN)/python -m tests.marked live $(MUST_RUN) -n $(LIVE_WORKERS) --dist loadgroup

@@ -68,6 +68,21 @@ BENCHMARKS = (
         ),
     ),
     Benchmark(
+        "synergy",
+        ("--best-of", "1", "--runs", "fifo-tune-static"),
+        (Measure("cpu_s", "budget_cpu_s", "CPU s"),),
+    ),
+    Benchmark(
+        "sizing_trace",
+        ("--best-of", "1", "--rows", "3000"),
+        (Measure("ratio", "budget_ratio", "× without", seconds=None),),
+    ),
+    Benchmark(
+        "sizing_rounds",
+        ("--small", "--rounds", "10"),
+        (Measure("worst_cpu_s", "budget_worst_cpu_s", "CPU s, worst round"),),
+    ),
+    Benchmark(
         "gavel_solve",
         ("--small", "--best-of", "1"),
         (Measure("wall_s", "budget_wall_s", "s"),),
