@@ -1,4 +1,4 @@
-"""Run the tests of one marker: python -m tests.marked MARKER [--must-run] [PYTEST OPTIONS].
+"""Run the tests of one marker: python -m tests.marked MARKER [OPTIONS] [PYTEST OPTIONS].
 
 pytest reports "no tests collected" for a marker nobody uses yet and for a broken selection alike.
 This counts: nothing selected out of a healthy collection is said and passes; anything else is
@@ -8,9 +8,13 @@ needed programs cannot look green. Tests of one `xdist_group` must run in one pr
 Slurm cluster): that they were spread is a failure, for nothing else tells. Tests marked `thorough`
 as well, which repeat at length what others hold, run with SHUNTER_THOROUGH set in the environment
 (make live or fidelity, THOROUGH=1).
+
+With --alone one or two tests that failed beside others run once more with the machine to
+themselves: what fails again has failed, and what passes is named (docs/decisions/0050).
 """
 
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
 
@@ -20,6 +24,8 @@ __all__ = ["Tally", "main", "verdict"]
 
 PROGRAMS = ("slurm", "ssh")
 """Markers of tests that need programs which are not installed with Shunter."""
+ALONE_MOST = 2
+"""More failures than this are no accident of a busy machine."""
 
 
 class Tally:
@@ -33,6 +39,8 @@ class Tally:
         self.answered: set[str] = set()
         self.is_grouping = False
         self.ungrouped = 0
+        self.failed: set[str] = set()
+        self.is_readable = True
 
     def pytest_configure(self, config: pytest.Config) -> None:
         """Note whether groups are asked for."""
@@ -52,9 +60,16 @@ class Tally:
         self.asked |= needs
         if self.is_grouping and "xdist_group" in report.keywords and "@" not in report.nodeid:
             self.ungrouped += 1
+        if report.failed:
+            self.failed.add(_own_name(report))
         if report.when == "call" and not report.skipped:
             self.ran += 1
             self.answered |= needs
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note a file that could not be read, which no second run mends."""
+        if report.failed:
+            self.is_readable = False
 
     @property
     def idle(self) -> list[str]:
@@ -75,14 +90,37 @@ def verdict(marker: str, status: int, tally: Tally, *, must_run: bool) -> tuple[
     return status, ""
 
 
+def alone(tally: Tally) -> tuple[bool, str]:
+    """Run failed tests again, one after the other; return whether they pass, and what to print."""
+    names = sorted(tally.failed)
+    if not tally.is_readable or not 0 < len(names) <= ALONE_MOST:
+        return False, ""
+    print(f"=== again, alone: {', '.join(names)}", flush=True)
+    again = subprocess.run([sys.executable, "-m", "pytest", *names], check=False).returncode
+    if again:
+        return False, "what failed beside other tests failed alone as well"
+    return True, f"failed beside other tests and passed alone, look into it: {', '.join(names)}"
+
+
+def _own_name(report: pytest.TestReport) -> str:
+    """Return the name of a test without the group that xdist appends to it."""
+    if "xdist_group" in report.keywords:
+        return report.nodeid.rpartition("@")[0] or report.nodeid
+    return report.nodeid
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run pytest with one marker selected."""
     marker, *options = arguments
     must_run = "--must-run" in options
-    passed_on = [option for option in options if option != "--must-run"]
+    passed_on = [option for option in options if option not in ("--must-run", "--alone")]
     tally = Tally()
     chosen = marker if os.environ.get("SHUNTER_THOROUGH") else f"{marker} and not thorough"
     status = int(pytest.main(["-m", chosen, *passed_on], plugins=[tally]))
+    if "--alone" in options and status == pytest.ExitCode.TESTS_FAILED:
+        passed, line = alone(tally)
+        print(line)
+        status = int(pytest.ExitCode.OK) if passed else status
     status, line = verdict(marker, status, tally, must_run=must_run)
     if line:
         print(line)

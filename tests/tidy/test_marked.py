@@ -1,8 +1,29 @@
 """The runner of one marker tells "no such tests yet" from a broken selection."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from tests.marked import Tally, verdict
+from tests.marked import ALONE_MOST, Tally, verdict
+
+ROOT = Path(__file__).parents[2]
+GROUPED = ("-n", "2", "--dist", "loadgroup")
+BESIDE = """
+import os, pytest
+pytestmark = pytest.mark.live
+
+@pytest.mark.xdist_group("one")
+@pytest.mark.parametrize("name", ["a@b"])
+def test_of_a_group(name):
+    assert not os.environ.get("PYTEST_XDIST_WORKER")
+
+@pytest.mark.parametrize("number", range(OTHERS))
+def test_other(number):
+    assert not os.environ.get("PYTEST_XDIST_WORKER")
+"""
 
 
 def tally(*, selected: int, deselected: int, ran: int = 0) -> Tally:
@@ -48,3 +69,44 @@ def test_groups_that_were_spread_over_processes_fail() -> None:
     spread.ungrouped = 3
     status, line = verdict("live", 0, spread, must_run=False)
     assert (status, line) == (1, "3 reports of tests of a group were not of its one process")
+
+
+def run_live(folder: Path, text: str, *options: str) -> tuple[int, str]:
+    """Run a file of tests, what fails alone once more; return the status and what was said."""
+    (folder / "test_some.py").write_text(text)
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.marked", "live", "--alone", *options],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_XDIST_WORKER": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return ran.returncode, ran.stdout
+
+
+def test_tests_that_pass_alone_are_named_and_pass(tmp_path: Path) -> None:
+    status, said = run_live(tmp_path, BESIDE.replace("OTHERS", "1"), *GROUPED)
+    assert status == 0, said
+    assert "2 failed" in said
+    named = said.rpartition("passed alone, look into it: ")[2]
+    assert named == "test_some.py::test_of_a_group[a@b], test_some.py::test_other[0]\n"
+
+
+def test_more_than_two_failures_are_final(tmp_path: Path) -> None:
+    status, said = run_live(tmp_path, BESIDE.replace("OTHERS", str(ALONE_MOST)), *GROUPED)
+    assert (status, "alone:" in said) == (1, False), said
+
+
+def test_what_fails_alone_as_well_has_failed(tmp_path: Path) -> None:
+    text = "import pytest\n@pytest.mark.live\ndef test_it():\n    assert False\n"
+    status, said = run_live(tmp_path, text)
+    assert (status, said.splitlines()[-1]) == (
+        1,
+        "what failed beside other tests failed alone as well",
+    )
+
+
+def test_file_that_cannot_be_read_is_not_tried_again(tmp_path: Path) -> None:
+    status, said = run_live(tmp_path, "raise ValueError('broken')\n", *GROUPED)
+    assert (status != 0, "alone:" in said) == (True, False), said
