@@ -150,6 +150,7 @@ def simulate(
     trace: Trace | None = None,
     overwrite: bool = False,
     report: Report | None = None,
+    listeners: Sequence[Observers] = (),
 ) -> RunResult:
     """Run a config and return its result; its log is closed then.
 
@@ -158,6 +159,7 @@ def simulate(
         trace: jobs that were loaded already; None loads those of the config.
         overwrite: replace a log that exists.
         report: told now and then how many jobs have ended, and of how many.
+        listeners: told of each fact once it is folded.
     Raises:
         TraceError: the trace is wrong.
         ConfigError: the config and the jobs do not go together.
@@ -169,13 +171,19 @@ def simulate(
     with collector_off():
         jobs = load_jobs(loaded) if trace is None else trace
         clock.parsed()
-        return asyncio.run(_run(set_up(loaded, jobs), clock, overwrite, report))
+        return asyncio.run(_run(set_up(loaded, jobs), clock, overwrite, report, listeners))
 
 
-async def _run(setup: Setup, clock: _Clock, overwrite: bool, report: Report | None) -> RunResult:
+async def _run(
+    setup: Setup,
+    clock: _Clock,
+    overwrite: bool,
+    report: Report | None,
+    others: Sequence[Observers],
+) -> RunResult:
     config = setup.loaded.config
     ledger, gaps, refused = JobLedger(), ShareGaps(), list[JobId]()
-    listeners = [ledger.observers(), _strangers(refused)]
+    listeners = [ledger.observers(), _strangers(refused), *others]
     policy, sizes = setup.runtime.policy, SizeGaps()
     if not isinstance(policy, RankedPolicy):
         listeners.append(gaps.observers())  # an index policy has no targets

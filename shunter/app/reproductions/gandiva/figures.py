@@ -1,0 +1,15 @@
+"""What Gandiva's authors published and is compared here (Xiao et al., OSDI 2018, and its slides)."""
+
+from typing import Final
+
+FIRST_BATCHES: Final = 100
+"""After so many mini-batches a user has the first feedback."""
+
+BATCH_S: Final = 0.6
+"""Seconds of a mini-batch: about 100 in a turn of 60 s (slides)."""
+
+CLAIMED_EARLIER: Final = 4.5
+"""So many times sooner come the first 100 mini-batches, on average, on 180 GPUs (slides)."""
+
+SIX_ON_FOUR: Final = 4 / 6
+"""The part of a GPU that each of six jobs has on four (slides; the figure of equal shares)."""

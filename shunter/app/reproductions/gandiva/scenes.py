@@ -1,0 +1,133 @@
+"""The jobs and clusters of Gandiva's comparison.
+
+`feedback`: jobs of up to four GPUs that keep arriving with the durations and gang sizes of the
+Philly trace, at several loads. The paper's jobs are not public. `shares`: six equal jobs on one
+server of four GPUs; four are there from the beginning, two come later, and two of the first end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from shunter.app.config.loading import LoadedConfig, make_config
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import JobSpec
+from shunter.workloads import QualityReport, Trace, TraceJob
+
+GPUS_PER_SERVER: Final = 4
+QUANTUM_S: Final = 60
+BASELINE: Final = "fifo"
+GANDIVA: Final = "gandiva"
+POLICIES: Final = (BASELINE, GANDIVA)
+LOADS: Final = (0.7, 0.9, 1.0, 1.1, 1.3, 1.5)
+"""Offered GPU time over the cluster's: the ratio hangs on it, so it is swept."""
+
+COSTS: Final = {"turn": "0.1s"}
+"""What suspending one image model and resuming another takes (paper: about 100 ms in all)."""
+
+MINUTE_US: Final = 60_000_000
+
+
+@dataclass(frozen=True)
+class Form:
+    """A size of the comparison."""
+
+    name: Literal["full", "quick"]
+    servers: int
+    jobs: int
+
+    @property
+    def gpus(self) -> int:
+        """All GPUs of the cluster."""
+        return self.servers * GPUS_PER_SERVER
+
+
+FULL: Final = Form("full", 45, 3000)
+"""The 180 GPUs of the slides."""
+
+QUICK: Final = Form("quick", 12, 800)
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """Jobs that keep arriving at a load."""
+
+    form: Form
+    load: float
+    jobs: int
+    seed: int
+
+    def config(self, policy: str) -> LoadedConfig:
+        """Return the config of a run."""
+        made = {
+            "kind": "philly-like",
+            "jobs": self.jobs,
+            "load": self.load,
+            "gpus_max": GPUS_PER_SERVER,
+        }
+        return _config(self.seed, self.form.servers, policy, {"generate": made})
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of the run of six jobs: between two minutes, who is there."""
+
+    begin_min: int
+    end_min: int
+    jobs: tuple[JobId, ...]
+    expected: float
+
+    @property
+    def span_us(self) -> tuple[int, int]:
+        """The instants at which it begins and ends."""
+        return self.begin_min * MINUTE_US, self.end_min * MINUTE_US
+
+
+_EARLY: Final[Sequence[JobId]] = [JobId(name) for name in "abcd"]
+_LATE: Final[Sequence[JobId]] = [JobId(name) for name in "ef"]
+
+PHASES: Final = (
+    Phase(0, 30, (*_EARLY,), 1.0),
+    Phase(30, 60, (*_EARLY, *_LATE), GPUS_PER_SERVER / 6),
+    Phase(62, 90, (*_EARLY[2:], *_LATE), 1.0),
+)
+"""Whole periods of the turns: three minutes, in each of which each of six jobs has two."""
+
+
+def six_jobs() -> Trace:
+    """Return the six jobs; the first two end in the turn after minute 60."""
+    ends_us = (30 + 20) * MINUTE_US
+    rows = [(name, 0, ends_us if name in _EARLY[:2] else 120 * MINUTE_US) for name in _EARLY]
+    rows += [(name, 30 * MINUTE_US, 120 * MINUTE_US) for name in _LATE]
+    spec = JobSpec(gpus=1, model="resnet50")
+    jobs = [TraceJob(name, submit_us, spec, work_us) for name, submit_us, work_us in rows]
+    return Trace(
+        "six jobs on four GPUs",
+        "generated",
+        jobs,
+        "",
+        QualityReport(len(jobs), len(jobs), len(jobs)),
+    )
+
+
+def six_config(policy: str = GANDIVA) -> LoadedConfig:
+    """Return the config in which they run."""
+    return _config(0, 1, policy, {"generate": {"kind": "philly-like", "jobs": 6}})
+
+
+def _config(seed: int, servers: int, policy: str, workload: dict[str, Any]) -> LoadedConfig:
+    section: dict[str, Any] = {"name": policy, "trigger": "event"}
+    if policy == GANDIVA:
+        section["slicing"] = {"quantum": f"{QUANTUM_S}s"}
+    return make_config(
+        {
+            "schema": 1,
+            "seed": seed,
+            "cluster": {"nodes": [{"name": "gpu", "count": servers, "gpus": GPUS_PER_SERVER}]},
+            "workload": workload,
+            "policy": section,
+            "simulation": {"costs": COSTS},
+            "log": {"url": "none:"},
+        },
+        "reproduce gandiva",
+    )
