@@ -24,7 +24,7 @@ _AT_US = attrgetter("at_us")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The work done up to an instant, at base speed, and the speed from then on, 0 if it rests."""
+    """The work done up to an instant, at base speed; the speed then, 0 at rest."""
 
     at_us: int
     done_us: int
@@ -61,7 +61,7 @@ class WorkCurve:
 
 @dataclass(slots=True)
 class WorkCurves:
-    """Follows all jobs; a job that has done `enough_us` of work is followed no further."""
+    """Follows all jobs, each until it has done `enough_us` of work, if given."""
 
     enough_us: int | None = None
     curves: dict[JobId, WorkCurve] = field(default_factory=dict)

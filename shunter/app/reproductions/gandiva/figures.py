@@ -1,4 +1,4 @@
-"""What Gandiva's authors published and is compared here (Xiao et al., OSDI 2018, and its slides)."""
+"""What Gandiva's authors published and is compared here (OSDI 2018, paper and slides)."""
 
 from typing import Final
 

@@ -37,7 +37,7 @@ class FeedbackRow:
 
     @property
     def wait_max_h(self) -> float | None:
-        """The longest wait in hours: the time in which a job held no GPUs and had no turns."""
+        """The longest time in hours in which a job had neither GPUs nor turns."""
         return _hours(self.run["wait_s"]["max"])
 
     def document(self) -> dict[str, Any]:
