@@ -3,7 +3,7 @@
 Slurm tells what of a node is in use, not by whom. What of it is ours is known by the starts of our
 attempts, a while after Slurm has started them. So a listing of nodes is judged between two answers
 of squeue: all of ours that one of them has on a node must have started by our records, or nothing
-is said of that node yet.
+is said of that node yet. A short attempt may have come and gone between the two.
 
 CPUs and memory have no numbers by which ours could be told from others', only amounts. What an
 attempt of ours has beyond what was booked for it, such as the rest of a core, counts as others': so
@@ -12,12 +12,13 @@ it is not known whether the listing counts them; then what was told is changed o
 cannot be true either way.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from shunter.backends.slurm.jobs.queue_view import QueueView
 from shunter.backends.slurm.jobs.script import Key
 from shunter.backends.slurm.node_service import NodeListing
-from shunter.backends.slurm.records import SlurmNode
+from shunter.backends.slurm.records import QueuedJob, SlurmNode
 from shunter.backends.slurm.settings import SlurmServer
 from shunter.events.values.allocation import Share
 from shunter.events.values.ids import NodeName
@@ -74,24 +75,28 @@ class TakenResources:
             return  # it is not known what of ours there was just before
         for server in self._servers:
             node = listing.nodes.get(server.name)
-            one, other = (self._own_on(server.name, each) for each in (before, queue))
-            if node is None or (one is not None and other is not None):
+            one, other = (self._own_on(server.name, each.alive, each) for each in (before, queue))
+            passed = self._own_on(server.name, partial(_ended_since, before, queue), queue)
+            is_clear = one is not None and other is not None and passed is not None
+            if node is None or is_clear:
                 self._unknown.discard(server.name)
-            if node is None or one is None or other is None:
+            if node is None or one is None or other is None or passed is None:
                 continue
             told = self._told.get(server.name, Share(server.name, 0))
-            taken = _taken(server, node, told, one, other)
+            taken = _taken(server, node, told, one, other, passed)
             if told != taken:
                 self._told[server.name] = taken
                 yield taken
         for key in [key for key in self._own if key not in queue.jobs and key not in before.jobs]:
             del self._own[key]
 
-    def _own_on(self, node: NodeName, queue: QueueView) -> Own | None:
-        """Return what of a node is ours by an answer; None: not known."""
+    def _own_on(
+        self, node: NodeName, chosen: Callable[[Key], Iterable[QueuedJob]], queue: QueueView
+    ) -> Own | None:
+        """Return what of a node chosen jobs of an answer have, which are ours; None: not known."""
         found: dict[Key, Share] = {}
         for key in queue.jobs:
-            if any(node in job.nodes for job in queue.alive(key)):
+            if any(node in job.nodes for job in chosen(key)):
                 given = self._own.get(key)
                 if given is None:
                     return None
@@ -99,7 +104,15 @@ class TakenResources:
         return found
 
 
-def _taken(server: SlurmServer, node: SlurmNode, told: Share, before: Own, after: Own) -> Share:
+def _ended_since(before: QueueView, after: QueueView, key: Key) -> tuple[QueuedJob, ...]:
+    """Return the Slurm jobs of an attempt that have ended, and had not by the answer before."""
+    over = {job.id for job in before.jobs.get(key, ()) if job.has_ended}
+    return tuple(job for job in after.jobs[key] if job.has_ended and job.id not in over)
+
+
+def _taken(
+    server: SlurmServer, node: SlurmNode, told: Share, before: Own, after: Own, passed: Own
+) -> Share:
     """Return what others hold of a node of what the config gives it, by a listing.
 
     Args:
@@ -108,8 +121,9 @@ def _taken(server: SlurmServer, node: SlurmNode, told: Share, before: Own, after
         told: what was said before.
         before: what of it was ours just before the listing.
         after: the same just after it.
+        passed: what was ours until some instant between.
     """
-    either = {**before, **after}
+    either = {**before, **after, **passed}
     both = [share for key, share in before.items() if key in after]
     mask = (1 << len(server.gpus)) - 1 & _used(node)
     for share in either.values():

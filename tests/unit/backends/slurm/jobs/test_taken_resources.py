@@ -74,6 +74,26 @@ def test_what_is_in_use_and_not_ours_is_taken(slurm: Slurm) -> None:
     assert slurm.queue(J0) == {"n1": 0}
 
 
+def test_short_attempt_between_two_answers_was_ours(slurm: Slurm) -> None:
+    """It waited in the first, was listed with its CPUs, and had ended by the second."""
+    server = replace(SERVER, cpus=tuple(range(8)), memory_mb=NODE.memory_mb)
+    slurm.taken = TakenResources([server])
+    slurm.taken.note(J0, [Share(N1, 0b0001, 4000)])
+    slurm.queue()
+    slurm.uses(0, cpus=NODE.cpus - 4)
+    assert slurm.queue(ended=(J0,)) == {}
+    slurm.uses()
+    assert slurm.queue(ended=(J0,)) == {}
+
+
+def test_nothing_is_said_where_it_is_not_known_what_a_short_attempt_had(slurm: Slurm) -> None:
+    slurm.queue()
+    slurm.uses(0)
+    assert slurm.queue(ended=(J0,)) == {}
+    slurm.uses(0)
+    assert slurm.queue(ended=(J0,)) == {"n1": 0b0001}
+
+
 def test_what_an_earlier_term_told_is_set_right(slurm: Slurm) -> None:
     slurm.queue()
     slurm.uses()
