@@ -98,6 +98,11 @@ class Config(Section):
                 raise ValueError("log.url: expected a path: a live cluster lives on by its log")
         if self.simulation.has_leases and self.policy.trigger == "event":
             raise ValueError("[simulation.lease] needs rounds: expected policy.trigger = 'round'")
+        if self.simulation.costs.gpu_copy_mb_s and self.workload.factors is None:
+            raise ValueError(
+                "simulation.costs.gpu_copy_mb_s is set: expected workload.factors, a table with "
+                "memory cycles of models"
+            )
         if any(group.units for group in self.cluster.nodes):
             self._check_units()
         if self.policy.slicing is not None:

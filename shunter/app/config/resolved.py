@@ -143,6 +143,10 @@ def _settle_later_keys(document: dict[str, Any], loaded: LoadedConfig) -> None:
         simulation.update(find_world(world).record())
     if not loaded.config.simulation.costs.turn:
         del costs["turn"]
+    if loaded.config.simulation.costs.gpu_copy_mb_s is None:
+        del costs["gpu_copy_mb_s"]
+    if loaded.config.simulation.turn_ends == "at_boundary":
+        del simulation["turn_ends"]
     if costs["migrate"] is None:
         costs["migrate"] = costs["resume"]
     if loaded.config.simulation.costs.checkpoint_mb:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
@@ -68,6 +68,11 @@ class CostsSection(Section):
     )
     bandwidth_mb_s: Share | None = Field(
         default=None, description="how fast a checkpoint is written and read, in MB per second"
+    )
+    gpu_copy_mb_s: Share | None = Field(
+        default=None,
+        description="how fast the memory of a GPU is copied out and in when it changes hands, in "
+        "MB per second, by the memory cycles of workload.factors; left out: in no time",
     )
     model_mb: dict[str, Megabytes] = Field(
         default={},
@@ -208,6 +213,10 @@ class SimulationSection(Section):
         description="'trace': a job that fails has ended, as its trace says; 'live': as with "
         "`serve`, it is tried again as often as it may, jobs that are lost again and again wait "
         "in between, and those of suspend mode 'stop' are stopped in place",
+    )
+    turn_ends: Literal["at_boundary", "at_once"] = Field(
+        default="at_boundary",
+        description="whether a turn that is over goes on to the next mini-batch boundary",
     )
     world: str = Field(
         default="",

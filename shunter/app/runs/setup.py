@@ -230,7 +230,14 @@ def _slicing(config: Config) -> Slicing:
     section = config.policy.slicing
     if section is None:
         return NO_SLICING
-    return Slicing(section.quantum, config.simulation.costs.turn, section.wait_most)
+    simulation = config.simulation
+    return Slicing(
+        section.quantum,
+        simulation.costs.turn,
+        section.wait_most,
+        simulation.costs.gpu_copy_mb_s,
+        simulation.turn_ends == "at_boundary",
+    )
 
 
 def _refuse_unknown_models(loaded: LoadedConfig, trace: Trace) -> None:

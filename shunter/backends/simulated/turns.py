@@ -2,14 +2,17 @@
 
 The rule is that of live servers (`backends/node/rotation.py`). At the end of a quantum those whose
 turn is over work on to their next mini-batch boundary, the last of them says when all GPUs change
-hands; then `switch_us` pass in which nobody works on what changed. A gang gets and leaves all its
-GPUs at once. GPUs of a job that ends or leaves go to who waits at that instant.
+hands. That takes `switch_us` and what copying memory takes, in which nobody works on what changes.
+A gang gets and leaves all its GPUs at once. GPUs of a job that ends or leaves go to who waits at
+that instant.
 """
 
 from typing import Any, Final, Protocol
 
 from shunter.backends.node.rotation import Member, Rotation
+from shunter.backends.simulated.memory_moves import MemoryMoves
 from shunter.backends.simulated.work import Run, Work
+from shunter.core.performance.model_factors import FactorTable
 from shunter.events.facts.execution import TurnEnded, TurnStarted
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.fact import fact
@@ -27,12 +30,16 @@ class Slicing:
     """How jobs take turns, in microseconds.
 
     `quantum_us` is the length of a turn while others wait, `switch_us` that of a change of hands,
-    and after `wait_most_us` without a turn a job goes first (None: never for that alone).
+    and after `wait_most_us` without a turn a job goes first (None: never for that alone). Memory of
+    GPUs is copied at `copy_mb_s` (None: in no time). Turns end at mini-batch boundaries, or without
+    `at_boundary` wherever a job is.
     """
 
     quantum_us: int = 60_000_000
     switch_us: int = 0
     wait_most_us: int | None = None
+    copy_mb_s: float | None = None
+    at_boundary: bool = True
 
 
 @fact
@@ -87,9 +94,15 @@ class ServerTurns:
 class Turns:
     """All rotations of a simulated world."""
 
-    __slots__ = ("_servers", "_slicing", "_work", "_world")
+    __slots__ = ("_memory", "_servers", "_slicing", "_work", "_world")
 
-    def __init__(self, slicing: Slicing, work: Work, world: Foreseeing) -> None:
+    def __init__(
+        self, slicing: Slicing, work: Work, world: Foreseeing, factors: FactorTable | None
+    ) -> None:
+        copy_mb_s = slicing.copy_mb_s
+        self._memory: MemoryMoves | None = None
+        if factors is not None and copy_mb_s is not None:
+            self._memory = MemoryMoves(factors, copy_mb_s)
         self._slicing = slicing
         self._work = work
         self._world = world
@@ -124,6 +137,8 @@ class Turns:
         if not self._is_member(job_id, run):
             return
         server = self._servers[node]
+        if self._memory is not None:
+            self._memory.forget(job_id)
         server.rotation.leave(job_id, now_us)
         if server.rotation.members:
             self._settle(node, server, now_us)
@@ -206,24 +221,35 @@ class Turns:
         """End the turns that are over, and begin the others once hands are changed."""
         before = {member.name: member.mask for member in server.rotation.members.values()}
         server.leaving = None
-        for name, mask in before.items():
-            if mask and turns.get(name, 0) != mask:
-                self._end(JobId(name), now_us)
-        server.rotation.switch(turns, now_us, self._slicing.switch_us)
+        leaving = {n: mask for n, mask in before.items() if mask and turns.get(n, 0) != mask}
+        for name in leaving:
+            self._end(JobId(name), now_us)
         coming = {name: mask for name, mask in turns.items() if before.get(name, mask) != mask}
-        self._begin_later(node, server, coming, now_us)
+        switch_us = self._switch_us(leaving, coming)
+        server.rotation.switch(turns, now_us, switch_us)
+        self._begin_later(node, server, coming, now_us, switch_us)
         self._settle(node, server, now_us)
 
     def _begin_later(
-        self, node: NodeName, server: ServerTurns, turns: dict[str, int], now_us: int
+        self,
+        node: NodeName,
+        server: ServerTurns,
+        turns: dict[str, int],
+        now_us: int,
+        switch_us: int,
     ) -> bool:
         """Begin turns once hands are changed; say whether that is later."""
-        if not turns or not self._slicing.switch_us:
+        if not turns or not switch_us:
             self._begin(node, server, turns, now_us)
             return False
         server.coming = turns
-        self._foresee(node, server, now_us + self._slicing.switch_us)
+        self._foresee(node, server, now_us + switch_us)
         return True
+
+    def _switch_us(self, leaving: dict[str, int], coming: dict[str, int]) -> int:
+        """Return what a change of hands takes, by masks of GPUs."""
+        copied_us = 0 if self._memory is None else self._memory.change_us(leaving, coming)
+        return self._slicing.switch_us + copied_us
 
     def _had_a_turn(self, name: str) -> bool:
         run = self._work.runs.get(JobId(name))
@@ -237,7 +263,8 @@ class Turns:
         first = {each.name: each.mask for each in begun if not self._had_a_turn(each.name)}
         self._begin(node, server, first, now_us)
         again = {each.name: each.mask for each in begun if each.name not in first}
-        if self._begin_later(node, server, again, now_us):
+        switch_us = self._switch_us({}, again)
+        if self._begin_later(node, server, again, now_us, switch_us):
             return
         ends_us = server.rotation.ends_us
         if ends_us is not None:
@@ -265,6 +292,10 @@ class Turns:
 
     def _end(self, job_id: JobId, now_us: int) -> None:
         run = self._work.runs[job_id]
+        if self._memory is not None:
+            since_us = 0 if self._slicing.at_boundary else now_us - run.works_from_us
+            batch_us = self._batch_us(job_id, run)
+            self._memory.leaves(job_id, run.task.spec.model, since_us, batch_us)
         self._work.stop(job_id, now_us)
         self._world.enter(now_us, job_id, TurnEnded(now_us, job_id, run.attempt), BEFORE_ALL)
         self._world.changed_hands(job_id, run, now_us)
@@ -272,13 +303,16 @@ class Turns:
     def _boundary_us(self, job_id: JobId, now_us: int) -> int:
         """Return the next mini-batch boundary of a job, or the end of its work."""
         run = self._work.runs[job_id]
-        batch_s = self._work.batch_s(job_id, run)
+        batch_us = self._batch_us(job_id, run) if self._slicing.at_boundary else None
         boundary_us = now_us
-        if batch_s is not None:
-            batch_us = max(1, round(batch_s * 1e6))
+        if batch_us is not None:
             done = -(-(now_us - run.works_from_us) // batch_us)
             boundary_us = run.works_from_us + done * batch_us
         return boundary_us if run.end_us is None else max(now_us, min(boundary_us, run.end_us))
+
+    def _batch_us(self, job_id: JobId, run: Run) -> int | None:
+        batch_s = self._work.batch_s(job_id, run)
+        return None if batch_s is None else max(1, round(batch_s * 1e6))
 
 
 NO_SLICING: Final = Slicing(0)

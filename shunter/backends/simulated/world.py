@@ -78,7 +78,8 @@ class World:
         self.agenda = Agenda(self.work.runs)
         self.leaving = 0
         self.sampler = Sampler(samples, self.work, self.enter)
-        self.turns = Turns(slicing, self.work, self) if slicing.quantum_us else None
+        factors = None if speeds is None else speeds.factors
+        self.turns = Turns(slicing, self.work, self, factors) if slicing.quantum_us else None
 
     def perform(self, effects: Sequence[Effect], now_us: int) -> None:
         """Carry orders out."""

@@ -15,12 +15,37 @@ from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import GpuType
 from shunter.events.values.job_spec import Level
 
-__all__ = ["IN_SERVER", "FactorTable", "ModelFactors", "Shape", "filled"]
+__all__ = ["IN_SERVER", "FactorTable", "MemoryCycle", "ModelFactors", "Shape", "filled"]
 
 K = TypeVar("K")
 Shape = tuple[int, int]
 """The servers a gang is on, and its GPUs on each."""
 IN_SERVER: Final = (Level.switch, Level.socket, Level.server)
+
+
+@dataclass(frozen=True)
+class MemoryCycle:
+    """What a model holds of each GPU's memory in a mini-batch (Gandiva, OSDI 2018).
+
+    Least between two mini-batches, most in the middle of one. Between these it grows and falls in
+    straight lines: that is our assumption, the course is not published.
+    """
+
+    least_mb: int
+    most_mb: int
+    batch_us: int
+
+    def at_mb(self, since_us: int, batch_us: int | None = None) -> int:
+        """Return what it holds so long after a boundary.
+
+        Args:
+            since_us: how long it has worked since.
+            batch_us: what a mini-batch of the job takes now; None: as long as usual.
+        """
+        period_us = batch_us or self.batch_us
+        into_us = since_us % period_us
+        rising_us = min(into_us, period_us - into_us)
+        return self.least_mb + 2 * (self.most_mb - self.least_mb) * rising_us // period_us
 
 
 @dataclass(frozen=True)
@@ -36,6 +61,7 @@ class ModelFactors:
         pairs: by the model of another job on the same GPUs, what is left of this one.
         gpu_utilisation: the part of the time, 0 to 1, in which it keeps a GPU busy; None: unknown.
         gpu_memory_mb: what it takes of the memory of each of its GPUs; None: unknown.
+        memory_cycle: how that grows and falls in a mini-batch; None: unknown.
     """
 
     levels: Mapping[Level, float] = field(default_factory=dict)
@@ -44,6 +70,7 @@ class ModelFactors:
     pairs: Mapping[str, float] = field(default_factory=dict)
     gpu_utilisation: float | None = None
     gpu_memory_mb: int | None = None
+    memory_cycle: MemoryCycle | None = None
 
     def locality(self, allocation: Allocation, level: Level) -> float:
         """Return what the distance between a job's GPUs leaves of its speed.

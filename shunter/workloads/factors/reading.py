@@ -12,6 +12,7 @@ beside = {switch = 0.95}                 # what one neighbour leaves
 pairs = {lm = [0.8, 0.7]}                # on the same GPUs: what is left of this one, of that
 gpu_utilisation = 0.9
 gpu_memory_mb = 9_000
+memory_cycle = {least_mb = 300, most_mb = 9_000, batch_s = 0.3}
 """
 
 import re
@@ -20,12 +21,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, ValidationError, convert
 
-from shunter.core.performance.model_factors import IN_SERVER, FactorTable, ModelFactors, Shape
+from shunter.core.performance.model_factors import (
+    IN_SERVER,
+    FactorTable,
+    MemoryCycle,
+    ModelFactors,
+    Shape,
+)
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
 from shunter.events.values.job_spec import Level
@@ -44,6 +52,14 @@ class Gpu(Struct, forbid_unknown_fields=True):
     memory_mb: int
 
 
+class Cycle(Struct, forbid_unknown_fields=True):
+    """What is said of a model's memory in a mini-batch."""
+
+    least_mb: int
+    most_mb: int
+    batch_s: float
+
+
 class Model(Struct, forbid_unknown_fields=True):
     """What is said of a model."""
 
@@ -55,6 +71,7 @@ class Model(Struct, forbid_unknown_fields=True):
     pairs: dict[str, tuple[float, float]] = {}
     gpu_utilisation: float | None = None
     gpu_memory_mb: int | None = None
+    memory_cycle: Cycle | None = None
 
 
 class Document(Struct, forbid_unknown_fields=True):
@@ -114,6 +131,7 @@ def _file(source: str, text: str, document: Document, below: FactorFile | None) 
             paired.get(model, {}),
             said.gpu_utilisation,
             said.gpu_memory_mb,
+            _cycle(said.memory_cycle),
         )
         for name in (model, *said.also):
             models[name] = factors
@@ -123,6 +141,12 @@ def _file(source: str, text: str, document: Document, below: FactorFile | None) 
     if below is not None:
         digest.update(below.digest.encode())
     return FactorFile(FactorTable(models, memory_mb, source), digest.hexdigest(), sources)
+
+
+def _cycle(said: Cycle | None) -> MemoryCycle | None:
+    if said is None:
+        return None
+    return MemoryCycle(said.least_mb, said.most_mb, max(1, round(said.batch_s * 1e6)))
 
 
 def _paired(document: Document) -> dict[str, dict[str, float]]:
@@ -167,6 +191,16 @@ def _faults_of(model: str, said: Model, document: Document) -> Iterator[str]:
         yield f"gpu_utilisation: expected a part from 0 to 1, not {said.gpu_utilisation:g}"
     if said.gpu_memory_mb is not None and said.gpu_memory_mb <= 0:
         yield f"gpu_memory_mb: expected MB above 0, not {said.gpu_memory_mb}"
+    if (cycle := said.memory_cycle) is not None:
+        if not 0 < cycle.least_mb <= cycle.most_mb:
+            yield (
+                "memory_cycle: expected 0 < least_mb <= most_mb, not "
+                f"{cycle.least_mb} and {cycle.most_mb}"
+            )
+        if said.gpu_memory_mb is not None and cycle.most_mb > said.gpu_memory_mb:
+            yield f"memory_cycle.most_mb: more than gpu_memory_mb, {said.gpu_memory_mb}"
+        if not 1e-6 <= cycle.batch_s < inf:
+            yield f"memory_cycle.batch_s: expected seconds above 0, not {cycle.batch_s:g}"
 
 
 def _faults_of_places(said: Model) -> Iterator[str]:

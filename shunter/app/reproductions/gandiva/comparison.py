@@ -7,17 +7,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from shunter.app.config.loading import LoadedConfig
 from shunter.app.reproductions.gandiva.figures import BATCH_S, CLAIMED_EARLIER, FIRST_BATCHES
-from shunter.app.reproductions.gandiva.rows import FeedbackRow, ShareRow
+from shunter.app.reproductions.gandiva.rows import FeedbackRow, ShareRow, SuspensionRow
 from shunter.app.reproductions.gandiva.scenes import (
     BASELINE,
     FULL,
+    GPUS_PER_SERVER,
     LOADS,
     PHASES,
     POLICIES,
     QUICK,
     Feedback,
     Form,
+    copying_config,
     six_config,
     six_jobs,
 )
@@ -63,6 +66,7 @@ class Reproduction:
     document: dict[str, Any]
     feedback: tuple[FeedbackRow, ...]
     shares: tuple[ShareRow, ...]
+    suspensions: tuple[SuspensionRow, ...]
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,8 @@ def reproduce(asked: Asked, *, workers: int = 1, report: Report | None = None) -
     runs = [_Run(scene, policy) for scene in asked.scenes for policy in POLICIES]
     found = dict(zip(runs, run_all(_play, runs, workers, report), strict=True))
     feedback = tuple(_rows(found))
-    shares = tuple(_shares())
+    shares = tuple(_shares(six_config()))
+    suspensions = tuple(_suspensions())
     document = {
         "schema": SCHEMA,
         "evidence": "simulated",
@@ -102,9 +107,10 @@ def reproduce(asked: Asked, *, workers: int = 1, report: Report | None = None) -
         "notes": list(LEGEND),
         "feedback": [row.document() for row in feedback],
         "shares": [row.document() for row in shares],
-        "sentences": verdicts(feedback, shares),
+        "suspensions": [row.document() for row in suspensions],
+        "sentences": verdicts(feedback, shares, suspensions),
     }
-    return Reproduction(document, feedback, shares)
+    return Reproduction(document, feedback, shares, suspensions)
 
 
 def _play(run: _Run) -> _Played:
@@ -145,10 +151,17 @@ def _rows(found: Mapping[_Run, _Played]) -> Iterator[FeedbackRow]:
         )
 
 
-def _shares() -> Iterator[ShareRow]:
+def _suspensions() -> Iterator[SuspensionRow]:
+    """Run the six jobs with turns that end at mini-batch boundaries, and anywhere."""
+    for turn_ends in ("at_boundary", "at_once"):
+        _, shared, _ = _shares(copying_config(turn_ends))
+        yield SuspensionRow(turn_ends, GPUS_PER_SERVER - shared.together)
+
+
+def _shares(config: LoadedConfig) -> Iterator[ShareRow]:
     """Run the six jobs on four GPUs, and count what each had in each phase."""
     curves = WorkCurves()
-    simulate(six_config(), trace=six_jobs(), listeners=[curves.observers()])
+    simulate(config, trace=six_jobs(), listeners=[curves.observers()])
     for phase in PHASES:
         begin_us, end_us = phase.span_us
         shares = {

@@ -59,6 +59,18 @@ def _hours(seconds: float | None) -> float | None:
 
 
 @dataclass(frozen=True)
+class SuspensionRow:
+    """What changes of hands leave idle of four GPUs that six jobs share."""
+
+    turn_ends: str
+    idle: float
+
+    def document(self) -> dict[str, Any]:
+        """Return the row as a part of the document."""
+        return {"turn_ends": self.turn_ends, "idle_gpus": self.idle}
+
+
+@dataclass(frozen=True)
 class ShareRow:
     """What the jobs of one phase had: the part of a GPU of each, and all together."""
 

@@ -5,14 +5,17 @@ Philly trace, at several loads. The paper's jobs are not public. `shares`: six e
 server of four GPUs; four are there from the beginning, two come later, and two of the first end.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from shunter.app.config.loading import LoadedConfig, make_config
+from shunter.app.reproductions.gandiva.figures import BATCH_S, MEMORY_SWING
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads import QualityReport, Trace, TraceJob
+from shunter.workloads.factors import load_factors
 
 GPUS_PER_SERVER: Final = 4
 QUANTUM_S: Final = 60
@@ -94,13 +97,25 @@ PHASES: Final = (
 """Whole periods of the turns: three minutes, in each of which each of six jobs has two."""
 
 
+BATCHES_MS: Final = (530, 590, 610, 670, 710, 730)
+"""Mini-batches of which no quantum is a multiple, so that jobs are anywhere in one when it ends."""
+
+LEAST_MB: Final = 100
+"""What they hold of a GPU at a boundary; only how often the most is as much matters for ratios."""
+
+COPY_MB_S: Final = 10_000
+"""About what PCIe 3.0 with 16 lanes copies."""
+
+
 def six_jobs() -> Trace:
     """Return the six jobs; the first two end in the turn after minute 60."""
     ends_us = (30 + 20) * MINUTE_US
     rows = [(name, 0, ends_us if name in _EARLY[:2] else 120 * MINUTE_US) for name in _EARLY]
     rows += [(name, 30 * MINUTE_US, 120 * MINUTE_US) for name in _LATE]
-    spec = JobSpec(gpus=1, model="resnet50")
-    jobs = [TraceJob(name, submit_us, spec, work_us) for name, submit_us, work_us in rows]
+    jobs = [
+        TraceJob(name, submit_us, _spec(work_us // (batch_ms * 1000)), work_us)
+        for (name, submit_us, work_us), batch_ms in zip(rows, BATCHES_MS, strict=True)
+    ]
     return Trace(
         "six jobs on four GPUs",
         "generated",
@@ -110,12 +125,36 @@ def six_jobs() -> Trace:
     )
 
 
-def six_config(policy: str = GANDIVA) -> LoadedConfig:
+def six_config() -> LoadedConfig:
     """Return the config in which they run."""
-    return _config(0, 1, policy, {"generate": {"kind": "philly-like", "jobs": 6}})
+    return _config(0, 1, GANDIVA, _SIX)
 
 
-def _config(seed: int, servers: int, policy: str, workload: dict[str, Any]) -> LoadedConfig:
+def copying_config(turn_ends: Literal["at_boundary", "at_once"]) -> LoadedConfig:
+    """Return the same where a change of hands takes what copying memory does."""
+    simulation = {"costs": {"gpu_copy_mb_s": COPY_MB_S}, "turn_ends": turn_ends}
+    workload = {**_SIX, "factors": "builtin:published"}
+    cycle = f"least_mb = {LEAST_MB}, most_mb = {MEMORY_SWING * LEAST_MB}, batch_s = {BATCH_S}"
+    table = f"[models.{_MODEL}]\nmemory_cycle = {{ {cycle} }}\n"
+    file = load_factors("the slides' swing", lambda _: table)
+    return replace(_config(0, 1, GANDIVA, workload, simulation), factor_file=file)
+
+
+_MODEL: Final = "resnet50"
+_SIX: Final[dict[str, Any]] = {"generate": {"kind": "philly-like", "jobs": 6}}
+
+
+def _spec(steps: int) -> JobSpec:
+    return JobSpec(gpus=1, model=_MODEL, total_steps=steps)
+
+
+def _config(
+    seed: int,
+    servers: int,
+    policy: str,
+    workload: dict[str, Any],
+    simulation: Mapping[str, Any] = MappingProxyType({"costs": COSTS}),
+) -> LoadedConfig:
     section: dict[str, Any] = {"name": policy, "trigger": "event"}
     if policy == GANDIVA:
         section["slicing"] = {"quantum": f"{QUANTUM_S}s"}
@@ -126,7 +165,7 @@ def _config(seed: int, servers: int, policy: str, workload: dict[str, Any]) -> L
             "cluster": {"nodes": [{"name": "gpu", "count": servers, "gpus": GPUS_PER_SERVER}]},
             "workload": workload,
             "policy": section,
-            "simulation": {"costs": COSTS},
+            "simulation": dict(simulation),
             "log": {"url": "none:"},
         },
         "reproduce gandiva",

@@ -4,8 +4,13 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from shunter.app.reproductions.gandiva.figures import CLAIMED_EARLIER, FIRST_BATCHES
-from shunter.app.reproductions.gandiva.rows import FeedbackRow, ShareRow
+from shunter.app.reproductions.gandiva.figures import (
+    CLAIMED_CHEAPER,
+    CLAIMED_EARLIER,
+    FIRST_BATCHES,
+    MEMORY_SWING,
+)
+from shunter.app.reproductions.gandiva.rows import FeedbackRow, ShareRow, SuspensionRow
 from shunter.app.reproductions.gandiva.scenes import FULL, QUANTUM_S
 
 EQUAL_WITHIN: Final = 0.02
@@ -19,10 +24,7 @@ _LOAD: Final = (
     "load: offered GPU time over the cluster's, in expectation and of the very jobs; which one the "
     "published figure has is not said"
 )
-_MISSING: Final = (
-    "not compared so far: packing (26 %), AutoML (5.25× and 5.66×), migration, the cost of a "
-    "suspension by memory cycle"
-)
+_MISSING: Final = "not compared so far: packing (26 %), AutoML (5.25× and 5.66×), migration"
 LEGEND: Final = (
     _FIRST,
     "×: the mean under fifo over the row's, above 1 is sooner; all numbers are simulated",
@@ -31,9 +33,19 @@ LEGEND: Final = (
 )
 
 
-def verdicts(feedback: Sequence[FeedbackRow], shares: Sequence[ShareRow]) -> list[str]:
+def verdicts(
+    feedback: Sequence[FeedbackRow],
+    shares: Sequence[ShareRow],
+    suspensions: Sequence[SuspensionRow] = (),
+) -> list[str]:
     """Say where the claims are reached, and at what price."""
-    return [*_form(feedback), *_earlier(feedback), *_price(feedback), *_equal(shares)]
+    return [
+        *_form(feedback),
+        *_earlier(feedback),
+        *_price(feedback),
+        *_equal(shares),
+        *_cheaper(suspensions),
+    ]
 
 
 def _form(feedback: Sequence[FeedbackRow]) -> Iterator[str]:
@@ -98,6 +110,20 @@ def _equal(shares: Sequence[ShareRow]) -> Iterator[str]:
             f"{min(row.shares.values()):.3f} to {max(row.shares.values()):.3f} of a GPU each, "
             f"{phase.expected:.3f} expected, {row.together:.2f} GPUs at work: {verdict}"
         )
+
+
+def _cheaper(suspensions: Sequence[SuspensionRow]) -> Iterator[str]:
+    """Say what it is worth to change hands at mini-batch boundaries."""
+    if not suspensions:
+        return
+    aligned, anywhere = (row.idle for row in suspensions)
+    times = f"{anywhere / aligned:.0f}×" if aligned > 0 else "without bound"
+    yield (
+        f"A turn that ends at a mini-batch boundary, of memory that swings by {MEMORY_SWING}×: "
+        f"{times} cheaper than wherever jobs are (slides: about {CLAIMED_CHEAPER}×); "
+        f"{aligned / 4:.3%} and {anywhere / 4:.2%} of the GPUs' time. A check of the cost model, "
+        "which says what is copied: how memory swings within a mini-batch is our assumption"
+    )
 
 
 def _times(row: FeedbackRow) -> float:

@@ -96,6 +96,16 @@ def test_unequal_shares_are_not_as_published(small: Reproduction) -> None:
     assert verdict[-3:] == ["as published", "not as published", "not as published"]
 
 
+def test_boundaries_are_cheaper_by_what_is_copied_there(small: Reproduction) -> None:
+    """At one each of two jobs has 100 MB to copy, and wherever jobs are 100 to 7,700."""
+    aligned, anywhere = small.suspensions
+    assert (aligned.turn_ends, anywhere.turn_ends) == ("at_boundary", "at_once")
+    assert 1 < anywhere.idle / aligned.idle < 77
+    said = verdicts(rows(row(1.0)), [], [replace(aligned, idle=0.01), replace(anywhere, idle=0.5)])
+    assert "77×: 50× cheaper than wherever jobs are" in said[-1]
+    assert "0.250% and 12.50% of the GPUs' time" in said[-1]
+
+
 def test_full_form_is_the_slides_cluster() -> None:
     assert FULL.gpus == 180
     assert Asked(full=True).scenes[0].config(GANDIVA).config.cluster.gpus == 180

@@ -84,6 +84,11 @@ def test_service_is_the_time_on_turn_and_all_gpus_are_in_use(tmp_path: Path) -> 
             "policy.slicing: turns are no leases",
         ),
         ({"policy": {"name": "gandiva"}}, "policy gandiva shares GPUs in turns"),
+        (
+            {"simulation": {"costs": {"gpu_copy_mb_s": 1000}}},
+            "simulation.costs.gpu_copy_mb_s is set: expected workload.factors",
+        ),
+        ({"simulation": {"turn_ends": "soon"}}, "simulation.turn_ends"),
     ],
     ids=str,
 )
@@ -93,6 +98,32 @@ def test_bad_input_is_told_with_its_key(
     with pytest.raises(ConfigError) as caught:
         simulate(config(tmp_path, "a,0,1,60\n", **tables))
     assert words in str(caught.value)
+
+
+def test_run_that_copies_memory_verifies(tmp_path: Path) -> None:
+    """Two jobs that swing from 1,000 to 9,000 MB: 2 s at each change at a boundary, more within."""
+    table = tmp_path / "factors.toml"
+    table.write_text(
+        "[models.m]\nmemory_cycle = { least_mb = 1000, most_mb = 9000, batch_s = 0.7 }\n"
+    )
+    (tmp_path / "jobs.csv").write_text(
+        "job_id,submit_s,gpus,duration_s,model\na,0,1,1000,m\nb,0,1,1000,m\n"
+    )
+    ends_us = {}
+    for turn_ends in ("at_boundary", "at_once"):
+        tree = {
+            "cluster": {"nodes": [{"name": "n", "gpus": 1}]},
+            "workload": {"trace": str(tmp_path / "jobs.csv"), "factors": str(table)},
+            "policy": {"name": "gandiva", "trigger": "event", "slicing": {}},
+            "simulation": {"costs": {"gpu_copy_mb_s": 1000}, "turn_ends": turn_ends},
+            "log": {"url": str(tmp_path / f"{turn_ends}.db")},
+        }
+        result = simulate(make_config(tree))
+        ends_us[turn_ends] = max(story.end_us or 0 for story in result.stories())
+        command = ["replay", str(tmp_path / f"{turn_ends}.db"), "--verify"]
+        verified_run = CliRunner().invoke(app, command)
+        assert verified_run.exit_code == 0, verified_run.output
+    assert 2000_000_000 < ends_us["at_boundary"] < ends_us["at_once"]
 
 
 def test_why_says_whose_turn_it_is_with_numbers_of_the_log(tmp_path: Path) -> None:

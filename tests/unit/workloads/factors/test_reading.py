@@ -2,6 +2,7 @@
 
 import pytest
 
+from shunter.core.performance.model_factors import MemoryCycle
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
 from shunter.events.values.job_spec import Level
@@ -60,6 +61,11 @@ def test_file_on_top_of_the_built_in_table_changes_only_its_own_models() -> None
     assert file.digest != read("[models.resnet50]\nshapes = { 2x2 = 0.9 }\n").digest
 
 
+def test_memory_cycle_is_read() -> None:
+    text = "[models.a]\nmemory_cycle = { least_mb = 1, most_mb = 77, batch_s = 0.25 }"
+    assert read(text).table.models["a"].memory_cycle == MemoryCycle(1, 77, 250_000)
+
+
 def test_memory_of_gpus_is_read() -> None:
     assert read(GOOD).table.gpu_memory_mb == {GpuType("p100"): 16_000}
 
@@ -90,6 +96,19 @@ def test_memory_of_gpus_is_read() -> None:
         ('[models.a]\nalso = ["b"]\n[models.b]', "models.b: the name 'b' stands twice"),
         ("[models.a]\ngpu_utilisation = 60", "gpu_utilisation: expected a part from 0 to 1"),
         ("[models.a]\ngpu_memory_mb = 0", "gpu_memory_mb: expected MB above 0"),
+        (
+            "[models.a]\nmemory_cycle = { least_mb = 9, most_mb = 3, batch_s = 1 }",
+            "models.a.memory_cycle: expected 0 < least_mb <= most_mb, not 9 and 3",
+        ),
+        (
+            "[models.a]\nmemory_cycle = { least_mb = 1, most_mb = 3, batch_s = nan }",
+            "models.a.memory_cycle.batch_s: expected seconds above 0, not nan",
+        ),
+        (
+            "[models.a]\ngpu_memory_mb = 2\nmemory_cycle = {least_mb=1, most_mb=3, batch_s=1}",
+            "models.a.memory_cycle.most_mb: more than gpu_memory_mb, 2",
+        ),
+        ("[models.a]\nmemory_cycle = { least_mb = 1 }", "required field `most_mb`"),
         ("[gpus.k80]\nmemory_mb = -1\n[models.a]", "gpus.k80.memory_mb: expected MB above 0"),
         ('extends = "builtin:else"\n[models.a]', "extends: expected 'builtin:published'"),
     ],
