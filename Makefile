@@ -9,8 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 WORKERS ?= auto
-# Tests with real processes wait more than they work.
-LIVE_WORKERS ?= 4
+# Tests with real processes wait more than they work: on two cores four are busy for half the time.
+LIVE_WORKERS ?= 6
 # Which seeds `make chaos` runs, and how many at a time.
 SEEDS ?= 1-10
 CHAOS_WORKERS ?= 4

@@ -93,7 +93,7 @@ class TakenResources:
     def _own_on(
         self, node: NodeName, chosen: Callable[[Key], Iterable[QueuedJob]], queue: QueueView
     ) -> Own | None:
-        """Return what of a node chosen jobs of an answer have, which are ours; None: not known."""
+        """Return what of a node chosen jobs of an answer have; None: not known."""
         found: dict[Key, Share] = {}
         for key in queue.jobs:
             if any(node in job.nodes for job in chosen(key)):
@@ -105,7 +105,7 @@ class TakenResources:
 
 
 def _ended_since(before: QueueView, after: QueueView, key: Key) -> tuple[QueuedJob, ...]:
-    """Return the Slurm jobs of an attempt that have ended, and had not by the answer before."""
+    """Return the Slurm jobs of an attempt that ended between two answers."""
     over = {job.id for job in before.jobs.get(key, ()) if job.has_ended}
     return tuple(job for job in after.jobs[key] if job.has_ended and job.id not in over)
 
