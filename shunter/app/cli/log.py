@@ -8,7 +8,7 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.options import Json, reading
-from shunter.errors import LogError, UsageError
+from shunter.errors import LogError, UsageError, extra_hint
 
 if TYPE_CHECKING:
     from shunter.app.replaying.statistics import LogStatistics
@@ -51,13 +51,21 @@ def export(
         bool,
         typer.Option("--as-trace", help="The jobs as a canonical trace, with the work they did."),
     ] = False,
+    perfetto: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A trace for the Perfetto viewer instead: GPUs as tracks."
+        ),
+    ] = None,
 ) -> None:
     """Write the events as lines of JSON, one event a line."""
     import asyncio
 
     async def written() -> None:
         async with reading(log) as reader:
-            if as_trace:
+            if perfetto is not None:
+                await _export_perfetto(reader, to, perfetto)
+            elif as_trace:
                 await _export_trace(reader, target)
             elif target is None:
                 await _export_lines(reader, to, sys.stdout.buffer)
@@ -68,6 +76,8 @@ def export(
 
     if as_trace and to is not None:
         raise UsageError("--to cuts events, not jobs: leave it out with --as-trace")
+    if perfetto is not None and (as_trace or target is not None):
+        raise UsageError("--perfetto names its own file: leave -o and --as-trace out")
     asyncio.run(written())
 
 
@@ -166,6 +176,24 @@ async def _export_trace(reader: "LogReader", target: Path | None) -> None:
         output.note(f"wrote {len(trace.jobs):,} jobs to {target}")
     if others:
         output.note(f"{others} jobs that never ran, or have not ended, are left out")
+
+
+async def _export_perfetto(reader: "LogReader", to: str | None, target: Path) -> None:
+    from importlib.util import find_spec
+
+    from shunter.app.replaying.lookup import seq_of
+
+    if find_spec("perfetto") is None:
+        raise UsageError(
+            f"--perfetto needs perfetto, which is not installed; {extra_hint('perfetto')}"
+        )
+    from shunter.app.exports.perfetto import write_perfetto
+
+    head = await reader.head()
+    last = head.seq if to is None else seq_of(to, head.seq)
+    with _opened(target) as file, output.progress("drawing") as advance:
+        packets = await write_perfetto(reader, file, last, advance)
+    output.note(f"wrote {packets:,} packets to {target}; open it in the Perfetto viewer")
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -75,12 +75,15 @@ class WorkCurves:
         return [self.curves[job_id] for job_id in jobs]
 
     def _heard(self, event: Any, view: View) -> None:
-        job: Job | None = view.jobs.get(event.job_id)
-        is_over = job is None
-        if job is None:
-            job = view.departed
-            if job is None or job.job_id != event.job_id:
-                return
+        job = view.jobs.get(event.job_id)
+        if job is not None:
+            self._note(job, event.at_us, is_over=False)
+        elif view.departed is not None and view.departed.job_id == event.job_id:
+            self._note(view.departed, event.at_us, is_over=True)
+        for launched in view.launched:
+            self._note(launched, event.at_us, is_over=False)
+
+    def _note(self, job: Job, at_us: int, *, is_over: bool) -> None:
         curve = self.curves.get(job.job_id)
         if curve is None:
             curve = self.curves[job.job_id] = WorkCurve(job.submitted_us)
@@ -88,7 +91,7 @@ class WorkCurves:
         if self.enough_us is not None and points and points[-1].done_us >= self.enough_us:
             return
         works = job.working_since_us is not None and not is_over
-        since_us = max(event.at_us, job.working_since_us or 0) if works else event.at_us
+        since_us = max(at_us, job.working_since_us or 0) if works else at_us
         point = Point(since_us, job.done_us(since_us), job.speed if works else 0.0)
         if points and points[-1].speed == point.speed:
             return  # on the same line

@@ -1,0 +1,196 @@
+"""Traces for Perfetto, decoded by its own schema and recounted from the run and the log."""
+
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
+from typer.testing import CliRunner
+
+from shunter.app.cli import app
+from shunter.app.config.loading import make_config
+from shunter.app.runs.simulation import RunResult, simulate
+
+BEGIN, END, INSTANT, COUNTER = (
+    TrackEvent.TYPE_SLICE_BEGIN,
+    TrackEvent.TYPE_SLICE_END,
+    TrackEvent.TYPE_INSTANT,
+    TrackEvent.TYPE_COUNTER,
+)
+NODES = [{"name": "n", "count": 3, "gpus": 4}]
+MADE = {"kind": "philly-like", "jobs": 60, "load": 1.6, "gpus_max": 8}
+RUNS: dict[str, dict[str, Any]] = {
+    "preempting": {
+        "policy": {"name": "tiresias"},
+        "simulation": {"costs": {"start": "5s", "suspend": "7s", "resume": "9s"}},
+    },
+    "failing": {"policy": {"name": "fifo"}, "simulation": {"failures": {"mtbf": "20h"}}},
+    "in turns": {"policy": {"name": "gandiva", "trigger": "event", "slicing": {}}},
+    "packed": {
+        "policy": {"name": "gavel", "round": "6m", "params": {"gavel": {"space_sharing": True}}},
+        "workload": {
+            "generate": {"kind": "gavel-like", "jobs": 30, "jobs_per_hour": 60.0, "gpus_max": 1},
+            "throughputs": "builtin:gavel",
+        },
+        "cluster": {"nodes": [{"name": "n", "count": 2, "gpus": 2, "type": "v100"}]},
+    },
+}
+
+
+class Decoded:
+    """A trace as its schema has it: tracks by number, and slices by track."""
+
+    def __init__(self, path: Path) -> None:
+        trace = Trace()
+        trace.ParseFromString(path.read_bytes())
+        self.tracks = {
+            packet.track_descriptor.uuid: packet.track_descriptor
+            for packet in trace.packet
+            if packet.HasField("track_descriptor")
+        }
+        self.events = [
+            (packet.timestamp // 1000, packet.track_event)
+            for packet in trace.packet
+            if packet.HasField("track_event")
+        ]
+        self.slices: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
+        begun: dict[int, tuple[str, int]] = {}
+        for at_us, event in self.events:
+            if event.type == BEGIN:
+                assert event.track_uuid not in begun, "slices of one track lie beside each other"
+                begun[event.track_uuid] = event.name, at_us
+            elif event.type == END:
+                name, since_us = begun.pop(event.track_uuid)
+                self.slices[event.track_uuid].append((name, since_us, at_us))
+        assert not begun, "every slice ends"
+
+    def of(self, name: str) -> int:
+        """Return the number of the track of a name."""
+        (number,) = (int(uuid) for uuid, track in self.tracks.items() if track.name == name)
+        return number
+
+    def values(self, name: str) -> list[tuple[int, int]]:
+        """Return the instants and values of a counter."""
+        number = self.of(name)
+        return [
+            (at_us, event.counter_value)
+            for at_us, event in self.events
+            if event.track_uuid == number
+        ]
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def run(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[RunResult, Decoded, list[dict[str, Any]]]:
+    folder = tmp_path_factory.mktemp("run")
+    url, drawn = str(folder / "run.db"), folder / "run.pftrace"
+    tree = {"cluster": {"nodes": NODES}, "workload": {"generate": MADE}, **RUNS[request.param]}
+    result = simulate(make_config({**tree, "log": {"url": url}}))
+    done = CliRunner().invoke(app, ["log", "export", url, "--perfetto", str(drawn)])
+    assert done.exit_code == 0, done.output
+    lines = CliRunner().invoke(app, ["log", "export", url]).stdout.splitlines()
+    return result, Decoded(drawn), [json.loads(line) for line in lines]
+
+
+Run = tuple[RunResult, Decoded, list[dict[str, Any]]]
+
+
+def test_slices_of_a_job_are_the_service_that_it_attained(run: Run) -> None:
+    result, decoded, _ = run
+    drawn: Counter[str] = Counter()
+    for slices in decoded.slices.values():
+        for name, since_us, until_us in slices:
+            drawn[name.rpartition(".")[0]] += until_us - since_us
+    attained = {str(story.job_id): story.service_gpu_us for story in result.stories()}
+    assert drawn == {name: us for name, us in attained.items() if us}
+
+
+def test_slices_lie_on_gpus_of_servers(run: Run) -> None:
+    result, decoded, _ = run
+    for number in decoded.slices:
+        track = decoded.tracks[number]
+        assert track.name.startswith("GPU ")
+        assert decoded.tracks[track.parent_uuid].name.startswith("server n")
+    gpus = [track for track in decoded.tracks.values() if track.name.startswith("GPU ")]
+    own = [track for track in gpus if "(" not in track.name]
+    assert len(own) == result.document["cluster"]["gpus"]
+
+
+def test_arrows_join_the_attempts_of_each_job(run: Run) -> None:
+    _, decoded, _ = run
+    arrows: dict[int, set[str]] = defaultdict(set)
+    for _, event in decoded.events:
+        for flow in event.flow_ids:
+            arrows[flow].add(event.name.rpartition(".")[0])
+    assert all(len(jobs) == 1 for jobs in arrows.values())
+    begun = {event.name for _, event in decoded.events if event.type == BEGIN}
+    joined = {event.name for _, event in decoded.events if event.flow_ids}
+    assert joined == begun
+
+
+def test_decisions_stand_at_their_instants_with_their_reasons(run: Run) -> None:
+    _, decoded, events = run
+    number = decoded.of("decisions")
+    drawn = [
+        (at_us, {note.name: note.string_value for note in event.debug_annotations})
+        for at_us, event in decoded.events
+        if event.track_uuid == number
+    ]
+    recorded = [event for event in events if event["kind"] == "AllocationChanged"]
+    assert [(at_us, said["job"], said["rule"]) for at_us, said in drawn] == [
+        (event["at_us"], event["job_id"], event["because"]["rule"]) for event in recorded
+    ]
+
+
+def test_counters_are_those_of_the_log(run: Run) -> None:
+    """Waiting and running recounted from submissions, ends and slices; at the end all are 0."""
+    _, decoded, events = run
+    used = Counter[int]()
+    for number, slices in decoded.slices.items():
+        if "(" not in decoded.tracks[number].name:
+            for _, since_us, until_us in slices:
+                used[since_us] += 1
+                used[until_us] -= 1
+    if not any("(" in track.name for track in decoded.tracks.values()):
+        at, now, recounted = dict[int, int](), 0, []
+        for at_us, change in sorted(used.items()):
+            now += change
+            if change:
+                recounted.append((at_us, now))
+        at = dict(decoded.values("GPUs in use"))
+        assert [(at_us, at[at_us]) for at_us, _ in recounted] == recounted
+    there = sum(event["kind"] == "JobSubmitted" for event in events)
+    waiting, running = decoded.values("jobs that wait"), decoded.values("jobs that run")
+    assert waiting[-1][1] == running[-1][1] == decoded.values("GPUs in use")[-1][1] == 0
+    assert max(value for _, value in waiting) <= there
+    assert max(value for _, value in running) > 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--perfetto", "x.pftrace", "--as-trace"], "leave -o and --as-trace out"),
+        (["--perfetto", "x.pftrace", "-o", "y"], "leave -o and --as-trace out"),
+        (["--perfetto", "no/such/folder/x.pftrace"], "cannot be written"),
+    ],
+    ids=str,
+)
+def test_what_does_not_go_together_is_told(
+    tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    url = str(tmp_path / "run.db")
+    simulate(
+        make_config(
+            {
+                "cluster": {"nodes": NODES},
+                "workload": {"generate": {**MADE, "jobs": 2}},
+                "log": {"url": url},
+            }
+        )
+    )
+    done = CliRunner().invoke(app, ["log", "export", url, *arguments])
+    assert done.exit_code != 0
+    assert words in str(done.exception or "") + done.output
