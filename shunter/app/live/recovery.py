@@ -38,8 +38,7 @@ from shunter.core.intake.input_handlers import stays_in_place
 from shunter.core.scheduler import launch_of
 from shunter.core.state import ENDING, LAUNCHING, SUSPENDING, Job, State
 from shunter.events.past_jobs import PastJobs
-from shunter.events.values.allocation import Sharing
-from shunter.events.values.allocation import Allocation
+from shunter.events.values.allocation import Allocation, Sharing
 from shunter.events.values.ids import JobId, NodeName
 
 Key = tuple[str, int]

@@ -189,9 +189,7 @@ def change_priority(core: Core, order: ChangePriority) -> None:
     job = core.state.jobs.get(order.job_id)
     if job is None or job.priority == order.priority:
         return
-    core.emit(
-        JobPriorityChanged(order.at_us, order.job_id, order.priority, order.by, order.group)
-    )
+    core.emit(JobPriorityChanged(order.at_us, order.job_id, order.priority, order.by, order.group))
     if job.since_us is not None and job.held.sharing is Sharing.sliced:
         core.order(Weigh(job.job_id, job.attempt, job.turn_weight))
 
