@@ -15,7 +15,10 @@ from shunter.events.values.job_spec import JobSpec
 
 @fact
 class Launch:
-    """Start the job's first attempt; where it takes turns, the weight of `spec` is that of now."""
+    """Start the job's first attempt.
+
+    Where it takes turns, the weight of `spec` is that of now.
+    """
 
     job_id: JobId
     attempt: int
@@ -67,7 +70,7 @@ class Reshape:
 
 @fact
 class Weigh:
-    """Give an attempt another weight among those with which it takes turns, from now on."""
+    """Give an attempt another weight beside those with which it takes turns."""
 
     job_id: JobId
     attempt: int

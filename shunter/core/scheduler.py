@@ -342,7 +342,7 @@ class Scheduler:
 
 
 def launch_of(job: Job) -> Launch | Resume:
-    """Return the order to start an attempt: the first, or from checkpoints that can be had."""
+    """Return the order to start an attempt, from checkpoints that can be had."""
     if job.attempt == 1:
         return Launch(job.job_id, 1, job.held, job.spec_now)
     return Resume(job.job_id, job.attempt, job.held, job.spec_now, checkpoints=within_reach(job))

@@ -169,9 +169,9 @@ class Job:
 
     @property
     def turn_weight(self) -> float:
-        """Its part of the turns beside others: its own weight, doubled by each priority above 0.
+        """Its part of the turns: its own weight, doubled by each priority above 0.
 
-        Halved by each below it. More than `TURN_PRIORITY_MOST` of either count as so many: a job
+        It is halved by each below it. More than `TURN_PRIORITY_MOST` of either count as so many: a job
         of the background still gets a turn now and then.
         """
         steps = max(-TURN_PRIORITY_MOST, min(TURN_PRIORITY_MOST, self.priority))
