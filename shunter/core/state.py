@@ -171,8 +171,8 @@ class Job:
     def turn_weight(self) -> float:
         """Its part of the turns: its own weight, doubled by each priority above 0.
 
-        It is halved by each below it. More than `TURN_PRIORITY_MOST` of either count as so many: a job
-        of the background still gets a turn now and then.
+        It is halved by each below it. More than `TURN_PRIORITY_MOST` of either count as so many:
+        a job of the background still gets a turn now and then.
         """
         steps = max(-TURN_PRIORITY_MOST, min(TURN_PRIORITY_MOST, self.priority))
         return self.spec.weight * 2.0**steps

@@ -230,7 +230,7 @@ class Commands:
         return job
 
     def _own_members(self, members: Sequence[JobId], by: Caller) -> list[JobId]:
-        """Return the jobs of a group that have not ended, all of which the caller may change."""
+        """Return the jobs of a group that have not ended; the caller may change them."""
         return [self._own_job(one, by).job_id for one in members if one in self._state.jobs]
 
     def _check_node(self, node: NodeName, by: Caller) -> None:

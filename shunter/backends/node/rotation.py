@@ -127,7 +127,7 @@ class Rotation:
         self.members[name].home = home
 
     def weigh(self, name: str, weight: float, now_us: int) -> None:
-        """Let a job have another part of the time from now on; what it had stays as it was."""
+        """Let a job have another part of the time from now on; what it had stays."""
         self._account(now_us)
         self.members[name].weight = weight
 

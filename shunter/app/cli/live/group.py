@@ -41,7 +41,10 @@ def list_groups(as_json: Json = False, user: User = None, url: Url = None) -> No
 
 @commands.command()
 def show(group: Group, as_json: Json = False, user: User = None, url: Url = None) -> None:
-    """List all jobs of a group, those that have ended too, with their part of its GPU time."""
+    """List all jobs of a group with their part of its GPU time.
+
+    Those that have ended too.
+    """
     with connect(url) as client:
         found = client.groups(group, user=user)
     if as_json:

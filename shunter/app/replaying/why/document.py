@@ -69,7 +69,7 @@ def document(found: Explanation) -> dict[str, Any]:
 
 
 def _shares_now(found: Explanation) -> dict[str, object]:
-    """Return what was changed of a job's priority and shares, of the table, and its turns."""
+    """Return what changed of a job's priority, shares and table, and its turns."""
     told = {
         "priority": _priority(found),
         "shares": shares_of(found),
