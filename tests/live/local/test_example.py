@@ -26,7 +26,7 @@ def test_jobs_end_as_if_nobody_had_interrupted_them(policy: str, scratch: Path) 
 
 @pytest.mark.skipif(bool(LACKS_TORCH), reason=LACKS_TORCH)
 def test_search_finds_its_winner_though_it_and_the_scheduler_are_killed(scratch: Path) -> None:
-    """Goal: the winner of an undisturbed search, each job submitted once, and a log that verifies."""
+    """Goal: the winner of an undisturbed search, eight jobs, and a log that verifies."""
     ran = begun("search", "las", scratch, PATIENCE_S)
     print(ran.stdout)
     assert ran.returncode == 0, ran.stdout + ran.stderr
