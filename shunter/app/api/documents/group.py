@@ -42,6 +42,7 @@ def _member(history: JobHistory, state: State, now_us: int) -> dict[str, Any]:
     ended = "ending" if history.outcome is None else history.outcome.value
     service_us = history.service_gpu_us or 0 if job is None else job.service_us(now_us)
     sample = history.sample
+    told = [None if sample is None else sample.step, *[one.step for one in history.attempts]]
     return {
         "id": job_id,
         "name": spec.name,
@@ -51,7 +52,7 @@ def _member(history: JobHistory, state: State, now_us: int) -> dict[str, Any]:
         "gpus": spec.gpus,
         "where": "" if job is None or not job.held.shares else allocation_in_words(job.held),
         "service_gpu_s": service_us / 1e6,
-        "step": None if sample is None else sample.step,
+        "step": max((step for step in told if step is not None), default=None),
         "total_steps": spec.total_steps,
         "batch_s": None if sample is None else sample.batch_s,
     }

@@ -17,7 +17,7 @@ class MemberPart(Model):
     where: str = Field(description="servers with their GPUs; empty: nowhere")
     service_gpu_s: float = Field(description="GPU-seconds attained")
     share: float = Field(description="its part of all that the members attained, from 0 to 1")
-    step: int | None = Field(description="the last mini-batch that it told; null: it told none")
+    step: int | None = Field(description="the last mini-batch it told or saved; null: none yet")
     total_steps: int | None
     batch_s: float | None = Field(description="seconds a mini-batch, as it told last")
 
