@@ -64,11 +64,13 @@ class Calls(ABC, Generic[Answered, Events, Output]):
         *,
         user: str | None = None,
         queue: str | None = None,
+        group: str | None = None,
         state: str | None = None,
         limit: int | None = None,
     ) -> Answered:
         """Return the jobs that have not ended; `user` may be "me"."""
-        return self._ask(requests.read("/jobs", user=user, queue=queue, state=state, limit=limit))
+        wanted = {"user": user, "queue": queue, "group": group, "state": state, "limit": limit}
+        return self._ask(requests.read("/jobs", **wanted))
 
     def history(self, *, user: str | None = None, limit: int | None = None) -> Answered:
         """Return jobs that have ended, the last one first."""
@@ -105,6 +107,20 @@ class Calls(ABC, Generic[Answered, Events, Output]):
     def set_priority(self, job_id: str, priority: int) -> Answered:
         """Give a job another priority; the higher goes first."""
         return self._ask(requests.act("/jobs/{}/priority", job_id, body={"priority": priority}))
+
+    def groups(self, group: str | None = None, *, user: str | None = None) -> Answered:
+        """Return a multi-job with its members, or all that have not ended."""
+        return self._ask(requests.read("/groups", group=group, user=user))
+
+    def cancel_group(self, group: str, *, user: str | None = None) -> Answered:
+        """End all members of a multi-job that have not ended; again changes nothing more."""
+        body = {"group": group, "user": user}
+        return self._ask(requests.act("/groups/cancel", body=body))
+
+    def set_group_priority(self, group: str, priority: int, *, user: str | None = None) -> Answered:
+        """Give all members of a multi-job that have not ended a priority."""
+        body = {"group": group, "user": user, "priority": priority}
+        return self._ask(requests.act("/groups/priority", body=body))
 
     def nodes(self) -> Answered:
         """Return the servers."""

@@ -15,7 +15,10 @@ from shunter.events.values.job_spec import JobSpec
 
 @fact
 class Launch:
-    """Start the job's first attempt."""
+    """Start the job's first attempt.
+
+    Where it takes turns, the weight of `spec` is that of now.
+    """
 
     job_id: JobId
     attempt: int
@@ -63,6 +66,15 @@ class Reshape:
     job_id: JobId
     attempt: int
     allocation: Allocation
+
+
+@fact
+class Weigh:
+    """Give an attempt another weight beside those with which it takes turns."""
+
+    job_id: JobId
+    attempt: int
+    weight: float
 
 
 @fact
@@ -114,5 +126,15 @@ PauseEffect: TypeAlias = Stop | Continue
 """What leaves an attempt where it is."""
 
 Effect: TypeAlias = (
-    Launch | Resume | Suspend | Migrate | Reshape | Stop | Continue | Terminate | SetAside | Fence
+    Launch
+    | Resume
+    | Suspend
+    | Migrate
+    | Reshape
+    | Weigh
+    | Stop
+    | Continue
+    | Terminate
+    | SetAside
+    | Fence
 )

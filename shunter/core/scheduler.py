@@ -330,10 +330,7 @@ class Scheduler:
 
     def _launch(self, job: Job) -> None:
         """Order the launch of an attempt that has begun."""
-        if job.attempt == 1:
-            self._effects.append(Launch(job.job_id, 1, job.held, job.spec))
-        else:
-            self._effects.append(resume_of(job))
+        self._effects.append(launch_of(job))
         if job.spec.time_limit_us is not None:
             self.reactor.timers.began(job)
 
@@ -344,10 +341,11 @@ class Scheduler:
         return any(job.allocation == job.held for job in jobs)
 
 
-def resume_of(job: Job) -> Resume:
-    """Return the order to go on with a job, from the checkpoints that can be had."""
-    places = within_reach(job)
-    return Resume(job.job_id, job.attempt, job.held, job.spec, checkpoints=places)
+def launch_of(job: Job) -> Launch | Resume:
+    """Return the order to start an attempt, from checkpoints that can be had."""
+    if job.attempt == 1:
+        return Launch(job.job_id, 1, job.held, job.spec_now)
+    return Resume(job.job_id, job.attempt, job.held, job.spec_now, checkpoints=within_reach(job))
 
 
 def leaves_work(event: Event) -> bool:

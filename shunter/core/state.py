@@ -24,6 +24,9 @@ from shunter.events.values.reasons import Wait
 
 _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
 
+TURN_PRIORITY_MOST = 10
+"""More priorities above or below 0 than these change no turns: 1,024 times as many, or as few."""
+
 _demanding = attrgetter(
     "gpus",
     "cpus_milli",
@@ -163,6 +166,23 @@ class Job:
     def waits_as(self) -> Demand:
         """The class of equal jobs in which it waits."""
         return replace(self.demand, tight=True) if self.must_consolidate else self.demand
+
+    @property
+    def turn_weight(self) -> float:
+        """Its part of the turns: its own weight, doubled by each priority above 0.
+
+        It is halved by each below it. More than `TURN_PRIORITY_MOST` of either count as so many:
+        a job of the background still gets a turn now and then.
+        """
+        steps = max(-TURN_PRIORITY_MOST, min(TURN_PRIORITY_MOST, self.priority))
+        return self.spec.weight * 2.0**steps
+
+    @property
+    def spec_now(self) -> JobSpec:
+        """What an attempt is launched with: where it takes turns, at its weight of now."""
+        if self.held.sharing is not _SLICED or self.turn_weight == self.spec.weight:
+            return self.spec
+        return replace(self.spec, weight=self.turn_weight)
 
     @property
     def awaits_turn(self) -> bool:

@@ -1,9 +1,10 @@
 """The table of routes: what is served, documented, counted and tested."""
 
-from shunter.app.api.handlers import commands, jobs, log, output, status
+from shunter.app.api.handlers import commands, groups, jobs, log, output, status
 from shunter.app.api.handlers.queries import (
     AtQuery,
     EventsQuery,
+    GroupsQuery,
     HistoryQuery,
     JobQuery,
     LogsQuery,
@@ -19,6 +20,7 @@ from shunter.app.api.models.cluster_documents import (
     NodesDocument,
     StateDocument,
 )
+from shunter.app.api.models.group_documents import GroupsDocument, GroupToldDocument
 from shunter.app.api.models.job_documents import (
     HistoryDocument,
     JobDocument,
@@ -26,7 +28,12 @@ from shunter.app.api.models.job_documents import (
     SubmittedDocument,
     ToldDocument,
 )
-from shunter.app.api.models.submission import PriorityBody, SubmitBody
+from shunter.app.api.models.submission import (
+    GroupBody,
+    GroupPriorityBody,
+    PriorityBody,
+    SubmitBody,
+)
 from shunter.app.api.routing import BYTES, SSE, Route
 
 V1 = "/api/v1"
@@ -86,6 +93,19 @@ ROUTES = (
     Route(
         *("POST", _JOB + "/priority", commands.priority, "Change its priority", ToldDocument),
         body=PriorityBody,
+    ),
+    Route(
+        *("GET", V1 + "/groups", groups.groups, "Multi-jobs with their members", GroupsDocument),
+        query=GroupsQuery,
+    ),
+    Route(
+        *("POST", V1 + "/groups/cancel", groups.cancel, "End all of a group", GroupToldDocument),
+        body=GroupBody,
+    ),
+    Route(
+        *("POST", V1 + "/groups/priority", groups.priority),
+        *("Change the priority of all of a group", GroupToldDocument),
+        body=GroupPriorityBody,
     ),
     Route("GET", V1 + "/nodes", status.nodes, "The servers", NodesDocument),
     Route("POST", _NODE + "/drain", commands.drain, "Start nothing new there", ToldDocument),

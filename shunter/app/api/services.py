@@ -10,6 +10,7 @@ from shunter.app.api.documents.cluster_state import state_document
 from shunter.app.api.event_stream import Stream
 from shunter.app.api.log_access import LogAccess
 from shunter.app.api.metrics import Metrics
+from shunter.app.live.groups import Groups
 from shunter.app.live.site import Site
 from shunter.errors import UnreachableError
 
@@ -24,11 +25,13 @@ class Services:
     metrics: Metrics
     openapi: Callable[[], bytes]
     past: LogAccess = field(init=False)
+    groups: Groups = field(init=False)
     is_ready: bool = False
     _state: tuple[int, bytes] | None = None
 
     def __post_init__(self) -> None:
         self.past = LogAccess(self.site.config.log.url)
+        self.groups = Groups(self.past.read)
 
     def dated(self, at_us: int) -> str:
         """Return an instant of the log as a date."""

@@ -23,7 +23,18 @@ from shunter.app.cli import (
     trace,
     why,
 )
-from shunter.app.cli.live import control, doctor, init, logs, nodes, queue, serve, show, submit
+from shunter.app.cli.live import (
+    control,
+    doctor,
+    group,
+    init,
+    logs,
+    nodes,
+    queue,
+    serve,
+    show,
+    submit,
+)
 from shunter.app.cli.option_tables import takes_options
 from shunter.app.gc_control import collect_rarely, end_uncollected
 from shunter.errors import ShunterError
@@ -35,6 +46,7 @@ GROUPS = {
     "policy": policy.app,
     "config": config.app,
     "nodes": nodes.group,
+    "group": group.commands,
 }
 ALONE = (
     *(compare.demo, simulate.simulate, compare.compare, replay.replay, why.why),

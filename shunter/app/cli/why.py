@@ -112,6 +112,8 @@ def _rows(document: "Answer") -> list[tuple[str, str]]:
     rows += [
         ("table", each["words"]) for each in document.get("corrections", ())[-CORRECTIONS_NAMED:]
     ]
+    if document.get("priority"):
+        rows.append(("priority", document["priority"]["words"]))
     if document.get("turns"):
         rows.append(("turns", document["turns"]["words"]))
     if decision is not None:

@@ -4,7 +4,7 @@ Ids of jobs are `j1`, `j2`, …, each higher than all that were ever used.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from shunter.app.config.model import Config
@@ -181,12 +181,28 @@ class Commands:
 
     def set_priority(self, job_id: JobId, priority: int, by: Caller) -> Stamped:
         """Return the order to give a job another priority."""
-        if abs(priority) > PRIORITY_MOST:
-            raise UsageError(
-                f"priority = {priority}: expected {PRIORITY_MOST} at most, or minus it"
-            )
+        _check_priority(priority)
         self._own_job(job_id, by)
         return lambda at_us: ChangePriority(at_us, job_id, priority, by.user)
+
+    def cancel_group(self, group: str, members: Sequence[JobId], by: Caller) -> list[Stamped]:
+        """Return the orders to end each member of a group that has not ended; maybe none."""
+
+        def ended(job_id: JobId) -> Stamped:
+            return lambda at_us: CancelJob(at_us, job_id, by.user, group)
+
+        return [ended(job_id) for job_id in self._own_members(members, by)]
+
+    def set_group_priority(
+        self, group: str, members: Sequence[JobId], priority: int, by: Caller
+    ) -> list[Stamped]:
+        """Return the orders to give each member of a group that has not ended a priority."""
+        _check_priority(priority)
+
+        def changed(job_id: JobId) -> Stamped:
+            return lambda at_us: ChangePriority(at_us, job_id, priority, by.user, group)
+
+        return [changed(job_id) for job_id in self._own_members(members, by)]
 
     def drain(self, node: NodeName, by: Caller) -> Stamped:
         """Return the order to start nothing on a server any more."""
@@ -212,6 +228,10 @@ class Commands:
             owner = job.spec.user or "somebody"
             raise RefusedError(f"job {job_id} is {owner}'s, and {by.user} is no admin")
         return job
+
+    def _own_members(self, members: Sequence[JobId], by: Caller) -> list[JobId]:
+        """Return the jobs of a group that have not ended; the caller may change them."""
+        return [self._own_job(one, by).job_id for one in members if one in self._state.jobs]
 
     def _check_node(self, node: NodeName, by: Caller) -> None:
         """Refuse servers that do not exist, and callers who may not touch any."""
@@ -248,3 +268,9 @@ class Commands:
                 raise NotFoundError(f"there is no job {other} to wait for")
         first = spec.array or JobId("" if spec.array_index is None else job_id)
         return replace(self._types.of(spec), user=UserName(by.user), array=first)
+
+
+def _check_priority(priority: int) -> None:
+    """Refuse a number that no priority can be."""
+    if abs(priority) > PRIORITY_MOST:
+        raise UsageError(f"priority = {priority}: expected {PRIORITY_MOST} at most, or minus it")

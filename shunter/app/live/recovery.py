@@ -27,18 +27,18 @@ from shunter.core.effects import (
     Continue,
     Effect,
     Fence,
-    Launch,
     Migrate,
     SetAside,
     Stop,
     Suspend,
     Terminate,
+    Weigh,
 )
 from shunter.core.intake.input_handlers import stays_in_place
-from shunter.core.scheduler import resume_of
+from shunter.core.scheduler import launch_of
 from shunter.core.state import ENDING, LAUNCHING, SUSPENDING, Job, State
 from shunter.events.past_jobs import PastJobs
-from shunter.events.values.allocation import Allocation
+from shunter.events.values.allocation import Allocation, Sharing
 from shunter.events.values.ids import JobId, NodeName
 
 Key = tuple[str, int]
@@ -140,11 +140,10 @@ def _settle(recovery: Recovery, job: Job, standing: str) -> None:
             recovery.orders.append(order)
         elif stays_in_place(job):
             recovery.orders.append((Stop if job.is_on_hold else Continue)(job_id, attempt))
+        if job.held.sharing is Sharing.sliced:
+            recovery.orders.append(Weigh(job_id, attempt, job.turn_weight))
     elif job.phase is LAUNCHING:
-        is_first = attempt == 1
-        recovery.orders.append(
-            Launch(job_id, attempt, job.held, job.spec) if is_first else resume_of(job)
-        )
+        recovery.orders.append(launch_of(job))
         if job.is_on_hold and stays_in_place(job):
             recovery.orders.append(Stop(job_id, attempt))
     else:

@@ -154,6 +154,14 @@ class Site:
         """
         return await self._broker.tell(stamped)
 
+    async def tell_all(self, stamped: Sequence[Callable[[int], Command]]) -> list[Receipt]:
+        """Hand commands in, in their order; return once all are durable and carried out.
+
+        Raises:
+            UnreachableError: the scheduler stopped before it took all of them.
+        """
+        return await self._broker.tell_all(stamped)
+
     async def submit(self, request: Submission, by: Caller) -> JobId:
         """Submit a job; return its id once it is durable.
 

@@ -126,6 +126,11 @@ class Rotation:
         """Let a job have other GPUs of its own; its turn under way goes on where it is."""
         self.members[name].home = home
 
+    def weigh(self, name: str, weight: float, now_us: int) -> None:
+        """Let a job have another part of the time from now on; what it had stays."""
+        self._account(now_us)
+        self.members[name].weight = weight
+
     def fill(self, now_us: int) -> list[Member]:
         """Give GPUs that are free to those that wait and fit; return them."""
         self._account(now_us)

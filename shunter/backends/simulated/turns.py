@@ -124,8 +124,7 @@ class Turns:
         if server is None:
             rotation = Rotation(self._slicing.quantum_us, self._slicing.wait_most_us)
             server = self._servers[share.node] = ServerTurns(rotation)
-        weight = run.task.spec.weight
-        member = Member(job_id, share.gpu_mask, weight, is_fixed=False)
+        member = Member(job_id, share.gpu_mask, run.task.weight, is_fixed=False)
         server.rotation.join(member, now_us)
         self._settle(share.node, server, now_us)
 
@@ -158,6 +157,12 @@ class Turns:
         elif run.is_stopped:
             run.allocation = where  # it takes turns there once it has started, or goes on
         return True
+
+    def weighed(self, job_id: JobId, run: Run, now_us: int) -> None:
+        """Let a job have another part of the turns, that of its task, from now on."""
+        if run.allocation.sharing is _SLICED and self._is_member(job_id, run):
+            rotation = self._servers[run.allocation.shares[0].node].rotation
+            rotation.weigh(job_id, run.task.weight, now_us)
 
     def stopped(self, job_id: JobId, run: Run, now_us: int) -> bool:
         """Take a job out that is to stand still; say whether it took turns.

@@ -44,6 +44,7 @@ class Task:
 
     `ordinal` is its place in the trace, `attempt` the last one begun and `last` its GPUs (None:
     there was none), `moves_from` where it was when it was told to move. `failures` attempts failed.
+    `weight` is its part of turns.
     """
 
     ordinal: int
@@ -55,6 +56,7 @@ class Task:
     moves_from: tuple[NodeName, ...] = ()
     last: Allocation | None = None
     failures: int = 0
+    weight: float = 1.0
 
 
 @record
@@ -161,7 +163,7 @@ class Work:
         attempt, allocation = order.attempt, order.allocation
         from_us = now_us if self._is_free else now_us + self._cost_us(task, order)
         left, step_rate = task.left, task.step_rate
-        task.attempt, task.last = attempt, allocation
+        task.attempt, task.last, task.weight = attempt, allocation, order.spec.weight
         end_us: int | None = None
         if self._is_plain:
             end_us = from_us + left

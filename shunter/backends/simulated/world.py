@@ -24,6 +24,7 @@ from shunter.core.effects import (
     Stop,
     Suspend,
     Terminate,
+    Weigh,
 )
 from shunter.core.intake.inputs import (
     AttemptExited,
@@ -181,6 +182,15 @@ class World:
         if self.work.reshape(order) and self.work.gpu_tenants is not None:
             self.update_step_rates([order.job_id], now_us)
 
+    def weigh(self, order: Weigh, now_us: int) -> None:
+        """Let an attempt have another part of the turns that it takes."""
+        run = self.work.runs.get(order.job_id)
+        if run is None or run.attempt != order.attempt:
+            return
+        run.task.weight = order.weight
+        if self.turns is not None:
+            self.turns.weighed(order.job_id, run, now_us)
+
     def fence(self, order: Fence, now_us: int) -> None:
         """Nothing can run here that was not told to."""
 
@@ -242,6 +252,7 @@ _PERFORM: dict[type[Effect], Callable[[World, Any, int], None]] = {
     Suspend: World.leave,
     Migrate: World.leave,
     Reshape: World.reshape,
+    Weigh: World.weigh,
     Terminate: World.terminate,
     Stop: World.stop,
     Continue: World.go_on,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from shunter.core.cluster import Health
-from shunter.core.effects import Continue, Effect, SetAside, Stop
+from shunter.core.effects import Continue, Effect, SetAside, Stop, Weigh
 from shunter.core.fold.attempt_transitions import job_of
 from shunter.core.fold.checkpoints import awaited, out_of_reach
 from shunter.core.intake.inputs import (
@@ -70,7 +70,7 @@ from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.facts.run import ClockStepped, SegmentSealed
 from shunter.events.kinds import Event
 from shunter.events.past_jobs import PastJobs, ended_before, key_of
-from shunter.events.values.allocation import NOTHING
+from shunter.events.values.allocation import NOTHING, Sharing
 from shunter.events.values.causes import GIVEN_UP, HELD
 from shunter.events.values.job_spec import SuspendMode
 
@@ -141,7 +141,7 @@ def cancel_job(core: Core, order: CancelJob) -> None:
     if job is None or job.phase is ENDING:
         return
     core.terminate(job)
-    core.emit(JobCancelRequested(order.at_us, order.job_id, order.by))
+    core.emit(JobCancelRequested(order.at_us, order.job_id, order.by, order.group))
 
 
 def hold_job(core: Core, order: HoldJob) -> None:
@@ -185,9 +185,13 @@ def release_job(core: Core, order: ReleaseJob) -> None:
 
 
 def change_priority(core: Core, order: ChangePriority) -> None:
-    """Give a job another priority."""
-    if order.job_id in core.state.jobs:
-        core.emit(JobPriorityChanged(order.at_us, order.job_id, order.priority, order.by))
+    """Give a job another priority, and other turns if it takes any; its own is none."""
+    job = core.state.jobs.get(order.job_id)
+    if job is None or job.priority == order.priority:
+        return
+    core.emit(JobPriorityChanged(order.at_us, order.job_id, order.priority, order.by, order.group))
+    if job.since_us is not None and job.held.sharing is Sharing.sliced:
+        core.order(Weigh(job.job_id, job.attempt, job.turn_weight))
 
 
 def set_attempt_aside(core: Core, order: SetAttemptAside) -> None:

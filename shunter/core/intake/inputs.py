@@ -50,11 +50,12 @@ class SubmitJob:
 
 @fact
 class CancelJob:
-    """Somebody wants a job to end."""
+    """Somebody wants a job to end; `group`: with all of its multi-job."""
 
     at_us: int
     job_id: JobId
     by: str = ""
+    group: str = ""
 
 
 @fact
@@ -95,12 +96,13 @@ class ReleaseJob:
 
 @fact
 class ChangePriority:
-    """Somebody gives a job another priority."""
+    """Somebody gives a job another priority; `group`: and to all of its multi-job."""
 
     at_us: int
     job_id: JobId
     priority: int
     by: str = ""
+    group: str = ""
 
 
 @fact

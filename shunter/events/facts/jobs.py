@@ -84,12 +84,13 @@ class JobResized:
 
 @event
 class JobPriorityChanged:
-    """A job's priority was changed."""
+    """A job's priority was changed; `group`: with all of its multi-job."""
 
     at_us: int
     job_id: JobId
     priority: int
     by: str = ""
+    group: str = ""
 
 
 @event
@@ -104,11 +105,15 @@ class JobGroupChanged:
 
 @event
 class JobCancelRequested:
-    """Somebody wants the job to end; it ends when its processes have."""
+    """Somebody wants the job to end; it ends when its processes have.
+
+    `group`: with all of its multi-job.
+    """
 
     at_us: int
     job_id: JobId
     by: str = ""
+    group: str = ""
 
 
 @event

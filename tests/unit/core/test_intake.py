@@ -1,11 +1,12 @@
 """What each input becomes: commands that come too late, and ends that cross each other."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from shunter.core.effects import Effect, Launch, Suspend, Terminate
+from shunter.core.effects import Effect, Launch, Suspend, Terminate, Weigh
 from shunter.core.intake.inputs import (
     AttemptExited,
     CancelJob,
@@ -19,7 +20,7 @@ from shunter.core.intake.inputs import (
     SubmitJob,
 )
 from shunter.core.planning.plan import Move, Start
-from shunter.core.scheduler import Scheduler
+from shunter.core.scheduler import Scheduler, launch_of
 from shunter.core.state import JobPhase
 from shunter.errors import IllegalEventError
 from shunter.events.facts.cluster import NodeDrained, NodeLost
@@ -37,11 +38,12 @@ from shunter.events.facts.jobs import (
     JobCancelRequested,
     JobFailed,
     JobFinished,
+    JobPriorityChanged,
     JobRejected,
     JobSubmitted,
 )
 from shunter.events.kinds import Event
-from shunter.events.values.allocation import NOTHING
+from shunter.events.values.allocation import NOTHING, Allocation, Sharing
 from shunter.events.values.job_spec import Dependency, DependsWhen
 from tests.factories import (
     BECAUSE,
@@ -267,3 +269,23 @@ def test_what_is_seen_of_a_job_that_nobody_knows_is_illegal(seen: Input) -> None
     core, _ = World(servers=servers(4)).scheduler(policy(), instant=False)
     with pytest.raises(IllegalEventError, match=f"{type(seen).__name__} of job j0, which is unkn"):
         core.step(0, [seen])
+
+
+def test_priority_is_changed_once_and_told_with_its_group() -> None:
+    core = running(core_of(1))
+    order = ChangePriority(0, J0, 3, "ana", "search")
+    (changed,), orders = core.step(0, [order])
+    assert changed == JobPriorityChanged(0, J0, 3, "ana", "search")
+    assert orders == [], "who takes no turns is told nothing"
+    assert kinds(core, order) == []
+
+
+def test_priority_of_a_job_that_takes_turns_is_its_weight() -> None:
+    """Doubled by each priority, of which no more than ten count."""
+    core = running(core_of(1))
+    job = core.state.jobs[J0]
+    job.held = Allocation(job.held.shares, Sharing.sliced)
+    _, orders = core.step(0, [ChangePriority(0, J0, 3), ChangePriority(0, J0, -500)])
+    assert orders == [Weigh(J0, 1, 8.0), Weigh(J0, 1, 2.0**-10)]
+    relaunched = launch_of(job)
+    assert relaunched.spec == replace(job.spec, weight=2.0**-10)

@@ -30,6 +30,7 @@ from shunter.events.facts.jobs import (
     JobCancelled,
     JobFailed,
     JobFinished,
+    JobPriorityChanged,
     JobRejected,
     JobSubmitted,
     Outcome,
@@ -110,7 +111,14 @@ class JobHistory:
     exit_code: int | None = None
     ended_us: int | None = None
     sample: ProfileSampled | None = None
+    changed_priority: int | None = None
     _grant: Attempt | None = None
+
+    @property
+    def priority(self) -> int:
+        """The priority that it has, or had at its end."""
+        asked, changed = self.submitted.spec.priority, self.changed_priority
+        return asked if changed is None else changed
 
     @property
     def started_us(self) -> int | None:
@@ -153,6 +161,8 @@ class JobHistory:
             self._learn(event)
         elif isinstance(event, ProfileSampled):
             self.sample = event
+        elif isinstance(event, JobPriorityChanged):
+            self.changed_priority = event.priority
         elif isinstance(event, JOB_ENDS):
             self._end(event)
         elif isinstance(event, _EXECUTION):

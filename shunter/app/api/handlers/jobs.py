@@ -35,10 +35,14 @@ async def queue(call: Call[QueueQuery, NoBody]) -> Response:
     ranks = {job_id: rank for rank, job_id in enumerate(await services.site.waiting_order(), 1)}
     state = services.site.state
     user = call.caller.user if query.user == ME else query.user
+    if query.group is not None:
+        await services.groups.members(user or call.caller.user, query.group)  # it exists
 
     def wanted(one: Job) -> bool:
-        return (query.queue is None or one.spec.queue == query.queue) and (
-            query.state is None or job_state(one) == query.state
+        return (
+            (query.queue is None or one.spec.queue == query.queue)
+            and (query.group is None or one.spec.group == query.group)
+            and (query.state is None or job_state(one) == query.state)
         )
 
     found = [one for one in state.jobs.values() if wanted(one)]

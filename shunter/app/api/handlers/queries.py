@@ -15,8 +15,18 @@ class QueueQuery(Model):
 
     user: Name | None = Field(default=None, description="of this user; 'me' is the caller")
     queue: Name | None = None
+    group: Name | None = Field(default=None, description="of this multi-job")
     state: Name | None = Field(default=None, description="in this state")
     limit: Limit | None = Field(default=None, description="rows at most; `total` counts all")
+
+
+class GroupsQuery(Model):
+    """Which multi-jobs."""
+
+    group: Name | None = Field(
+        default=None, description="this one; left out: all with jobs that have not ended"
+    )
+    user: Name | None = Field(default=None, description="whose; left out: the caller's")
 
 
 class HistoryQuery(Model):

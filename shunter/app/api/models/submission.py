@@ -143,3 +143,16 @@ class PriorityBody(Model):
     """Another priority for a job."""
 
     priority: Priority
+
+
+class GroupBody(Model):
+    """A multi-job, by its name and whose it is."""
+
+    group: Name
+    user: Name | None = Field(default=None, description="whose; left out: the caller's")
+
+
+class GroupPriorityBody(GroupBody):
+    """Another priority for all of a multi-job."""
+
+    priority: Priority

@@ -46,6 +46,9 @@ def queue(
     name: Annotated[
         str | None, typer.Option("-q", "--queue", metavar="QUEUE", help="Only jobs of this queue.")
     ] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="GROUP", help="Only jobs of this multi-job.")
+    ] = None,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
@@ -57,7 +60,7 @@ def queue(
     with connect(url) as client:
         while True:
             user = None if all_users else "me"
-            found = client.queue(user=user, state=state, queue=name, limit=limit)
+            found = client.queue(user=user, state=state, queue=name, group=group, limit=limit)
             if watch and sys.stdout.isatty():
                 sys.stdout.write(CLEAR)
             if as_json:

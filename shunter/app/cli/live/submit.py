@@ -137,6 +137,8 @@ def described(options: SubmitOptions) -> tuple[list[str], "JobOptions"]:
         said["time_limit_s"] = seconds(options.time)
     if options.after:
         said["after"] = [dependency_of(part) for text in options.after for part in text.split(",")]
+    if options.group:
+        said["group"] = options.group
     if options.retries:
         said["retries"] = options.retries
     if options.array is not None:

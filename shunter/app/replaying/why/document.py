@@ -21,6 +21,7 @@ from shunter.app.replaying.why.sentences import details, headline, how_ended, is
 from shunter.app.replaying.why.timeline import Run, Waiting
 from shunter.core.state import Job, JobPhase
 from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.jobs import JobPriorityChanged
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason
 
@@ -68,13 +69,37 @@ def document(found: Explanation) -> dict[str, Any]:
 
 
 def _shares_now(found: Explanation) -> dict[str, object]:
-    """Return what was changed of a running job's shares, of the table, and its turns."""
+    """Return what changed of a job's priority, shares and table, and its turns."""
     told = {
+        "priority": _priority(found),
         "shares": shares_of(found),
         "corrections": corrections_of(found),
         "turns": turns_of(found),
     }
     return {name: what for name, what in told.items() if what}
+
+
+def _priority(found: Explanation) -> dict[str, object] | None:
+    """Return who gave the job its priority; None: it is that of its submission."""
+    told = [own for own in found.story.own if isinstance(own.event, JobPriorityChanged)]
+    if not told:
+        return None
+    last, event = told[-1], told[-1].event
+    assert isinstance(event, JobPriorityChanged), "only such were taken"
+    what = f"its group {event.group!r}" if event.group else "it"
+    by = f" by {event.by}" if event.by else ""
+    when = f"{clock(event.at_us)} (e{last.seq}){by}"
+    before = found.story.submitted.spec.priority
+    return {
+        "seq": last.seq,
+        "at_us": event.at_us,
+        "time": clock(event.at_us),
+        "priority": event.priority,
+        "by": event.by,
+        "group": event.group,
+        "submitted_with": before,
+        "words": f"{what} was given priority {event.priority} at {when}; submitted with {before}",
+    }
 
 
 def blockers_of(found: Explanation) -> list[dict[str, object]]:

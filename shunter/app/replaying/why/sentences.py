@@ -175,6 +175,7 @@ def _ended(found: Explanation) -> str:
     cause = f" ({event.cause})" if event.cause and event.cause != "cancelled" else ""
     asked = [own.event for own in found.story.own if isinstance(own.event, JobCancelRequested)]
     by = f" by {asked[-1].by}" if asked and asked[-1].by else ""
+    by += f" with all of group {asked[-1].group!r}" if asked and asked[-1].group else ""
     return f"was cancelled{by}{cause} at {at}, {split}"
 
 

@@ -61,6 +61,10 @@ class SubmitOptions:
     ] = False
     queue: Annotated[str, typer.Option("-q", "--queue", help="The queue.")] = "default"
     priority: Annotated[int, typer.Option("--priority", help="The higher goes first.")] = 0
+    group: Annotated[
+        str | None,
+        typer.Option("--group", metavar="GROUP", help="The multi-job it belongs to: its search."),
+    ] = None
     time: Annotated[
         str | None,
         typer.Option("-t", "--time", metavar="DURATION", help="It is ended after so long on GPUs."),

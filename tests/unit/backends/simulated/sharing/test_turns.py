@@ -2,7 +2,7 @@
 
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.turns import Slicing
-from shunter.core.effects import Continue, Reshape, Stop
+from shunter.core.effects import Continue, Reshape, Stop, Weigh
 from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.events.facts.execution import (
@@ -191,3 +191,18 @@ def test_server_that_dies_ends_the_turns_of_all() -> None:
     seen = hand.until(30)
     assert turns(seen, "j0") == [(0, "+"), (10, "-")]
     assert turns(seen, "j1") == [(10, "+")]
+
+
+def test_job_of_another_weight_has_other_turns_from_then_on() -> None:
+    """Equal turns up to 40; from then on j0 has two of three, and what was had stays had."""
+    hand = world(400, 400)
+    hand.orders(launch(0, where=FIRST), launch(1, where=FIRST))
+    seen = hand.until(40)
+    hand.orders(Weigh(J0, 1, 2.0), Weigh(J1, 2, 9.0))  # the second is of no attempt here
+    seen += hand.until(340)
+    had = {job: turns(seen, job) for job in (J0, J1)}
+    on_us = {job: sum((-at if mark == "+" else at) for at, mark in had[job]) for job in had}
+    running = next(job for job in had if on_us[job] < 0)
+    on_us[running] += 340
+    assert on_us[J0] + on_us[J1] == 340
+    assert abs(on_us[J0] - (20 + 200)) <= 10
