@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import anyio
 import pytest
 
 from shunter.backends.agents.settings import Slicing
@@ -93,6 +94,7 @@ async def test_turns_go_on_while_the_scheduler_is_away_and_each_is_told_once(
             for job in JOBS
         }
         assert all(counts.values())
+        await anyio.sleep(1.5)  # nobody is there
         async with LocalBackend(settings_of(tmp_path, 2, slicing), 100 * SECOND_US) as backend:
             await backend.inventory()
             for number, job in enumerate(JOBS):
@@ -110,6 +112,12 @@ async def test_turns_go_on_while_the_scheduler_is_away_and_each_is_told_once(
             assert kinds == [TurnStarted, TurnEnded] * (len(kinds) // 2) + (
                 [TurnStarted] if len(kinds) % 2 else []
             ), "each once, in order"
+        away = [
+            each
+            for each in later
+            if isinstance(each, TurnStarted) and (each.began_us or 0) < 100 * SECOND_US
+        ]
+        assert len(away) >= 3, "those from before its start, at the instants they had"
         spans = turns_of(seen, JOBS[0])
         assert spans, "no whole turn was told"
         assert all(end - began >= QUANTUM_US * 0.9 for began, end in spans)
