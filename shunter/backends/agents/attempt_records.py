@@ -123,6 +123,7 @@ class Note(Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: Cause | None = None
     count: Annotated[int, Meta(ge=1, le=COUNT_MOST)] | None = None
     cause: Cause | None = None
+    mask: Annotated[int, Meta(ge=1)] | None = None
 
     def __post_init__(self) -> None:
         """Hold it to what its kind has: nothing missing, and nothing of another kind."""
@@ -137,15 +138,18 @@ class Note(Struct, frozen=True, kw_only=True, omit_defaults=True):
                 force_setattr(self, name, None)
         if self.what == "escalated" and self.mode not in ("signal", "restart"):
             raise ValueError("a note 'escalated' has a mode that is not signal or restart")
+        if self.mask is not None and self.mask >> MASK_BITS:
+            raise ValueError(f"mask has more than {MASK_BITS} GPUs")
 
 
-_BY_KIND = ("mode", "checkpoint", "step", "bytes", "error", "count", "cause")
+_BY_KIND = ("mode", "checkpoint", "step", "bytes", "error", "count", "cause", "mask")
 _NOTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "requested": (("mode",), ()),
     "escalated": (("mode",), ()),
     "saved": ((), ("checkpoint", "step", "bytes")),
     "failed": ((), ("error", "step")),
     "refused": (("count", "cause"), ()),
+    "turn_started": (("mask",), ()),
 }
 """Of a kind of note the fields that it needs, and those that it may have, beside all others'."""
 

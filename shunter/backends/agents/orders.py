@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["Command", "Do", "HeartbeatLimits", "Order", "Rank", "Shares", "Suspend"]
+__all__ = ["Command", "Do", "HeartbeatLimits", "Order", "Rank", "Shares", "Slicing", "Suspend"]
 
 
 Do = Literal["suspend", "terminate", "fence", "stop", "continue"]
@@ -53,6 +53,19 @@ class Shares(Struct, frozen=True, kw_only=True):
     cpus: tuple[int, ...]
 
 
+class Slicing(Struct, frozen=True, kw_only=True):
+    """How an attempt takes turns on the GPUs of its server.
+
+    One that `is_fixed` works on its own GPUs only. Its supervisor and those of the others do
+    it by themselves: `shunter.backends.node.slicing`.
+    """
+
+    weight: float
+    is_fixed: bool
+    quantum_us: int
+    wait_most_us: int | None
+
+
 class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the supervisor of an attempt is started with.
 
@@ -78,6 +91,7 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     checkpoints: str
     time_limit_s: float | None = None
     shares: Shares | None = None
+    slicing: Slicing | None = None
 
 
 class Command(Struct, frozen=True, kw_only=True):

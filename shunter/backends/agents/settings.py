@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Limits", "Owner"]
+__all__ = ["Limits", "Owner", "Slicing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,19 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Slicing:
+    """How attempts share GPUs in turns, in microseconds.
+
+    The rule is that of `shunter.backends.node.rotation`. Where `can_move`, they may have their
+    turns on any GPU of their server that is shared.
+    """
+
+    quantum_us: int
+    wait_most_us: int | None = None
+    can_move: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What supervisors and agents are held to, in seconds.
 
@@ -30,7 +43,8 @@ class Limits:
     `checkpoints` is a folder that all servers share; where it is empty, checkpoints lie on the
     server that made them, and are carried over when a job moves. If it `is_sized`, attempts are
     held to the CPUs and memory of their allocations, also to parts of a CPU. If it `downsamples`,
-    samples are told where they differ from those before, or once a while; else each is.
+    samples are told where they differ from those before, or once a while; else each is. Without
+    `slicing` nothing is started that is to share GPUs in turns.
     """
 
     cooperative_s: float = 60.0
@@ -51,3 +65,4 @@ class Limits:
     checkpoints: str = ""
     is_sized: bool = False
     downsamples: bool = True
+    slicing: Slicing | None = None

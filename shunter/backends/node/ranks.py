@@ -76,10 +76,14 @@ def spawn(folder: str, order: Order, number: int, lock: int) -> int:
     parent = os.getpid()
     pid = os.fork()
     if pid:
+        if order.get("slicing"):  # so that no order to go on comes before it stands still
+            os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         return pid
     rank = order["ranks"][number]
     try:
         _become_rank(folder, order, number, lock, parent)
+        if order.get("slicing"):  # until its first turn
+            os.kill(os.getpid(), signal.SIGSTOP)
         _execute(rank["argv"])
     except (OSError, KeyError, IndexError, ValueError) as error:
         said = f"shunter: cannot run {rank['argv']}: {error}\n"

@@ -18,14 +18,8 @@ from typing import TYPE_CHECKING
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.heartbeat import Heartbeat
 from shunter.backends.node.messages.channel import Channel
+from shunter.backends.node.messages.commands import commands_in
 from shunter.backends.node.messages.journal import Journal
-from shunter.backends.node.messages.shapes import (
-    WrongMessageError,
-    a_record,
-    a_text,
-    a_whole,
-    parsed,
-)
 from shunter.backends.node.output.files import bound
 from shunter.backends.node.output.times import STREAMS, Times, Writes
 from shunter.backends.node.processes.attempt_files import AttemptFiles
@@ -34,18 +28,16 @@ from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code
 from shunter.backends.node.records import catches, count_in, create_private, fifo, kill, put, tell
 from shunter.backends.node.sampling import Sampling
 from shunter.backends.node.shares.cgroups import close_group, held_to, kills
+from shunter.backends.node.slicing.turns import Turns
 from shunter.backends.node.stopping import Stopping
 
 if TYPE_CHECKING:
-    from shunter.backends.node.messages.wire import Command, Message, Order, Shape
+    from shunter.backends.node.messages.wire import Command, Message, Order
 
 POLL_S = 1.0
 KILL_POLL_S = 0.02
 TERMINATED, SAME_SIGNAL_S = 128 + signal.SIGTERM, 0.3
 STRONGER = ("cooperative", "signal", "restart")
-ORDER: Shape[Command] = a_record(
-    {"do": a_text(16)}, {"term": a_whole(), "mode": a_text(16), "upto": a_whole()}
-)
 
 
 class Supervision:
@@ -80,6 +72,7 @@ class Supervision:
         self.saved_ns: int | None = None
         self.sampling = Sampling(folder, len(order["ranks"]), order.get("sample_s", 0))
         self.stopping = Stopping(self._left, self.note)
+        self.turns = Turns(root, order, self._left, self.note)
         ranks = range(len(order["ranks"]))
         self.times = Times(folder, len(ranks))
         self.writes = Writes(f"{folder}/{name}.{rank}" for rank in ranks for name in STREAMS)
@@ -89,6 +82,7 @@ class Supervision:
         """Watch over the ranks until no process is left, and say how they ended."""
         self._check_heartbeat()  # this may have been stopped since the start was ordered
         self.times.look(time.time())
+        self.turns.join()
         while self.living:
             inputs, patience_s = [self.wake, self.orders, self.channel.fifo], self._patience_s()
             quiet_s = self.writes.wait_s(time.monotonic())
@@ -106,13 +100,15 @@ class Supervision:
             if time.monotonic() - self.looked_s >= self._look_s():
                 self._look()  # first: who slept past its deadline obeys nobody any more
             if self.orders in ready:
-                for order in _lines(self.orders):
+                for order in commands_in(self.orders):
                     self._obey(order)
             if self.channel.fifo in ready:
                 self._receive()
             self.stopping.look(time.monotonic())
+            self.turns.look()
             if self.stages and time.monotonic() >= self.due_s:
                 self._escalate()
+        self.turns.end()
         self._await_own_end()
         failpoint("attempt over")
         self._receive(last=True)  # its last words, said after we listened last
@@ -166,6 +162,7 @@ class Supervision:
         self.why, self.stages = why, stages
         self._escalate()
         self.stopping.go_on()  # who stands still hears nothing but SIGKILL
+        self.turns.leave()
 
     def _escalate(self) -> None:
         """Enter the next stage; the last one is entered again until nobody is left."""
@@ -216,6 +213,7 @@ class Supervision:
     def _patience_s(self) -> float:
         now_s = time.monotonic()
         patience_s = self.stopping.patience_s(now_s, self._look_s())
+        patience_s = self.turns.patience_s(patience_s)
         return min(patience_s, max(0.0, self.due_s - now_s)) if self.stages else patience_s
 
     def _look_s(self) -> float:
@@ -258,6 +256,9 @@ class Supervision:
                 self.terminate("rank", float(self.order["grace_s"]))
 
     def _obey(self, order: Command) -> None:
+        if order["do"] == "turns":  # of another supervisor: somebody comes or goes
+            self.turns.told()
+            return
         if (order["term"] or 0) < count_in(f"{self.root}/term", "term"):
             return  # from a scheduler that has been replaced
         do = order["do"]
@@ -270,9 +271,11 @@ class Supervision:
             self.terminate("terminate", float(self.order["grace_s"]))
         elif do == "fence":
             self.terminate("fence", None)
-        elif do == "stop" and not self.why:
+        elif do == "turn":
+            self.turns.obey(order["mask"] or 0, order["number"] or 0)
+        elif do == "stop" and not self.why and not self.turns.stop():
             self.stopping.stop(time.monotonic())
-        elif do == "continue" and not self.why:
+        elif do == "continue" and not self.why and not self.turns.go_on():
             self.stopping.go_on()
 
     def _receive(self, *, last: bool = False) -> None:
@@ -372,19 +375,6 @@ class Supervision:
                 file.write(line)
         except OSError:
             return
-
-
-def _lines(fifo: int) -> list[Command]:
-    """Return the orders that lie in a FIFO; what is none is dropped."""
-    try:
-        lines = os.read(fifo, 1 << 16).splitlines()
-    except BlockingIOError:
-        return []
-    found = []
-    for line in lines:
-        with suppress(WrongMessageError, RecursionError):
-            found.append(ORDER(parsed(line)))
-    return found
 
 
 def _waited() -> tuple[int, int]:

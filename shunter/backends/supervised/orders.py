@@ -11,7 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from signal import Signals
 
-from shunter.backends.agents.orders import HeartbeatLimits, Order, Rank, Shares, Suspend
+from msgspec.structs import replace
+
+from shunter.backends.agents.orders import (
+    HeartbeatLimits,
+    Order,
+    Rank,
+    Shares,
+    Slicing,
+    Suspend,
+)
 from shunter.backends.agents.settings import Limits, Owner
 from shunter.backends.agents.transport import NO_DEVICE, Server, Transport
 from shunter.backends.node.messages.attempt_records import a_job
@@ -20,6 +29,7 @@ from shunter.backends.supervised.environment import filled, rank_environment
 from shunter.backends.supervised.shares import shares_of
 from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError
+from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import NodeName
 
 __all__ = ["Where", "check_startable", "checkpoints_of", "contract_of", "orders_for"]
@@ -63,6 +73,7 @@ def orders_for(
     """
     shares = effect.allocation.shares
     check_startable(effect)
+    slicing = _slicing(effect, limits)
     first = agents[shares[0].node].transport
     ranks: dict[NodeName, list[Rank]] = {}
     for number, share in enumerate(shares):
@@ -86,9 +97,33 @@ def orders_for(
     transports = {node: where.transport for node, where in agents.items()}
     held = shares_of(effect.allocation, transports) if limits.is_sized else {}
     return {
-        name: _order(effect, limits, owner, by_agent[name], tuple(own), port, held.get(name))
+        name: replace(
+            _order(effect, limits, owner, by_agent[name], tuple(own), port, held.get(name)),
+            slicing=slicing,
+        )
         for name, own in ranks.items()
     }
+
+
+def _slicing(effect: Launch | Resume, limits: Limits) -> Slicing | None:
+    """Return how an attempt takes turns; None: it has its GPUs for itself.
+
+    Raises:
+        BackendError: it would take turns, and cannot here.
+    """
+    allocation, settings = effect.allocation, limits.slicing
+    if allocation.sharing is not Sharing.sliced:
+        return None
+    if settings is None:
+        raise BackendError(f"job {effect.job_id} is to share GPUs in turns, which none do here")
+    if len(allocation.shares) > 1:
+        raise BackendError(f"job {effect.job_id} is to take turns on several servers at once")
+    return Slicing(
+        weight=effect.spec.weight,
+        is_fixed=not settings.can_move,
+        quantum_us=settings.quantum_us,
+        wait_most_us=settings.wait_most_us,
+    )
 
 
 def checkpoints_of(limits: Limits, owner: Owner, root: str, job: str) -> str:

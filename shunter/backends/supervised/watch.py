@@ -22,6 +22,8 @@ from shunter.events.facts.execution import (
     SuspendAcknowledged,
     SuspendEscalated,
     TrainingStarted,
+    TurnEnded,
+    TurnStarted,
 )
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import JobId, NodeName
@@ -75,6 +77,14 @@ class Watch:
         """
         return self.told_start or self.started is not None or known.started is not None
 
+    def shares_of(self, mask: int) -> tuple[Share, ...]:
+        """Return what it has in a turn on some GPUs of its server."""
+        if self.planned is not None:
+            share = self.planned.shares[0]
+            return (Share(share.node, mask, share.cpus_milli, share.memory_mb),)
+        placement = self.started.placement if self.started is not None else ()
+        return tuple([Share(NodeName(node), mask) for node, _ in placement[:1]])
+
     def tell(
         self, known: Standing, notes: list[Note], inbox: Inbox, before: int = 0
     ) -> Iterator[Stamped]:
@@ -108,7 +118,7 @@ class Watch:
                 may_tell_training=True,
                 started_us=began_us if began_us is not None and began_us < at_us else None,
             )
-        yield from self._note(notes, before)
+        yield from self._note(notes, before, inbox)
         if self.is_over or not known.is_all:
             return  # its end comes last
         if known.status is not None and self.started is not None:
@@ -123,15 +133,18 @@ class Watch:
             cause = known.cause or ("supervisor lost" if known.state == "lost" else GONE)
             yield lambda at_us: AttemptLost(at_us, job_id, attempt, cause)
 
-    def _note(self, notes: list[Note], before: int) -> Iterator[Stamped]:
+    def _note(self, notes: list[Note], before: int, inbox: Inbox) -> Iterator[Stamped]:
         """Return the facts of notes, without those that the log has."""
         for note in notes:
             if note.what == "saved":
                 self.saved_ns = note.at_ns
-            if note.what not in _NOTES:
+            if note.what not in FACTS:
                 continue
             if self.told_facts > before:
                 self.told_facts -= 1
+            elif note.what in _TURNS:
+                noted_us = max(0, inbox.instant_us(note.at_ns))
+                yield _TURNS[note.what](self, note, noted_us)
             else:
                 yield _NOTES[note.what](self, note)
 
@@ -219,6 +232,19 @@ def _continued(watch: Watch, note: Note) -> Stamped:
     return lambda at_us: JobContinued(at_us, watch.job_id, watch.attempt)
 
 
+def _turn_started(watch: Watch, note: Note, noted_us: int) -> Stamped:
+    shares = watch.shares_of(note.mask or 0)
+    return lambda at_us: TurnStarted(
+        at_us, watch.job_id, watch.attempt, shares, began_us=min(noted_us, at_us)
+    )
+
+
+def _turn_ended(watch: Watch, note: Note, noted_us: int) -> Stamped:
+    return lambda at_us: TurnEnded(
+        at_us, watch.job_id, watch.attempt, ended_us=min(noted_us, at_us)
+    )
+
+
 _NOTES: dict[str, Callable[[Watch, Note], Stamped]] = {
     "acknowledged": _acknowledged,
     "escalated": _escalated,
@@ -228,4 +254,8 @@ _NOTES: dict[str, Callable[[Watch, Note], Stamped]] = {
     "continued": _continued,
     "refused": _refused,
 }
-assert set(_NOTES) == set(FACTS), "supervisors count which of their notes become facts"
+_TURNS: dict[str, Callable[[Watch, Note, int], Stamped]] = {
+    "turn_started": _turn_started,
+    "turn_ended": _turn_ended,
+}
+assert {*_NOTES, *_TURNS} == set(FACTS), "supervisors count which of their notes become facts"

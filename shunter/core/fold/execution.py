@@ -159,7 +159,7 @@ def turn_started(state: State, event: TurnStarted) -> None:
         raise IllegalEventError(
             f"TurnStarted of job {job.job_id} on {gpus} GPUs, it has {job.gpus}"
         )
-    _take_turn(job, gpus, event.speed, event.at_us)
+    _take_turn(job, gpus, event.speed, _really(job, event.began_us, event.at_us))
 
 
 def turn_ended(state: State, event: TurnEnded) -> None:
@@ -167,7 +167,7 @@ def turn_ended(state: State, event: TurnEnded) -> None:
     job = _turning(state, event.job_id, event.attempt, "TurnEnded")
     if not job.gpus:
         raise IllegalEventError(f"TurnEnded of job {job.job_id}, which waits for its turn")
-    _take_turn(job, 0, 0.0, event.at_us)
+    _take_turn(job, 0, 0.0, _really(job, event.ended_us, event.at_us))
 
 
 def checkpoint_saved(state: State, event: CheckpointSaved) -> None:
@@ -249,7 +249,20 @@ def _turning(state: State, job_id: JobId, attempt: int, kind: str) -> Job:
     job = attempt_of(state, job_id, attempt, kind)
     if job.held.sharing is not _SLICED or job.working_since_us is None:
         raise IllegalEventError(f"{kind} of job {job_id}, which takes no turns or does not work")
+    job.notes += 1
     return job
+
+
+def _really(job: Job, noted_us: int | None, seen_us: int) -> int:
+    """Return when a turn changed that was seen later, in order of time."""
+    if noted_us is None:
+        return seen_us
+    if noted_us > seen_us:
+        raise IllegalEventError(
+            f"a turn of job {job.job_id} was seen to change at {seen_us}, and did so at "
+            f"{noted_us}, expected before"
+        )
+    return max(noted_us, job.since_us or 0, job.working_since_us or 0)
 
 
 def _leave_turns(job: Job, at_us: int) -> None:

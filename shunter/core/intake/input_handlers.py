@@ -303,6 +303,27 @@ def of_attempt(core: Core, seen: AllocationLearned | ReshapeRefused | ProfileSam
         core.emit(seen)
 
 
+def turn_changed(core: Core, seen: TurnStarted | TurnEnded) -> None:
+    """Record that a turn began or ended, unless it cannot be.
+
+    What attempts note lies where their jobs can write.
+    """
+    job = core.state.jobs.get(seen.job_id)
+    if job is None or job.attempt != seen.attempt or job.since_us is None:
+        return
+    is_possible = job.held.sharing is Sharing.sliced and job.working_since_us is not None
+    if isinstance(seen, TurnStarted):
+        gpus = sum([share.gpus for share in seen.shares])
+        is_possible = is_possible and not job.gpus and gpus == job.held.gpus
+    else:
+        is_possible = is_possible and bool(job.gpus)
+    if is_possible:
+        core.emit(seen)
+    else:
+        cause = "it tells of a turn that cannot be"
+        core.emit(MessagesDropped(seen.at_us, seen.job_id, seen.attempt, 1, cause))
+
+
 HANDLERS: dict[type[Input], Callable[[Core, Any], None]] = {
     SubmitJob: submit_job,
     CancelJob: cancel_job,
@@ -328,8 +349,8 @@ HANDLERS: dict[type[Input], Callable[[Core, Any], None]] = {
     TrainingStarted: as_is,
     JobStopped: as_is,
     JobContinued: as_is,
-    TurnStarted: as_is,
-    TurnEnded: as_is,
+    TurnStarted: turn_changed,
+    TurnEnded: turn_changed,
     CheckpointSaved: as_is,
     MessagesDropped: as_is,
     JobSuspended: as_is,

@@ -149,6 +149,7 @@ class TurnStarted:
     """An attempt that shares GPUs in turns works now, on these of its servers.
 
     `shares` are those of this turn, which may be others of the same servers than it was given.
+    `began_us` is when it began, if it was seen later.
     """
 
     at_us: int
@@ -156,15 +157,20 @@ class TurnStarted:
     attempt: int
     shares: tuple[Share, ...]
     speed: float = 1.0
+    began_us: int | None = None
 
 
 @event
 class TurnEnded:
-    """The turn of an attempt is over; others have its GPUs until the next one."""
+    """The turn of an attempt is over; others have its GPUs until the next one.
+
+    `ended_us` is when it ended, if it was seen later.
+    """
 
     at_us: int
     job_id: JobId
     attempt: int
+    ended_us: int | None = None
 
 
 @event

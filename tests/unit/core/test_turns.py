@@ -121,3 +121,22 @@ def test_turn_that_does_not_fit_is_illegal(event: Event, words: str) -> None:
 def test_second_turn_at_once_is_illegal() -> None:
     with pytest.raises(IllegalEventError, match="TurnStarted of job j0 on 1 GPUs, it has 1"):
         folded(turn(0, 1, 20), turn(0, 1, 30))
+
+
+def test_turns_that_were_seen_late_count_from_when_they_were() -> None:
+    """Those of a server whose scheduler was away; none before the one before it."""
+    shares = (Share(N0, 1),)
+    state = folded(
+        TurnStarted(500, J0, 1, shares, began_us=20),
+        TurnEnded(500, J0, 1, ended_us=50),
+        TurnStarted(500, J0, 1, shares, began_us=40),
+        TurnEnded(500, J0, 1, ended_us=70),
+    )
+    assert job(state).service_us(900) == job(state).done_us(900) == 30 + 20
+    assert job(state).occupied_us(900) == 900
+    assert job(state).notes == 4
+
+
+def test_turn_that_changed_after_it_was_seen_is_illegal() -> None:
+    with pytest.raises(IllegalEventError, match="expected before"):
+        folded(TurnStarted(20, J0, 1, (Share(N0, 1),), began_us=21))

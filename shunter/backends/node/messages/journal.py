@@ -38,7 +38,17 @@ READ_MOST = 100
 READ_BYTES = 1 << 16
 FILE_BYTES_MOST = 1 << 20
 
-FACTS = ("acknowledged", "escalated", "saved", "stopped", "training", "continued", "refused")
+FACTS = (
+    "acknowledged",
+    "escalated",
+    "saved",
+    "stopped",
+    "training",
+    "continued",
+    "refused",
+    "turn_started",
+    "turn_ended",
+)
 OTHER = "other"
 AT_NS = a_whole(0, CLOCK_MOST)
 MODE = a_text(16)
@@ -55,6 +65,8 @@ KINDS_NOTED: dict[str, Shape[Note]] = {
     "training": a_record({"at_ns": AT_NS}),
     "continued": a_record({"at_ns": AT_NS}),
     "refused": a_record({"at_ns": AT_NS, "count": a_whole(1), "cause": CAUSE}),
+    "turn_started": a_record({"at_ns": AT_NS, "mask": a_whole(1, 2**1024 - 1)}),
+    "turn_ended": a_record({"at_ns": AT_NS}),
     OTHER: a_record({"at_ns": AT_NS}),  # a kind of another version
 }
 KIND_NOTED: Shape[Note] = a_record({"what": a_text(40)})

@@ -63,6 +63,32 @@ class Shares(TypedDict):
     cpus: list[int]
 
 
+class Slicing(TypedDict):
+    """How an attempt takes turns on the GPUs of its server; see `slicing`.
+
+    One that `is_fixed` can work on its own GPUs only.
+    """
+
+    weight: float
+    is_fixed: bool
+    quantum_us: int
+    wait_most_us: int | None
+
+
+class Slice(Slicing):
+    """An attempt that takes turns: its own GPUs, and if it is next."""
+
+    home: int
+    is_urgent: bool
+
+
+class Turn(TypedDict):
+    """The last order about turns that was carried out: its number, and the GPUs."""
+
+    number: int
+    mask: int
+
+
 class Order(TypedDict):
     """What the supervisor of an attempt is started with; see `supervisor`.
 
@@ -80,6 +106,7 @@ class Order(TypedDict):
     gpus: NotRequired[list[str]]
     memory_mb: NotRequired[int]
     shares: NotRequired[Shares | None]
+    slicing: NotRequired[Slicing | None]
     cgroup: NotRequired[str | None]
     sample_s: NotRequired[float]
     output_bytes_max: NotRequired[int]
@@ -98,6 +125,8 @@ class Command(TypedDict):
     term: int | None
     mode: str | None
     upto: int | None
+    mask: int | None
+    number: int | None
 
 
 class Message(TypedDict, total=False):
@@ -127,6 +156,7 @@ class Note(TypedDict, total=False):
     error: str | None
     count: int
     cause: str
+    mask: int
 
 
 class Started(TypedDict):

@@ -36,6 +36,7 @@ ORDER = orders.Order(
     checkpoints="/b/jobs/j1/checkpoints",
 )
 SHARES = orders.Shares(cpus_milli=1500, memory_mb=512, cpus=(0, 1))
+SLICING = orders.Slicing(weight=2.0, is_fixed=True, quantum_us=60_000_000, wait_most_us=None)
 QUESTIONS: tuple[messages.Question[answers.Answer], ...] = (
     messages.Claim(asked_ns=1, cluster="c0", term=3, holder="h", node="n0", cgroup="/g"),
     messages.Claim(
@@ -45,6 +46,7 @@ QUESTIONS: tuple[messages.Question[answers.Answer], ...] = (
     messages.Look(asked_ns=1, watched=(("j1", 2, 3, 1),), anew=(("j1", 2),), is_all=True),
     messages.Start(order=ORDER, before_ns=9),
     messages.Start(order=structs.replace(ORDER, shares=SHARES), before_ns=9),
+    messages.Start(order=structs.replace(ORDER, slicing=SLICING), before_ns=9),
     messages.Reshape(job="j1", attempt=2, shares=SHARES),
     messages.Switch(stops=(("j1", 2),), continues=(("j2", 1),)),
     messages.Fence(job="j1", attempt=2),
@@ -94,6 +96,8 @@ NOTES = (
     attempt_records.Note(n=8, what="escalated", at_ns=8, mode="signal"),
     attempt_records.Note(n=9, what="refused", at_ns=9, count=1, cause="is no JSON"),
     attempt_records.Note(n=10, what="other", at_ns=9),
+    attempt_records.Note(n=11, what="turn_started", at_ns=11, mask=2**70),
+    attempt_records.Note(n=12, what="turn_ended", at_ns=12),
 )
 KNOWN = attempt_records.Known(
     job="j1",

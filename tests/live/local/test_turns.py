@@ -1,0 +1,187 @@
+"""Attempts that share the GPUs of a server in turns: real supervisors, without any scheduler.
+
+What is claimed of times is counted from the journals, whose instants the supervisors noted.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shunter.backends.node import attempts
+from shunter.backends.node.messages.journal import read_journal
+from shunter.backends.node.records import folder_of
+from tests.faults.supervised import Machine, machine_at, pid_of, wait_for
+
+QUANTUM_US = 300_000
+ALL = 1 << 62
+
+
+class Turning:
+    """Attempts on a server of four GPUs, and what their journals say."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine, self.root = machine, str(machine.root)
+        self.jobs: list[str] = []
+
+    def starts(self, mask: int, program: str = "import time; time.sleep(600)", **how: Any) -> str:
+        job = f"s{len(self.jobs)}"
+        slicing = {"weight": 1.0, "is_fixed": False, "quantum_us": QUANTUM_US}
+        order = self.machine.order(
+            program,
+            placement=[("n0", mask)],
+            slicing={**slicing, "wait_most_us": None, **how},
+        )
+        assert self.machine.starts({**order, "job": job})["answer"] == "started"
+        self.jobs.append(job)
+        return job
+
+    def notes(self, job: str) -> list[Any]:
+        found: list[Any] = []
+        while True:
+            piece = read_journal(folder_of(self.root, job, 1), len(found))
+            found += piece["notes"]
+            if piece["is_all"]:
+                return found
+
+    def turns(self, job: str) -> list[tuple[int, int, int]]:
+        """Return the turns of a job: from when to when, in nanoseconds, and on which GPUs."""
+        found: list[tuple[int, int, int]] = []
+        for note in self.notes(job):
+            if note["what"] == "turn_started":
+                assert not found or found[-1][1] < ALL, "two turns at once"
+                found.append((note["at_ns"], ALL, note["mask"]))
+            elif note["what"] == "turn_ended":
+                began, end, mask = found[-1]
+                assert end == ALL
+                found[-1] = (began, note["at_ns"], mask)
+        return found
+
+    def waits_for_turns(self, count: int, *jobs: str) -> None:
+        goals = {job: len(self.turns(job)) + count for job in jobs or self.jobs}
+        wait_for(
+            lambda: all(len(self.turns(job)) >= goal for job, goal in goals.items()),
+            f"{count} more turns of {', '.join(goals)}",
+            lambda: "\n".join(f"{job}: {self.turns(job)}" for job in self.jobs),
+        )
+
+    def had(self, job: str, since_ns: int, until_ns: int) -> int:
+        """Return the time of its turns in a stretch, in nanoseconds."""
+        return sum(
+            max(0, min(end, until_ns) - max(began, since_ns)) for began, end, _ in self.turns(job)
+        )
+
+    def sends(self, job: str, do: str, **fields: Any) -> None:
+        assert attempts.send(folder_of(self.root, job, 1), {"do": do, "term": 1, **fields})
+
+    def supervisor(self, job: str) -> int:
+        return pid_of(attempts.probe(folder_of(self.root, job, 1)))
+
+    def ends(self, job: str) -> None:
+        self.sends(job, "fence")
+        folder = folder_of(self.root, job, 1)
+        wait_for(lambda: attempts.probe(folder)["state"] == "ended", f"the end of {job}")
+
+    def is_never_shared(self) -> bool:
+        """Say whether no GPU was ever two attempts' at once."""
+        for gpu in range(4):
+            spans = sorted(
+                (began, end)
+                for job in self.jobs
+                for began, end, mask in self.turns(job)
+                if mask >> gpu & 1
+            )
+            if any(end > later for (_, end), (later, _) in pairwise(spans)):
+                return False
+        return True
+
+
+@pytest.fixture
+def turning(tmp_path: Path) -> Iterator[Turning]:
+    with machine_at(tmp_path) as machine:
+        made = Turning(machine)
+        yield made
+        for job in made.jobs:
+            attempts.send(folder_of(made.root, job, 1), {"do": "fence", "term": 1})
+
+
+def test_six_jobs_on_four_gpus_have_equal_shares_without_a_scheduler(turning: Turning) -> None:
+    """Acceptance 1 of issue 15, counted from the turns; then two end, and nobody waits."""
+    for number in range(6):
+        turning.starts(1 << number % 4)
+    turning.waits_for_turns(1)
+    since_ns = time.monotonic_ns()
+    turning.waits_for_turns(8)
+    until_ns = time.monotonic_ns()
+    span, quantum = until_ns - since_ns, QUANTUM_US * 1000
+    had = [turning.had(job, since_ns, until_ns) for job in turning.jobs]
+    assert all(abs(each - span * 4 / 6) <= 1.5 * quantum for each in had), (had, span)
+    print("shares", [round(each / span, 4) for each in had], "of four", sum(had) / span / 4)
+    assert sum(had) >= 0.9 * 4 * span
+    assert turning.is_never_shared()
+    for job in turning.jobs[:2]:
+        turning.ends(job)
+    rest = turning.jobs[2:]
+    wait_for(lambda: all(turning.turns(job)[-1][1] == ALL for job in rest), "turns of all")
+    counts = [len(turning.turns(job)) for job in rest]
+    time.sleep(3 * QUANTUM_US / 1e6)
+    assert counts == [len(turning.turns(job)) for job in rest], "they have the GPUs for themselves"
+
+
+def test_who_waits_for_its_first_turn_has_not_begun(turning: Turning) -> None:
+    first = turning.starts(1, quantum_us=600_000_000)
+    wait_for(lambda: turning.turns(first), "its turn")
+    second = turning.starts(1, "print('here', flush=True)", quantum_us=600_000_000)
+    time.sleep(0.3)
+    output = Path(folder_of(turning.root, second, 1)) / "stdout.0"
+    assert output.read_text() == ""
+    turning.ends(first)
+    wait_for(lambda: output.read_text() == "here\n", "its output")
+
+
+def test_another_supervisor_rotates_when_the_one_that_did_is_killed(turning: Turning) -> None:
+    jobs = [turning.starts(1) for _ in range(3)]
+    turning.waits_for_turns(2)
+    for _ in range(2):  # each of them may be the one that rotates
+        killed = jobs.pop(0)
+        os.kill(turning.supervisor(killed), signal.SIGKILL)
+        turning.jobs.remove(killed)
+        turning.waits_for_turns(1, jobs[-1])
+    wait_for(lambda: turning.turns(jobs[0])[-1][1] == ALL, "the GPU for itself")
+    assert turning.is_never_shared()
+
+
+def test_who_is_stopped_takes_no_turns_until_it_goes_on(turning: Turning) -> None:
+    stopped, other = turning.starts(1), turning.starts(1)
+    turning.waits_for_turns(1)
+    turning.sends(stopped, "stop")
+    wait_for(lambda: turning.notes(stopped)[-1]["what"] == "stopped", "its stop")
+    count = len(turning.turns(stopped))
+    wait_for(lambda: turning.turns(other)[-1][1] == ALL, "the turn of the other")
+    time.sleep(3 * QUANTUM_US / 1e6)
+    assert len(turning.turns(stopped)) == count
+    turning.sends(stopped, "continue")
+    turning.waits_for_turns(2)
+    assert turning.is_never_shared()
+
+
+def test_who_is_to_leave_has_the_next_turn_and_keeps_it(turning: Turning) -> None:
+    other = turning.starts(1, quantum_us=600_000_000)
+    wait_for(lambda: turning.turns(other), "its turn")
+    program = (
+        "import os, sys, time\n"
+        "while not os.path.exists(os.environ['SHUNTER_SUSPEND']): time.sleep(0.01)\n"
+        "sys.exit(75)\n"
+    )
+    leaver = turning.starts(1, program, quantum_us=600_000_000)
+    turning.sends(leaver, "suspend", mode="cooperative")
+    folder = folder_of(turning.root, leaver, 1)
+    status: Any = wait_for(lambda: attempts.probe(folder)["status"], "its end")
+    assert (status["code"], status["suspended"], status["why"]) == (75, True, "suspend")
+    wait_for(lambda: turning.turns(other)[-1][1] == ALL, "the turn of the other")
+    assert len(turning.turns(other)) == 2
