@@ -1,10 +1,14 @@
 """Which backends the contract suite runs over: a new one joins this list."""
 
+from functools import partial
+
 import pytest
 
+from shunter.clock.virtual import VirtualClock
 from tests.contracts.backends import BackendKind
 from tests.contracts.local_backends import LOCAL_KINDS
 from tests.contracts.simulated_backends import SIMULATED_KINDS
+from tests.contracts.simulated_nodes import NODES_KINDS, NodesKind
 from tests.contracts.slurm_backends import SLURM_KINDS
 from tests.contracts.ssh_backends import SSH_KINDS
 
@@ -13,6 +17,7 @@ SLURM_MARKS = (pytest.mark.live, pytest.mark.slurm)
 GROUPS = {"slurm-pilot": "slurm", "slurm-per-job": "slurm-jobs"}
 """Those of tests/live/slurm: one process waits for Slurm while others work."""
 SUPERVISED_KINDS = (
+    *(pytest.param(kind, id=kind.name) for kind in NODES_KINDS),
     *(pytest.param(kind, id=kind.name, marks=pytest.mark.live) for kind in LIVE_KINDS),
     *(
         pytest.param(
@@ -33,3 +38,14 @@ def kind(request: pytest.FixtureRequest) -> BackendKind:
     """A backend of each kind, with each of its settings."""
     found: BackendKind = request.param
     return found
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test over simulated nodes in virtual time, on a loop of its own."""
+    if not isinstance(pyfuncitem.funcargs.get("kind"), NodesKind):
+        return None
+    function = getattr(pyfuncitem.module, pyfuncitem.originalname)
+    names = pyfuncitem._fixtureinfo.argnames  # pytest has no public name
+    VirtualClock().run(partial(function, **{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
