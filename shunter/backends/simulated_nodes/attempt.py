@@ -120,7 +120,7 @@ class Attempt:
     def known(self, after: int | None) -> Known:
         """Return all that is known of it, with the notes after one; None: unread."""
         notes: tuple[Note, ...] = ()
-        facts = None
+        facts, first = None, 0
         if after is not None:
             first = max(0, after - self._trimmed)
             facts = self._facts + sum(note.what in FACTS for note in self._notes[:first])
@@ -135,7 +135,7 @@ class Attempt:
             after=after or 0,
             facts=facts,
             notes=notes,
-            is_all=after is not None and (notes[-1].n if notes else after) >= self.last,
+            is_all=after is not None and not self._notes[first + len(notes) :],
         )
 
     def acknowledge(self, upto: int) -> None:
