@@ -177,8 +177,13 @@ class DerivedFacts:
         job = self._state.jobs.get(event.job_id)
         if job is None:
             return False
-        self._starting = AttemptStarted(event.at_us, job.job_id, job.attempt)
-        return event in self._reactor.discards(self._starting)[:1]
+        starting = AttemptStarted(event.at_us, job.job_id, job.attempt)
+        found = self._reactor.discards(starting)
+        if event not in found[:1]:
+            return False
+        self._starting = starting
+        self.expected.extend(found[1:])
+        return True
 
     def _is_end(self, event: Event) -> bool:
         """Say whether a job ends so whose end is seen with that of its attempt."""
