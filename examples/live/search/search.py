@@ -84,9 +84,10 @@ class Search:
                     print(f"{steps} steps: {self._jobs[one]} ends, {describe(one, reports)}")
                     self._quietly(self._client.cancel, self._jobs[one])
             alive = best
-        if RUNGS[-1] not in reports[alive[0]]:
+        (winner,) = alive
+        if RUNGS[-1] not in reports[winner]:
             raise SystemExit("no configuration came to its end: `shunter logs` says why")
-        return alive[0]
+        return winner if winner in over else None  # it may still be on its way out
 
     def _prefer(self, late: list[int], alive: list[int], members: Mapping[str, Answer]) -> None:
         """Let those go first that have not reached the rung."""
