@@ -140,9 +140,11 @@ def test_what_is_ordered_is_answered_as_its_model_says(shared: Served) -> None:
         made = http.post("/api/v1/jobs", json=body)
         job_id = made.json()["id"]
         answers = {"/api/v1/jobs": made}
+        http.post("/api/v1/jobs", json={**body, "group": "g"})
         for path in sorted(orders.keys() - answers.keys(), key=steps):
-            json = {"priority": 3} if "priority" in path else None
-            answers[path] = http.post(path.format(job_id=job_id, node="n0"), json=json)
+            fields: dict[str, object] = {"priority": 3} if "priority" in path else {}
+            fields |= {"group": "g"} if "groups" in path else {}
+            answers[path] = http.post(path.format(job_id=job_id, node="n0"), json=fields or None)
     # Nothing is out of reach on one server: tests/live/ssh/faults has a server that goes silent.
     refused = answers.pop("/api/v1/jobs/{job_id}/discard-checkpoint")
     assert ProblemDocument.model_validate_json(refused.content).code == "refused"

@@ -70,6 +70,12 @@ class Turning:
             lambda: "\n".join(f"{job}: {self.turns(job)}" for job in self.jobs),
         )
 
+    def has_turn(self, job: str) -> bool:
+        return any(end == ALL for _, end, _ in self.turns(job)[-1:])
+
+    def waits_for_its_turn(self, job: str) -> None:
+        wait_for(lambda: self.has_turn(job), f"the turn of {job}")
+
     def had(self, job: str, since_ns: int, until_ns: int) -> int:
         """Return the time of its turns in a stretch, in nanoseconds."""
         return sum(
@@ -127,7 +133,7 @@ def test_six_jobs_on_four_gpus_have_equal_shares_without_a_scheduler(turning: Tu
     for job in turning.jobs[:2]:
         turning.ends(job)
     rest = turning.jobs[2:]
-    wait_for(lambda: all(turning.turns(job)[-1][1] == ALL for job in rest), "turns of all")
+    wait_for(lambda: all(map(turning.has_turn, rest)), "turns of all")
     counts = [len(turning.turns(job)) for job in rest]
     time.sleep(3 * QUANTUM_US / 1e6)
     assert counts == [len(turning.turns(job)) for job in rest], "they have the GPUs for themselves"
@@ -149,10 +155,13 @@ def test_another_supervisor_rotates_when_the_one_that_did_is_killed(turning: Tur
     turning.waits_for_turns(2)
     for _ in range(2):  # each of them may be the one that rotates
         killed = jobs.pop(0)
+        turning.waits_for_its_turn(killed)
         os.kill(turning.supervisor(killed), signal.SIGKILL)
         turning.jobs.remove(killed)
-        turning.waits_for_turns(1, jobs[-1])
-    wait_for(lambda: turning.turns(jobs[0])[-1][1] == ALL, "the GPU for itself")
+        turning.waits_for_its_turn(jobs[-1])
+    count = len(turning.turns(jobs[0]))
+    time.sleep(3 * QUANTUM_US / 1e6)
+    assert len(turning.turns(jobs[0])) == count, "it has the GPU for itself"
     assert turning.is_never_shared()
 
 
@@ -162,7 +171,7 @@ def test_who_is_stopped_takes_no_turns_until_it_goes_on(turning: Turning) -> Non
     turning.sends(stopped, "stop")
     wait_for(lambda: turning.notes(stopped)[-1]["what"] == "stopped", "its stop")
     count = len(turning.turns(stopped))
-    wait_for(lambda: turning.turns(other)[-1][1] == ALL, "the turn of the other")
+    turning.waits_for_its_turn(other)
     time.sleep(3 * QUANTUM_US / 1e6)
     assert len(turning.turns(stopped)) == count
     turning.sends(stopped, "continue")
@@ -183,5 +192,5 @@ def test_who_is_to_leave_has_the_next_turn_and_keeps_it(turning: Turning) -> Non
     folder = folder_of(turning.root, leaver, 1)
     status: Any = wait_for(lambda: attempts.probe(folder)["status"], "its end")
     assert (status["code"], status["suspended"], status["why"]) == (75, True, "suspend")
-    wait_for(lambda: turning.turns(other)[-1][1] == ALL, "the turn of the other")
+    turning.waits_for_its_turn(other)
     assert len(turning.turns(other)) == 2
