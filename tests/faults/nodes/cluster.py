@@ -98,7 +98,7 @@ class Cluster:
         self._begun_s = clock.monotonic_s()
         self._scope = anyio.CancelScope()
         self._pending: list[Event] = []
-        self._core: Scheduler | None = None
+        self._state = State()
         self._backend: SupervisedBackend | None = None
 
     @property
@@ -120,7 +120,7 @@ class Cluster:
 
     async def order(self, make: Stamped, is_done: Callable[[State], bool]) -> None:
         """Order something again and again until it is done: the daemon may be down, or die."""
-        while self._core is None or not is_done(self._core.state):
+        while not self._is_durable() or not is_done(self._state):
             if self._backend is not None:
                 self._backend.post(make)
             await anyio.sleep(AGAIN_S)
@@ -140,10 +140,14 @@ class Cluster:
             await self._die()
         await lowlevel.checkpoint()
 
+    def _is_durable(self) -> bool:
+        """Say whether what the daemon believes cannot be lost any more."""
+        return 0 < self._state.seq <= len(self.log)
+
     @property
     def jobs(self) -> Sequence[JobId]:
         """Those that the daemon knows to be under way."""
-        return () if self._core is None else sorted(self._core.state.jobs)
+        return sorted(self._state.jobs)
 
     async def _die(self) -> None:
         self.kill()
@@ -161,7 +165,8 @@ class Cluster:
         async with SupervisedBackend(LIMITS, owner, self.links, begins_us) as backend:
             found = await backend.inventory(holding(state))
             rules = self.world.rules(instant=False)
-            core = self._core = Scheduler(self.chosen, rules, state, past=past)
+            core = Scheduler(self.chosen, rules, state, past=past)
+            self._state = core.state
             started = scheduler_started(self.term, begins_us, self.chosen.name)
             core.view.open()
             core.emit(replace(started, config=RECORD))

@@ -87,7 +87,7 @@ async def hold(cluster: Cluster, job_id: JobId, for_s: float) -> None:
     """Have somebody hold a job for a while."""
 
     def is_gone(state: State) -> bool:
-        return state.submitted > 0 and job_id not in state.jobs
+        return job_id not in state.jobs
 
     def is_held(state: State) -> bool:
         return is_gone(state) or state.jobs[job_id].held_by == "ana"
