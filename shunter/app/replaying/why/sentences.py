@@ -130,7 +130,7 @@ def how_ended(found: Explanation, run: Run) -> str:
         return f"failed: {event.cause}{code}"
     if isinstance(event, JobCancelled):
         return f"cancelled: {event.cause}" if event.cause else "cancelled"
-    return "left its GPUs"
+    return "left its servers"
 
 
 def _others(found: Explanation) -> str:
@@ -163,7 +163,7 @@ def _ended(found: Explanation) -> str:
     seen = f" (seen at {clock(event.at_us)})" if event.at_us - over_us >= SEEN_LATE_US else ""
     at = f"{clock(over_us)}{seen}"
     split = (
-        f"after {span(total_us)}: {span(found.waited_us)} waiting, {span(found.held_us)} on GPUs"
+        f"after {span(total_us)}: {span(found.waited_us)} waiting, {span(found.held_us)} on servers"
     )
     if isinstance(event, JobFinished):
         return f"finished at {at}, {split}"

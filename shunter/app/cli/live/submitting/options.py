@@ -67,7 +67,7 @@ class SubmitOptions:
     ] = None
     time: Annotated[
         str | None,
-        typer.Option("-t", "--time", metavar="DURATION", help="It is ended after so long on GPUs."),
+        typer.Option("-t", "--time", metavar="DURATION", help="It is ended once it has run for so long."),
     ] = None
     retries: Annotated[
         int,
