@@ -26,13 +26,14 @@ __all__ = ["SshServer", "ThisServer", "ssh_server", "this_server"]
 _GRACE_S, _SAMPLE_S, _LOOK_S = 2.0, 0.25, 0.25
 _CLUSTER, _FOLDER = "profile", "-profile"
 _HERE = NodeName("here")
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True)
 class ThisServer:
-    """This machine, with its first GPUs and all CPUs that we have."""
+    """This machine, with GPUs by their names and all CPUs that we have."""
 
-    gpus: int
+    gpus: tuple[str, ...]
     cpus: tuple[int, ...]
     name: NodeName = _HERE
     is_here: bool = True
@@ -41,7 +42,7 @@ class ThisServer:
         """Return the local backend."""
         settings = LocalSettings(
             root,
-            (LocalNode(self.name, tuple(map(str, range(self.gpus))), self.cpus),),
+            (LocalNode(self.name, self.gpus, self.cpus),),
             1,
             environment=dict(os.environ),
             grace_s=_GRACE_S,
@@ -69,17 +70,22 @@ class SshServer:
 
 
 def this_server(file: JobFile) -> ThisServer:
-    """Return this machine.
+    """Return this machine, with the first GPUs of those that are ours: in Slurm of the allocation.
 
     Raises:
-        ConfigError: the server of the file has more CPUs than are here.
+        ConfigError: the server of the file has more CPUs, or the job more GPUs, than are ours.
     """
     cpus = tuple(sorted(os.sched_getaffinity(0)))
     if file.job.server.cpus > len(cpus):
         what = f"expected at most the {len(cpus)} that this machine has for us, "
         what += f"not {file.job.server.cpus}; run it on such a server"
         raise file.wrong("server", "cpus", what=what)
-    return ThisServer(file.job.gpus, cpus)
+    visible = os.environ.get(_VISIBLE, "").split(",")
+    ours = visible if any(visible) else [str(gpu) for gpu in range(file.job.gpus)]
+    if file.job.gpus > len(ours):
+        what = f"expected at most the {len(ours)} of {_VISIBLE}, not {file.job.gpus}"
+        raise file.wrong("gpus", what=what)
+    return ThisServer(tuple(ours[: file.job.gpus]), cpus)
 
 
 def ssh_server(file: JobFile, loaded: LoadedConfig, name: str | None) -> SshServer:

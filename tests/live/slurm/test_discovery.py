@@ -1,5 +1,7 @@
-"""`init --slurm` and `doctor` against a real cluster."""
+"""`init --slurm`, `doctor` and `profile` against a real cluster."""
 
+import json
+import sys
 import tomllib
 from pathlib import Path
 
@@ -9,6 +11,32 @@ from typer.testing import CliRunner, Result
 from shunter.app.cli.application import app
 from tests.live.slurm.bench import SEARCHED, SlurmBench
 
+TRAINS = """
+import os, time
+with open("seen", "a") as seen:
+    print(os.environ["CUDA_VISIBLE_DEVICES"], file=seen)
+began_s = time.monotonic()
+for step in range(1, 100000):
+    time.sleep(0.01)
+    print("%d/100000 [%.3fit/s]" % (step, step / (time.monotonic() - began_s)), flush=True)
+"""
+JOB = """
+model = "sleeper"
+command = {command}
+samples = 1000
+batch_size = 10
+dataset_gb = 0.1
+disk_mb_s = 100
+memory_gb_s = {{1 = 10.0}}
+[server]
+gpus = 1
+cpus = 1
+memory_gb = 1
+[measuring]
+warm_up = 0
+time = 0.2
+give_up = 60
+"""
 pytestmark = [pytest.mark.live, pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
 
@@ -95,3 +123,21 @@ def test_partition_that_is_not_there_writes_nothing(config: Path, tmp_path: Path
     assert result.exit_code == 2
     assert "expected one of main, short, closed" in result.output
     assert not out.exists()
+
+
+def test_job_is_measured_on_a_node_with_the_gpu_that_slurm_gave(
+    slurm: SlurmBench, tmp_path: Path
+) -> None:
+    """Of four GPUs the third, since others have the first two."""
+    tmp_path.joinpath("trains.py").write_text(TRAINS, encoding="utf-8")
+    tmp_path.joinpath("job.toml").write_text(
+        JOB.format(command=json.dumps([sys.executable, "-I", "-S", "trains.py"])), encoding="utf-8"
+    )
+    asked = ("--nodelist=n3", "--gres=gpu:p100:2", "--exact", "--cpus-per-task=1", "--mem=100")
+    other = slurm.submit("exec sleep 120", "--nodelist=n3", "--gres=gpu:p100:2", "--mem=100")
+    slurm.wait_for(lambda: slurm.state_of(other) == "RUNNING", "a job of somebody else")
+    words = (sys.executable, "-m", "shunter", "profile", str(tmp_path / "job.toml"), "--json")
+    told = json.loads(slurm.command("srun", "--quiet", *asked, *words))
+    assert told["evidence"] == "live"
+    assert [cell["cpus"] for cell in told["cells"] if cell["is_input"]] == [1]
+    assert {*tmp_path.joinpath("seen").read_text().split()} == {"2"}

@@ -17,7 +17,7 @@ from shunter.app.profiling.servers import SshServer, ThisServer, ssh_server, thi
 from shunter.errors import ConfigError, UsageError
 from tests.unit.app.profiling.conftest import JOB, WriteJob
 
-HERE = ThisServer(1, (0,))
+HERE = ThisServer(("0",), (0,))
 
 
 def test_job_without_a_command_is_refused(write_job: WriteJob) -> None:
@@ -30,6 +30,29 @@ def test_more_cpus_than_there_are_here_are_refused(write_job: WriteJob) -> None:
     text = JOB.replace("samples", 'command = ["true"]\nsamples', 1)
     text = text.replace("cpus = 24", f"cpus = {here + 1}")
     with pytest.raises(ConfigError, match=rf"server\.cpus: expected at most the {here} that this"):
+        this_server(read_job_file(write_job(text)))
+
+
+@pytest.mark.parametrize(
+    ("visible", "gpus"), [(None, ("0",)), ("", ("0",)), ("2", ("2",)), ("GPU-7a,5", ("GPU-7a",))]
+)
+def test_job_has_the_first_gpu_of_an_allocation(
+    visible: str | None, gpus: tuple[str, ...], write_job: WriteJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    text = JOB.replace("cpus = 24", "cpus = 1")
+    file = read_job_file(write_job(text.replace("gpus = 8", "gpus = 1")))
+    assert this_server(file).gpus == gpus
+
+
+def test_more_gpus_than_the_allocation_has_are_refused(
+    write_job: WriteJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    text = JOB.replace("cpus = 24", "cpus = 2").replace("samples", "gpus = 2\nsamples", 1)
+    with pytest.raises(ConfigError, match=r"gpus: expected at most the 1 of CUDA_VISIBLE_DEVICES"):
         this_server(read_job_file(write_job(text)))
 
 

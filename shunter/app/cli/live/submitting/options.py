@@ -67,7 +67,9 @@ class SubmitOptions:
     ] = None
     time: Annotated[
         str | None,
-        typer.Option("-t", "--time", metavar="DURATION", help="It is ended once it has run for so long."),
+        typer.Option(
+            "-t", "--time", metavar="DURATION", help="It is ended once it has run for so long."
+        ),
     ] = None
     retries: Annotated[
         int,
