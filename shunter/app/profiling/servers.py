@@ -70,7 +70,9 @@ class SshServer:
 
 
 def this_server(file: JobFile) -> ThisServer:
-    """Return this machine, with the first GPUs of those that are ours: in Slurm of the allocation.
+    """Return this machine, with the first of the GPUs that are ours.
+
+    In Slurm those are the allocation's.
 
     Raises:
         ConfigError: the server of the file has more CPUs, or the job more GPUs, than are ours.
