@@ -113,11 +113,21 @@ class Questions:
         assert answer["answer"] == "started", answer
 
     async def until_state(self, state: str, job: str = "j1") -> dict[str, Any]:
-        """Look until an attempt has come to a state; return what is known of it."""
+        """Look until an attempt has come to a state; return what is known of it.
+
+        A pilot that has told of it unasked may be gone before the next question.
+        """
         with anyio.fail_after(PATIENCE_S):
-            while (known := await self.look(job))["state"] != state:  # noqa: ASYNC110  polls
+            while True:
+                try:
+                    known = await self.look(job)
+                except anyio.ClosedResourceError:
+                    told = [each for news in self.news for each in news.get("changed", ())]
+                    (*_, known) = [each for each in told if each["job"] == job]
+                    assert known["state"] == state, known
+                if known["state"] == state:
+                    return known
                 await anyio.sleep(0.05)
-        return known
 
     async def output(self, job: str = "j1") -> str:
         """Return what an attempt has printed."""
