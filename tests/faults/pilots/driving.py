@@ -73,7 +73,11 @@ class Questions:
             async for data in self._stream:
                 *lines, left = (left + data).split(b"\n")
                 for line in lines:
-                    self._said.send_nowait(line)
+                    said = json.loads(line) if line.startswith(b"{") else {"id": 0}
+                    if "id" in said:
+                        self._said.send_nowait(line)
+                    else:  # told unasked, maybe in its last words
+                        self.news.append(said)
 
     async def greet(self) -> None:
         """Read the greeting, and claim the node."""
@@ -93,10 +97,9 @@ class Questions:
             await self._stream.send(line.encode() + b"\n")
             while True:
                 said = json.loads(await self._lines.receive())
-                if said.get("id") == self._number:
+                if said["id"] == self._number:
                     assert "error" not in said, said
                     return dict(said)
-                self.news.append(said)
 
     async def look(self, job: str = "j1") -> dict[str, Any]:
         """Return what is known of the first attempt of a job."""
@@ -121,7 +124,7 @@ class Questions:
             while True:
                 try:
                     known = await self.look(job)
-                except anyio.ClosedResourceError:
+                except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                     told = [each for news in self.news for each in news.get("changed", ())]
                     (*_, known) = [each for each in told if each["job"] == job]
                     assert known["state"] == state, known
