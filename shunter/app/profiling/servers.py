@@ -82,8 +82,8 @@ def this_server(file: JobFile) -> ThisServer:
         what = f"expected at most the {len(cpus)} that this machine has for us, "
         what += f"not {file.job.server.cpus}; run it on such a server"
         raise file.wrong("server", "cpus", what=what)
-    visible = os.environ.get(_VISIBLE, "").split(",")
-    ours = visible if any(visible) else [str(gpu) for gpu in range(file.job.gpus)]
+    visible = [gpu for gpu in os.environ.get(_VISIBLE, "").split(",") if gpu]
+    ours = visible or [str(gpu) for gpu in range(file.job.gpus)]
     if file.job.gpus > len(ours):
         what = f"expected at most the {len(ours)} of {_VISIBLE}, not {file.job.gpus}"
         raise file.wrong("gpus", what=what)

@@ -34,7 +34,8 @@ def test_more_cpus_than_there_are_here_are_refused(write_job: WriteJob) -> None:
 
 
 @pytest.mark.parametrize(
-    ("visible", "gpus"), [(None, ("0",)), ("", ("0",)), ("2", ("2",)), ("GPU-7a,5", ("GPU-7a",))]
+    ("visible", "gpus"),
+    [(None, ("0",)), ("", ("0",)), ("2", ("2",)), ("GPU-7a,5", ("GPU-7a",)), (",2,", ("2",))],
 )
 def test_job_has_the_first_gpu_of_an_allocation(
     visible: str | None, gpus: tuple[str, ...], write_job: WriteJob, monkeypatch: pytest.MonkeyPatch
