@@ -38,9 +38,19 @@ class Sensitivity:
     _found: dict[tuple[int, int], Resources] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    _speeds: dict[tuple[int, int], float] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def speed(self, cpus_milli: int, memory_mb: int) -> float:
         """Return the speed with so much per GPU, relative to the proportional share."""
+        amounts = cpus_milli, memory_mb
+        speed = self._speeds.get(amounts)
+        if speed is None:
+            speed = self._speeds[amounts] = self._between_points(cpus_milli, memory_mb)
+        return speed
+
+    def _between_points(self, cpus_milli: int, memory_mb: int) -> float:
         row, of_row = _between(self.cpus_milli, cpus_milli)
         column, of_column = _between(self.memory_mb, memory_mb)
         low = self._along(row - 1, column, of_column) if row else 0.0

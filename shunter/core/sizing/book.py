@@ -5,6 +5,7 @@ since the last one, and jobs on all other servers keep what they have.
 """
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from shunter.core.sizing.mechanism import Sizing, Whole
 from shunter.core.sizing.options import Options
@@ -19,7 +20,20 @@ from shunter.events.values.resources import Resources
 __all__ = ["Bounds", "BoundsKey", "Holding", "SizeBook"]
 
 BoundsKey = tuple[str, str, int, int, int]
-Bounds = tuple[Resources, Resources | None]
+
+
+class Bounds(NamedTuple):
+    """What there is to know of jobs that are alike in one pool, for each GPU.
+
+    Attributes:
+        least: that with which they are as fast as with what they are guaranteed.
+        best: what makes them fastest; None: they are always of one size.
+        sought: what they look for where they start; None: any server will do.
+    """
+
+    least: Resources
+    best: Resources | None
+    sought: Resources | None = None
 
 
 @record
@@ -100,6 +114,9 @@ class SizeBook:
             if before is not None:
                 self.drop(job.job_id)
             return
+        is_same = before is not None and before.shares is shares and before.leaves is leaves
+        if is_same and not job.keeps_shares:
+            return  # nothing that counts here has changed
         asks = bool(job.spec.cpus_milli or job.spec.memory_mb or not job.spec.gpus)
         if job.keeps_shares:
             asks = asks or job.is_of_one_size

@@ -71,48 +71,42 @@ class Guarantees:
         """Return what each GPU of a job is guaranteed in a pool."""
         return self.sizing.guaranteed(job.spec, self.whole(pool))
 
-    def least(self, job: Job, shares: Sequence[Share]) -> Resources:
-        """Return the least with which a job is as fast as with what it is guaranteed."""
-        return self._bounds(job, shares)[0]
-
-    def best(self, job: Job, shares: Sequence[Share]) -> Resources | None:
-        """Return what makes a job fastest; None: it is always of one size."""
-        return self._bounds(job, shares)[1]
-
-    def key(self, job: Job, shares: Sequence[Share]) -> BoundsKey:
-        """Return what jobs have in common that could have the same sizes."""
-        spec = job.spec
-        return self.pool_of(shares), spec.model, spec.gpus, spec.cpus_milli, spec.memory_mb
-
-    def options(self, job: Job, shares: Sequence[Share]) -> Options | None:
-        """Return the sizes that a job could have; None: nobody knows its model."""
-        key = self.key(job, shares)
-        found = self._book.options.get(key)
-        if found is None and not self.whole(self.pool_of(shares)).are_units:
-            found = self.sizing.options(job.spec, self.least(job, shares))
-            if found is not None:
-                self._book.options[key] = found
-        return found
-
-    def _bounds(self, job: Job, shares: Sequence[Share]) -> Bounds:
-        key = pool, *_ = self.key(job, shares)
+    def bounds(self, job: Job, pool: str) -> Bounds:
+        """Return what a job keeps, could use and looks for in a pool."""
+        key = self.key(job, pool)
         found = self._book.bounds.get(key)
         if found is None:
             units = self.whole(pool).are_units
-            bounds = (self.per_gpu(job, pool), None) if units else self._bounds_in(pool, job)
+            bounds = Bounds(self.per_gpu(job, pool), None) if units else self._bounds_in(pool, job)
             found = self._book.bounds[key] = bounds
+        return found
+
+    @staticmethod
+    def key(job: Job, pool: str) -> BoundsKey:
+        """Return what jobs have in common that could have the same sizes."""
+        spec = job.spec
+        return pool, spec.model, spec.gpus, spec.cpus_milli, spec.memory_mb
+
+    def options(self, job: Job, pool: str) -> Options | None:
+        """Return the sizes that a job could have; None: nobody knows its model."""
+        key = self.key(job, pool)
+        found = self._book.options.get(key)
+        if found is None and not self.whole(pool).are_units:
+            found = self.sizing.options(job.spec, self.bounds(job, pool).least)
+            if found is not None:
+                self._book.options[key] = found
         return found
 
     def _bounds_in(self, pool: str, job: Job) -> Bounds:
         """Return the bounds of a job in a pool of GPUs."""
         spec, sizing = job.spec, self.sizing
         least = sizing.least(spec, self.per_gpu(job, pool))
-        best = sizing.sought(spec, self.whole(pool))
+        best = sought = sizing.sought(spec, self.whole(pool))
         if best is not None and best.fit_beside(least):
             best = None
         if best is None and sizing.grows and spec.model in sizing.measured:
             best = least  # it may have more than that, by the table before
-        return least, best
+        return Bounds(least, best, sought)
 
     def pool_of(self, shares: Sequence[Share]) -> str:
         """Return the pool in which some shares are."""

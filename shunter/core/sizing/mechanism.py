@@ -125,7 +125,9 @@ class Sizing:
         matrix = self._matrix(spec)
         if matrix is None:
             return most
-        return most_of(floor_of(spec), matrix.best_within(most.cpus_milli, most.memory_mb))
+        best = matrix.best_within(most.cpus_milli, most.memory_mb)
+        floor = floor_of(spec)
+        return best if floor is NO_RESOURCES else most_of(floor, best)
 
     def sought(self, spec: JobSpec, whole: Whole) -> Resources | None:
         """Return what a job looks for where it starts; None: any server will do."""

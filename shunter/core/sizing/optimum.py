@@ -98,12 +98,12 @@ class _Optimum:
         )
 
     def _size(self, job_id: JobId) -> Size:
-        has = self._servers.has(job_id)
+        has = self._servers.seat(job_id).has
         return Size(job_id, has.cpus_milli, has.memory_mb)
 
     def _speed(self, job_id: JobId) -> float:
         spec = self._view.jobs[job_id].spec
-        return self._guarantees.sizing.speed(spec, self._servers.has(job_id))
+        return self._guarantees.sizing.speed(spec, self._servers.seat(job_id).has)
 
     def _together(self, jobs: Iterable[JobId]) -> float:
         """Return the sum of the speeds of some jobs."""
@@ -129,11 +129,11 @@ class _Optimum:
             known[first] = None
             nodes, jobs = [first], dict[JobId, None]()
             for node in nodes:  # it grows meanwhile
-                for job_id in servers.sizable(node):
-                    if job_id in jobs:
+                for seat in servers.sizable(node):
+                    if seat.job_id in jobs:
                         continue
-                    jobs[job_id] = None
-                    others = [share.node for share in servers.where(job_id)]
+                    jobs[seat.job_id] = None
+                    others = [share.node for share in seat.shares]
                     nodes += [other for other in others if other not in known]
                     known.update(dict.fromkeys(others))
             if jobs:
@@ -150,11 +150,11 @@ class _Optimum:
     def _choice(self, job_id: JobId, places: Mapping[NodeName, int]) -> Choice:
         """Return the sizes of a job: with what it has, and with what `tune` gives."""
         servers, sizing = self._servers, self._guarantees.sizing
-        job, where = self._view.jobs[job_id], servers.where(job_id)
-        options = self._guarantees.options(job, where)
+        job, seat = self._view.jobs[job_id], servers.seat(job_id)
+        options = self._guarantees.options(job, self._guarantees.pool_of(seat.shares))
         assert options is not None, "jobs of unknown models are of one size"
         found = {option.per_gpu: option for option in options.cells}
-        tuned, had = servers.has(job_id), servers.before(job_id)
+        tuned, had = seat.has, seat.before
         sizes = [tuned] if job_id in servers.starts else [tuned, had]
         for size in sizes:
             speed = sizing.speed(job.spec, size)
@@ -164,19 +164,18 @@ class _Optimum:
         places_of = {size: place for place, size in enumerate(found)}
         return Choice(
             tuple(found.values()),
-            tuple([(places[share.node], share.gpus) for share in where]),
+            tuple([(places[share.node], share.gpus) for share in seat.shares]),
             liked=places_of.get(had, places_of[tuned]),
             known=places_of[tuned],
         )
 
     def _room(self, node: NodeName) -> Resources:
         """Return what the jobs on a server that can be of other sizes may have together."""
-        servers = self._servers
-        left = servers.left(node)
+        left = self._servers.room(node)
         room = Resources(0, max(0, left.cpus_milli), max(0, left.memory_mb))
-        for job_id in servers.sizable(node):
-            gpus = sum(share.gpus for share in servers.where(job_id) if share.node == node)
-            room += servers.has(job_id).times(gpus)
+        for seat in self._servers.sizable(node):
+            gpus = sum(share.gpus for share in seat.shares if share.node == node)
+            room += seat.has.times(gpus)
         return room
 
     def _pooled(self) -> tuple[list[Program], float]:
@@ -187,22 +186,23 @@ class _Optimum:
         alike: dict[str, dict[object, list[JobId]]] = {}
         fixed = []
         for job_id in self._running():
-            job, where = self._view.jobs[job_id], self._servers.where(job_id)
-            if job.is_of_one_size or self._guarantees.best(job, where) is None:
+            job, seat = self._view.jobs[job_id], self._servers.seat(job_id)
+            if job.is_of_one_size or seat.best is None:
                 fixed.append(self._speed(job_id))
                 continue
-            key = self._guarantees.key(job, where)
-            alike.setdefault(key[0], {}).setdefault(key, []).append(job_id)
+            pool = self._guarantees.pool_of(seat.shares)
+            key = self._guarantees.key(job, pool)
+            alike.setdefault(pool, {}).setdefault(key, []).append(job_id)
         programs = []
         for pool, kinds in alike.items():
-            choices = [self._kind(jobs) for jobs in kinds.values()]
+            choices = [self._kind(jobs, pool) for jobs in kinds.values()]
             programs.append(Program(tuple(choices), (self._room_of(pool),), is_whole=False))
         return programs, fsum(fixed)
 
-    def _kind(self, jobs: Sequence[JobId]) -> Choice:
-        """Return the sizes of some jobs that are alike, wherever they are."""
+    def _kind(self, jobs: Sequence[JobId], pool: str) -> Choice:
+        """Return the sizes of some jobs of a pool that are alike, wherever they are."""
         job = self._view.jobs[jobs[0]]
-        options = self._guarantees.options(job, self._servers.where(jobs[0]))
+        options = self._guarantees.options(job, pool)
         assert options is not None, "jobs of unknown models are of one size"
         gpus = ((0, job.spec.gpus),)
         return Choice(options.hull, gpus, count=len(jobs))
@@ -217,15 +217,16 @@ class _Optimum:
 
     def _take(self, group: _Group, program: Program, answer: Answer) -> None:
         """Give jobs what a program found and what it left over, if they are faster so."""
-        servers, jobs = self._servers, group.jobs
-        tuned, before = {job_id: servers.has(job_id) for job_id in jobs}, self._together(jobs)
-        for job_id, choice, option in zip(jobs, program.choices, answer.chosen, strict=True):
-            servers.set(job_id, choice.options[option].per_gpu)
-        for job_id in jobs:
-            servers.grow(job_id)
-        if self._together(jobs) <= before + ROUNDING:
-            for job_id, size in tuned.items():
-                servers.set(job_id, size)
+        servers, before = self._servers, self._together(group.jobs)
+        seats = [servers.seat(job_id) for job_id in group.jobs]
+        tuned = [seat.has for seat in seats]
+        for seat, choice, option in zip(seats, program.choices, answer.chosen, strict=True):
+            servers.set(seat, choice.options[option].per_gpu)
+        for seat in seats:
+            servers.grow(seat)
+        if self._together(group.jobs) <= before + ROUNDING:
+            for seat, size in zip(seats, tuned, strict=True):
+                servers.set(seat, size)
 
 
 def _fits(program: Program, answer: Answer) -> bool:

@@ -39,7 +39,7 @@ def seek(
     for job, demand, pool in starts:
         if not demand.gpus:
             continue
-        best = guarantees.sizing.sought(job.spec, guarantees.whole(pool))
+        best = guarantees.bounds(job, pool).sought
         if best is None:
             continue
         before = placed[job.job_id]

@@ -10,11 +10,14 @@ A gang has the same for each of its GPUs, for it is as fast as its slowest part.
 """
 
 from collections.abc import Mapping
+from operator import attrgetter
 
 from shunter.core.planning.plan import Reshape
+from shunter.core.sizing.book import Bounds
 from shunter.core.sizing.guarantees import with_shares
 from shunter.core.sizing.mechanism import NO_RESOURCES
 from shunter.core.sizing.options import ROUNDING
+from shunter.core.sizing.seats import Room, Seat
 from shunter.core.sizing.sizing_input import Shares, SizingInput
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.fact import fact
@@ -55,16 +58,16 @@ class Servers:
     """What jobs have of servers, for each GPU, and what is left of these."""
 
     __slots__ = (
-        "_befores",
-        "_bests",
         "_book",
         "_freed",
         "_guarantees",
-        "_has",
         "_jobs",
-        "_left",
+        "_peers",
         "_rank",
+        "_rooms",
+        "_seats",
         "_shrunk_for",
+        "_sized",
         "_starting",
         "_view",
         "starts",
@@ -74,10 +77,11 @@ class Servers:
     def __init__(self, given: SizingInput) -> None:
         self._guarantees, self._book, self._view = given.guarantees, given.book, given.view
         self.starts, self.victims, self._rank = given.starts, given.victims, given.rank
-        self._jobs = given.view.jobs  # what is the same all round is looked up once
-        self._bests: dict[JobId, Resources | None] = {}
-        self._befores: dict[JobId, Resources] = {}
-        self._has: dict[JobId, Resources] = {}
+        self._jobs = given.view.jobs
+        self._seats: dict[JobId, Seat] = {}
+        self._sized: dict[JobId, Seat] = {}
+        self._rooms: dict[NodeName, Room] = {}
+        self._peers: dict[NodeName, list[Seat]] = {}
         self._freed: dict[NodeName, Resources] = {}
         for victim in given.victims:
             for share in self._jobs[victim].allocation.shares:
@@ -87,7 +91,6 @@ class Servers:
         for job_id, shares in given.starts.items():
             for share in shares:
                 self._starting.setdefault(share.node, []).append(job_id)
-        self._left: dict[NodeName, Resources] = {}
         self._shrunk_for: dict[JobId, dict[JobId, None]] = {}
 
     def tune(self) -> None:
@@ -97,7 +100,7 @@ class Servers:
             self._make_room_for_kept(node)
         self._raise_measured()
         for job_id in self.starts:
-            self._grow_at_the_cost_of_lower(job_id)
+            self._grow_at_the_cost_of_lower(self.seat(job_id))
         self._share_out()
 
     def take(self, sizes: Mapping[JobId, Resources]) -> None:
@@ -107,11 +110,11 @@ class Servers:
             holding = self._book.holdings.get(job_id)
             stays = holding is not None and not holding.leaves and job_id not in self.victims
             if stays or job_id in self.starts:
-                self.set(job_id, size)
-        for job_id in self.changed():
-            gave = self.before(job_id) - self.has(job_id)
+                self.set(self.seat(job_id), size)
+        for seat in self._changed():
+            gave = seat.before - seat.has
             if gave.cpus_milli > 0 or gave.memory_mb > 0:
-                self._shrunk_for[job_id] = self._gainers(job_id, gave)
+                self._shrunk_for[seat.job_id] = self._gainers(seat, gave)
 
     def _let_start(self) -> None:
         """Give those that start their least; whoever is in the way has no more than his."""
@@ -130,95 +133,113 @@ class Servers:
         """Let jobs have no more than their least while their server has too little."""
         if not self._is_short(node):
             return
-        peers = self.peers(node)
-        peers.sort(key=lambda peer: (len(self.where(peer)), -self.has(peer).cpus_milli))
-        for peer in peers:
+        for peer in sorted(
+            self.peers(node), key=lambda peer: (len(peer.shares), -peer.has.cpus_milli)
+        ):
             self._shrink(peer, gainer)
             if not self._is_short(node):
                 break
 
     def _raise_measured(self) -> None:
         """Give jobs their least that are slower than that, by what was measured since."""
-        sizing, jobs = self._guarantees.sizing, self._view.jobs
+        sizing = self._guarantees.sizing
         if not sizing.measured:
             return
-        there = dict.fromkeys(peer for node in self.looked_at() for peer in self.peers(node))
-        for job_id in there:
-            spec = jobs[job_id].spec
+        for seat in self._there():
+            spec, least = seat.spec, seat.least
             if spec.model not in sizing.measured:
                 continue
-            least = self._least(job_id)
-            if sizing.speed(spec, self.has(job_id)) >= sizing.speed(spec, least) - ROUNDING:
+            if sizing.speed(spec, seat.has) >= sizing.speed(spec, least) - ROUNDING:
                 continue
-            self.set(job_id, least)
-            for share in self.where(job_id):
-                self._make_room(share.node, job_id)
+            self.set(seat, least)
+            for share in seat.shares:
+                self._make_room(share.node, seat.job_id)
 
     def _let_begin(self) -> None:
         for job_id, shares in self.starts.items():
-            if self._jobs[job_id].spec.gpus:
-                self.set(job_id, self._least(job_id))
+            seat = self.seat(job_id)
+            if seat.spec.gpus:
+                self.set(seat, seat.least)
             else:
                 for share in shares:
-                    self._left[share.node] = self.left(share.node) - share.beside
+                    self.room(share.node).take(share.beside)
 
-    def _grow_at_the_cost_of_lower(self, job_id: JobId) -> None:
+    def _grow_at_the_cost_of_lower(self, seat: Seat) -> None:
         """Let a job that starts have what it can use, if need be of lower-ranked ones."""
-        best = self._best(job_id)
+        best = seat.best
         if best is None:
             return
-        for share in self.starts[job_id]:
-            needed = (best - self._has[job_id]).times(share.gpus)
-            if needed.fit_beside(self.left(share.node)):
+        for share in seat.shares:
+            needed, room = (best - seat.has).times(share.gpus), self.room(share.node)
+            if room.has(needed):
                 continue
-            lower = [
-                peer for peer in self.peers(share.node) if self._rank(peer) > self._rank(job_id)
-            ]
-            for peer in sorted(lower, key=self._rank, reverse=True):
-                self._shrink(peer, job_id)
-                if needed.fit_beside(self.left(share.node)):
+            lower = [peer for peer in self.peers(share.node) if peer.rank > seat.rank]
+            lower.sort(key=_rank_of, reverse=True)
+            for peer in lower:
+                self._shrink(peer, seat.job_id)
+                if room.has(needed):
                     break
-        self.grow(job_id)
+        self.grow(seat)
 
     def _share_out(self) -> None:
         """Let all on the servers that were looked at grow, in order."""
-        there = dict.fromkeys(peer for node in self.looked_at() for peer in self.peers(node))
-        for job_id in sorted(there, key=self._rank):
-            self.grow(job_id)
+        for seat in sorted(self._there(), key=_rank_of):
+            self.grow(seat)
 
     def _is_short(self, node: NodeName) -> bool:
         """Say whether a server has too little for all, once its victims have left."""
-        left = self.left(node) + self._freed.get(node, NO_RESOURCES)
-        return left.cpus_milli < 0 or left.memory_mb < 0
+        room = self.room(node)
+        if room.cpus_milli >= 0 and room.memory_mb >= 0:
+            return False
+        freed = self._freed.get(node, NO_RESOURCES)
+        return room.cpus_milli + freed.cpus_milli < 0 or room.memory_mb + freed.memory_mb < 0
 
-    def left(self, node: NodeName) -> Resources:
+    def room(self, node: NodeName) -> Room:
         """Return what is left of a server, without what victims have yet to give back."""
-        left = self._left.get(node)
-        if left is None:
-            left = self._view.cluster.servers[node].beside_free
+        room = self._rooms.get(node)
+        if room is None:
+            room = self._rooms[node] = Room(self._view.cluster.servers[node].beside_free)
             for holding in self._book.on.get(node, {}).values():
                 if holding.leaves:
-                    left -= holding.on(node)  # it is decided, but not free yet
-            self._left[node] = left
-        return left
+                    room.take(holding.on(node))  # it is decided, but not free yet
+        return room
+
+    def seat(self, job_id: JobId) -> Seat:
+        """Return what a job has, which runs or starts."""
+        seat = self._seats.get(job_id)
+        if seat is None:
+            job, shares, before = self._jobs[job_id], self.starts.get(job_id), NO_RESOURCES
+            if shares is None:
+                shares = job.allocation.shares
+                before = _each_gpu(shares[0])
+            bounds, guarantees = _OF_ONE_SIZE, self._guarantees
+            if job.spec.gpus:
+                bounds = guarantees.bounds(job, guarantees.pool_of(shares))
+            seat = Seat(job_id, job.spec, shares, bounds, before, self._rank(job_id))
+            self._seats[job_id] = seat
+        return seat
 
     def shares(self, job_id: JobId) -> Shares:
         """Return the shares of a job."""
-        shares = self.where(job_id)
-        return with_shares(shares, self._has[job_id]) if job_id in self._has else shares
+        seat = self.seat(job_id)
+        return with_shares(seat.shares, seat.has) if job_id in self._sized else seat.shares
 
     def changed(self) -> list[JobId]:
         """Return the running jobs that have other shares than before."""
+        return [seat.job_id for seat in self._changed()]
+
+    def _changed(self) -> list[Seat]:
+        starts = self.starts
         return [
-            job_id
-            for job_id, has in self._has.items()
-            if job_id not in self.starts and has != self.before(job_id)
+            seat
+            for job_id, seat in self._sized.items()
+            if job_id not in starts and seat.has != seat.before
         ]
 
     def reshape(self, job_id: JobId) -> Reshape:
         """Return the change of a running job, with both speeds and who gains."""
-        job, sizing = self._jobs[job_id], self._guarantees.sizing
-        had, has = self.before(job_id), self.has(job_id)
+        job, sizing, seat = self._jobs[job_id], self._guarantees.sizing, self.seat(job_id)
+        had, has = seat.before, seat.has
         before, after = sizing.speed(job.spec, had), sizing.speed(job.spec, has)
         # What it gave up may have been of no use to it.
         is_less = after < before or (after == before and not had.fit_beside(has))
@@ -226,97 +247,80 @@ class Servers:
         because = Because(SHRUNK if is_less else GROWN, (before, after), gainers)
         return Reshape(job_id, Allocation(self.shares(job_id), job.allocation.sharing), because)
 
-    def _shrink(self, job_id: JobId, gainer: JobId) -> None:
+    def _shrink(self, seat: Seat, gainer: JobId) -> None:
         """Take from a job what it has above its least, for another one."""
-        has = self.has(job_id)
-        least = self._least(job_id)
-        if has != least:
-            self.set(job_id, least)
-            self._shrunk_for.setdefault(job_id, {})[gainer] = None
+        if seat.has != seat.least:
+            self.set(seat, seat.least)
+            self._shrunk_for.setdefault(seat.job_id, {})[gainer] = None
 
-    def grow(self, job_id: JobId) -> None:
+    def grow(self, seat: Seat) -> None:
         """Let a job have what it can use of what is left where its GPUs are."""
-        best, has, shares = self._best(job_id), self.has(job_id), self.where(job_id)
+        best, has = seat.best, seat.has
         if best is None or has == best:
             return
-        spare = [(self.left(share.node), share.gpus) for share in shares]
-        most = Resources(
-            0,
-            has.cpus_milli + min([max(0, left.cpus_milli) // gpus for left, gpus in spare]),
-            has.memory_mb + min([max(0, left.memory_mb) // gpus for left, gpus in spare]),
-        )
-        wanted = self._guarantees.sizing.wanted(self._jobs[job_id].spec, most)
+        self._look_around(seat)
+        most = seat.most()
+        wanted = self._guarantees.sizing.wanted(seat.spec, most)
         if wanted != has and wanted.fit_beside(most):
-            self.set(job_id, wanted)
+            self.set(seat, wanted)
 
-    def set(self, job_id: JobId, size: Resources) -> None:
+    def set(self, seat: Seat, size: Resources) -> None:
         """Give a job so much for each GPU, whether its servers have it or not."""
-        more = size - (self._has.get(job_id) or self.before(job_id))
-        for share in self.where(job_id):
-            self._left[share.node] = self.left(share.node) - more.times(share.gpus)
-        self._has[job_id] = size
+        self._look_around(seat)
+        seat.set(size)
+        self._sized[seat.job_id] = seat
 
-    def has(self, job_id: JobId) -> Resources:
-        """Return what each GPU of a job has now."""
-        return self._has.get(job_id) or self.before(job_id)
+    def _look_around(self, seat: Seat) -> None:
+        if not seat.rooms:
+            seat.rooms = [(self.room(share.node), share.gpus) for share in seat.shares]
 
-    def before(self, job_id: JobId) -> Resources:
-        """Return what each GPU of a job had before; nothing, if it starts."""
-        if job_id in self.starts:
-            return NO_RESOURCES
-        before = self._befores.get(job_id)
-        if before is None:
-            before = self._befores[job_id] = _each_gpu(self._jobs[job_id].allocation.shares[0])
-        return before
-
-    def where(self, job_id: JobId) -> Shares:
-        """Return the GPUs of a job, with whatever it had or was placed with."""
-        begun = self.starts.get(job_id)
-        return self._jobs[job_id].allocation.shares if begun is None else begun
-
-    def peers(self, node: NodeName) -> list[JobId]:
+    def peers(self, node: NodeName) -> list[Seat]:
         """Return the jobs that run on a server, stay, and can be of other sizes."""
-        return [
-            job_id
-            for job_id, holding in self._book.on.get(node, {}).items()
-            if not holding.leaves
-            and job_id not in self.victims
-            and not (holding.asks and self._jobs[job_id].is_of_one_size)
-            and self._best(job_id) is not None
-        ]
+        peers = self._peers.get(node)
+        if peers is None:
+            victims, jobs = self.victims, self._jobs
+            staying = [
+                self.seat(job_id)
+                for job_id, holding in self._book.on.get(node, {}).items()
+                if not holding.leaves
+                and job_id not in victims
+                and not (holding.asks and jobs[job_id].is_of_one_size)
+            ]
+            peers = self._peers[node] = [seat for seat in staying if seat.best is not None]
+        return peers
 
-    def sizable(self, node: NodeName) -> list[JobId]:
+    def sizable(self, node: NodeName) -> list[Seat]:
         """Return the jobs on a server that can be of other sizes, those that start first."""
-        starting = self._starting.get(node, ())
-        return [job_id for job_id in starting if self._best(job_id) is not None] + self.peers(node)
+        starting = [self.seat(job_id) for job_id in self._starting.get(node, ())]
+        return [seat for seat in starting if seat.best is not None] + self.peers(node)
 
     def looked_at(self) -> list[NodeName]:
         """Return the servers on which anything happened."""
         nodes = dict.fromkeys(self._book.unsized)
-        nodes.update(dict.fromkeys(self._left))
+        nodes.update(dict.fromkeys(self._rooms))
         return [node for node in nodes if node in self._view.cluster.servers]
 
-    def _gainers(self, job_id: JobId, gave: Resources) -> dict[JobId, None]:
+    def _there(self) -> dict[Seat, None]:
+        """Return who runs on the servers on which anything happened."""
+        there: dict[Seat, None] = {}
+        for node in self.looked_at():
+            there.update(dict.fromkeys(self.peers(node)))
+        return there
+
+    def _gainers(self, seat: Seat, gave: Resources) -> dict[JobId, None]:
         """Return who starts where a job gave something up, or has more of that now."""
         found: dict[JobId, None] = {}
-        for share in self.where(job_id):
+        for share in seat.shares:
             found.update(dict.fromkeys(self._starting.get(share.node, ())))
             for peer in self.peers(share.node):
-                got = self.has(peer) - self.before(peer)
+                got = peer.has - peer.before
                 if (got.cpus_milli > 0 < gave.cpus_milli) or (got.memory_mb > 0 < gave.memory_mb):
-                    found[peer] = None
+                    found[peer.job_id] = None
         return found
 
-    def _least(self, job_id: JobId) -> Resources:
-        return self._guarantees.least(self._jobs[job_id], self.where(job_id))
 
-    def _best(self, job_id: JobId) -> Resources | None:
-        """Return what makes a job fastest; None: it is always of one size."""
-        if job_id not in self._bests:
-            job = self._jobs[job_id]
-            best = self._guarantees.best(job, self.where(job_id)) if job.spec.gpus else None
-            self._bests[job_id] = best
-        return self._bests[job_id]
+_OF_ONE_SIZE = Bounds(NO_RESOURCES, None)
+_rank_of = attrgetter("rank")
 
 
 def _guaranteed(given: SizingInput, job_id: JobId) -> Shares:
@@ -328,4 +332,5 @@ def _guaranteed(given: SizingInput, job_id: JobId) -> Shares:
 
 
 def _each_gpu(share: Share) -> Resources:
-    return Resources(0, share.cpus_milli // share.gpus, share.memory_mb // share.gpus)
+    gpus = share.gpus
+    return Resources(0, share.cpus_milli // gpus, share.memory_mb // gpus) if gpus else NO_RESOURCES

@@ -1,0 +1,81 @@
+"""What a job and a server have while servers are sized: the state of one round, in plain numbers.
+
+A round looks at a job many times: what it is guaranteed, could use and has is found once.
+"""
+
+from shunter.core.sizing.book import Bounds
+from shunter.core.sizing.sizing_input import Shares
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import JobSpec
+from shunter.events.values.resources import Resources
+
+__all__ = ["Room", "Seat"]
+
+
+class Room:
+    """What is left of a server, without what victims have yet to give back."""
+
+    __slots__ = ("cpus_milli", "memory_mb")
+
+    def __init__(self, left: Resources) -> None:
+        self.cpus_milli, self.memory_mb = left.cpus_milli, left.memory_mb
+
+    def has(self, resources: Resources) -> bool:
+        """Say whether so much is left."""
+        return resources.cpus_milli <= self.cpus_milli and resources.memory_mb <= self.memory_mb
+
+    def take(self, resources: Resources) -> None:
+        """Take so much of it; it may be short of that."""
+        self.cpus_milli -= resources.cpus_milli
+        self.memory_mb -= resources.memory_mb
+
+
+class Seat:
+    """A job where it runs or starts, all resources for each of its GPUs.
+
+    Attributes:
+        shares: its GPUs, with whatever it had or was placed with.
+        least: what it keeps whatever happens.
+        best: what makes it fastest; None: it is always of one size.
+        before: what it had; nothing, if it starts.
+        has: what it has now.
+        rank: its place in the order of the policy; lower is first.
+        rooms: its servers, each with the number of its GPUs there; empty: nobody asked.
+    """
+
+    __slots__ = ("before", "best", "has", "job_id", "least", "rank", "rooms", "shares", "spec")
+
+    def __init__(
+        self,
+        job_id: JobId,
+        spec: JobSpec,
+        shares: Shares,
+        bounds: Bounds,
+        before: Resources,
+        rank: int,
+    ) -> None:
+        self.job_id, self.spec, self.shares, self.rank = job_id, spec, shares, rank
+        self.least, self.best = bounds.least, bounds.best
+        self.before = self.has = before
+        self.rooms: list[tuple[Room, int]] = []
+
+    def most(self) -> Resources:
+        """Return what it would have with all that is left where its GPUs are."""
+        has, rooms = self.has, self.rooms
+        cpus_milli = min([room.cpus_milli // gpus for room, gpus in rooms])
+        memory_mb = min([room.memory_mb // gpus for room, gpus in rooms])
+        return Resources(
+            0,
+            has.cpus_milli + cpus_milli if cpus_milli > 0 else has.cpus_milli,
+            has.memory_mb + memory_mb if memory_mb > 0 else has.memory_mb,
+        )
+
+    def set(self, size: Resources) -> None:
+        """Have so much, whether its servers have it or not."""
+        has = self.has
+        cpus_milli = size.cpus_milli - has.cpus_milli
+        memory_mb = size.memory_mb - has.memory_mb
+        for room, gpus in self.rooms:
+            room.cpus_milli -= cpus_milli * gpus
+            room.memory_mb -= memory_mb * gpus
+        self.has = size
