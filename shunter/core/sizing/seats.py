@@ -40,10 +40,9 @@ class Seat:
         before: what it had; nothing, if it starts.
         has: what it has now.
         rank: its place in the order of the policy; lower is first.
-        rooms: its servers, each with the number of its GPUs there; empty: nobody asked.
     """
 
-    __slots__ = ("before", "best", "has", "job_id", "least", "rank", "rooms", "shares", "spec")
+    __slots__ = ("before", "best", "has", "job_id", "least", "rank", "shares", "spec")
 
     def __init__(
         self,
@@ -57,25 +56,3 @@ class Seat:
         self.job_id, self.spec, self.shares, self.rank = job_id, spec, shares, rank
         self.least, self.best = bounds.least, bounds.best
         self.before = self.has = before
-        self.rooms: list[tuple[Room, int]] = []
-
-    def most(self) -> Resources:
-        """Return what it would have with all that is left where its GPUs are."""
-        has, rooms = self.has, self.rooms
-        cpus_milli = min([room.cpus_milli // gpus for room, gpus in rooms])
-        memory_mb = min([room.memory_mb // gpus for room, gpus in rooms])
-        return Resources(
-            0,
-            has.cpus_milli + cpus_milli if cpus_milli > 0 else has.cpus_milli,
-            has.memory_mb + memory_mb if memory_mb > 0 else has.memory_mb,
-        )
-
-    def set(self, size: Resources) -> None:
-        """Have so much, whether its servers have it or not."""
-        has = self.has
-        cpus_milli = size.cpus_milli - has.cpus_milli
-        memory_mb = size.memory_mb - has.memory_mb
-        for room, gpus in self.rooms:
-            room.cpus_milli -= cpus_milli * gpus
-            room.memory_mb -= memory_mb * gpus
-        self.has = size

@@ -258,21 +258,36 @@ class Servers:
         best, has = seat.best, seat.has
         if best is None or has == best:
             return
-        self._look_around(seat)
-        most = seat.most()
+        most = self._most(seat)
         wanted = self._guarantees.sizing.wanted(seat.spec, most)
         if wanted != has and wanted.fit_beside(most):
             self.set(seat, wanted)
 
+    def _most(self, seat: Seat) -> Resources:
+        """Return what a job would have with all that is left where its GPUs are."""
+        has, more = seat.has, None
+        for share in seat.shares:
+            room, gpus = self.room(share.node), share.gpus
+            cpus_milli, memory_mb = room.cpus_milli // gpus, room.memory_mb // gpus
+            if more is not None:
+                cpus_milli, memory_mb = min(cpus_milli, more[0]), min(memory_mb, more[1])
+            if cpus_milli <= 0 and memory_mb <= 0:
+                return has  # so its other servers need not be looked at
+            more = cpus_milli, memory_mb
+        assert more is not None, "only jobs with GPUs grow"
+        return has + Resources(0, max(0, more[0]), max(0, more[1]))
+
     def set(self, seat: Seat, size: Resources) -> None:
         """Give a job so much for each GPU, whether its servers have it or not."""
-        self._look_around(seat)
-        seat.set(size)
+        has = seat.has
+        cpus_milli = size.cpus_milli - has.cpus_milli
+        memory_mb = size.memory_mb - has.memory_mb
+        for share in seat.shares:
+            room, gpus = self.room(share.node), share.gpus
+            room.cpus_milli -= cpus_milli * gpus
+            room.memory_mb -= memory_mb * gpus
+        seat.has = size
         self._sized[seat.job_id] = seat
-
-    def _look_around(self, seat: Seat) -> None:
-        if not seat.rooms:
-            seat.rooms = [(self.room(share.node), share.gpus) for share in seat.shares]
 
     def peers(self, node: NodeName) -> list[Seat]:
         """Return the jobs that run on a server, stay, and can be of other sizes."""
