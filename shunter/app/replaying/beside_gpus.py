@@ -1,7 +1,8 @@
 """What a waiting job needs beside its GPUs, and what the servers have for it.
 
 What counts is what planning looks at: with `policy.sizing` a job needs the share that it is
-guaranteed, and others have no more than theirs, for what they have above it they give up.
+guaranteed, and others have no more than theirs, for what they have above it they give up, unless
+their servers have refused that.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from shunter.app.replaying.formatting import gpus_in_words
 from shunter.core.cluster import Pool
 from shunter.core.sizing import Sizing
+from shunter.core.sizing.guarantees import counts_as_it_is
 from shunter.core.sizing.mechanism import Whole, whole_of
 from shunter.core.state import Job, State
 from shunter.events.values.ids import JobId, NodeName
@@ -148,7 +150,7 @@ def _in_pools(
                 mask = share.gpu_mask & ~state.cluster.servers[share.node].unavailable
                 has[share.node] += Resources(mask.bit_count()) + share.beside
                 counts_behind = True
-            elif sizing is not None and share.gpus:
+            elif sizing is not None and share.gpus and not counts_as_it_is(sizing, other):
                 fair = sizing.guaranteed(other.spec, wholes[share.node])
                 above = share.beside - fair.times(share.gpus)
                 has[share.node] += above

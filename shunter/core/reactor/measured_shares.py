@@ -3,9 +3,10 @@
 A sample says how long a job's mini-batches take. With each CPUs and memory that the job has had on
 the same kind of GPUs, as far apart, the mean of its samples counts, but for the first one after a
 change, which may reach back before it. Two such means tell how much faster the job is with the one
-share than with the other. The *base* is the share of its own whose speed in the table as it was
-configured is nearest to that of the proportional share; there the table is believed. So no
-correction rests on one that rests on it. What a job measures with others on its GPUs says nothing.
+share than with the other: with the share it has now, or where that is the base, with each that it
+had before. The *base* is the share of its own whose speed in the table as it was configured is
+nearest to that of the proportional share; there the table is believed. So no correction rests on
+one that rests on it. What a job measures with others on its GPUs says nothing.
 """
 
 from collections.abc import Sequence
@@ -48,8 +49,8 @@ class _Mean:
 class _Measured:
     """What one job has measured.
 
-    `where` is on which GPUs; elsewhere it begins anew. `told` is the speed that it corrected the
-    table to with the share it has now; None: it did not. `step` is that of its last sample.
+    `where` is on which GPUs; elsewhere it begins anew. `told` are the speeds that it corrected the
+    table to, by share. `step` is that of its last sample.
     """
 
     where: _Where
@@ -57,8 +58,8 @@ class _Measured:
     allocation: Allocation
     share: _PerGpu
     means: dict[_PerGpu, _Mean]
+    told: dict[_PerGpu, float]
     step: int | None = None
-    told: float | None = None
 
 
 class MeasuredShares:
@@ -90,16 +91,20 @@ class MeasuredShares:
         return self._compared(job, mine, fact.at_us)
 
     def _begin(self, job: Job, before: _Measured | None, step: int | None) -> None:
-        """Begin with the share that a job has now; of it before, nothing is kept."""
+        """Begin with the share that a job has now; of that share before, nothing is kept."""
         share, where = self._share(job), self._where(job)
         if share is None:
             self._jobs.pop(job.job_id, None)
             return
-        means = before.means if before is not None and before.where == where else {}
+        same = before if before is not None and before.where == where else None
+        means, told = ({}, {}) if same is None else (same.means, same.told)
         means.pop(share, None)
+        told.pop(share, None)
         if before is None and len(self._jobs) > len(self._state.jobs):
             self._forget_ended()
-        self._jobs[job.job_id] = _Measured(where, job.attempt, job.allocation, share, means, step)
+        self._jobs[job.job_id] = _Measured(
+            where, job.attempt, job.allocation, share, means, told, step
+        )
 
     def _forget_ended(self) -> None:
         jobs = self._state.jobs
@@ -134,26 +139,40 @@ class MeasuredShares:
         return bool(self._state.cluster.deciding.beside(job.job_id, job.allocation.shares))
 
     def _compared(self, job: Job, mine: _Measured, at_us: int) -> Sequence[SensitivityCorrected]:
-        """Hold the share that a job has to the table, by the rate with its base."""
-        share, mean = mine.share, mine.means[mine.share]
+        """Hold shares to the table by the rate with a job's base.
+
+        It is the share that the job has; where that is the base, all others that it has had.
+        """
+        share = mine.share
         base = self._base(job, mine)
-        if base is None or base == share or mean.samples < SAMPLES_LEAST:
+        if base is None or mine.means[share].samples < SAMPLES_LEAST:
             return ()
-        measured = self._speed(job, base) * mine.means[base].batch_s / mean.batch_s
+        known = [each for each, mean in mine.means.items() if mean.samples >= SAMPLES_LEAST]
+        held = known if share == base else [share]
+        return [
+            fact
+            for each in held
+            if each != base and (fact := self._held(job, mine, each, base, at_us)) is not None
+        ]
+
+    def _held(
+        self, job: Job, mine: _Measured, share: _PerGpu, base: _PerGpu, at_us: int
+    ) -> SensitivityCorrected | None:
+        """Hold a share to the table; return how it is corrected, if it is."""
+        measured = self._speed(job, base) * mine.means[base].batch_s / mine.means[share].batch_s
         size = self._check.table.size_of(job.spec)
         assert size is not None, "the model is in the table"
         known = self._known(job, size, share)
         expected = self._speed(job, share) if known is None else known
         if not self._differs(measured, expected):
-            return ()
-        if mine.told is not None and not self._differs(measured, mine.told):
-            return ()  # another job has measured something else since
-        mine.told = measured = round(measured, _DIGITS)
+            return None
+        told = mine.told.get(share)
+        if told is not None and not self._differs(measured, told):
+            return None  # another job has measured something else since
+        mine.told[share] = measured = round(measured, _DIGITS)
         expected = round(expected, _DIGITS)
         model, job_id = job.spec.model, job.job_id
-        return (
-            SensitivityCorrected(at_us, job_id, model, size, *share, expected, measured, *base),
-        )
+        return SensitivityCorrected(at_us, job_id, model, size, *share, expected, measured, *base)
 
     def _base(self, job: Job, mine: _Measured) -> _PerGpu | None:
         """Return the share nearest to the proportional one by the configured table."""

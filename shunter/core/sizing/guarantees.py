@@ -18,7 +18,7 @@ from shunter.events.values.allocation import Share
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.resources import Resources
 
-__all__ = ["Guarantees"]
+__all__ = ["Guarantees", "counts_as_it_is"]
 
 
 class Guarantees:
@@ -60,10 +60,8 @@ class Guarantees:
         It is what the job has, where that goes by a model of which the table was corrected since,
         or where it keeps that.
         """
-        shares, sizing = job.allocation.shares, self.sizing
-        if not self.are_looked_at or not job.allocation.gpus or job.is_of_one_size:
-            return shares
-        if sizing.is_by_model and job.spec.model in sizing.measured:
+        shares = job.allocation.shares
+        if not self.are_looked_at or not job.allocation.gpus or counts_as_it_is(self.sizing, job):
             return shares
         return with_shares(shares, self.per_gpu(job, self.pool_of(shares)))
 
@@ -126,6 +124,16 @@ class Guarantees:
             more = new.beside - old.beside
             if more.cpus_milli or more.memory_mb:
                 draft.take(Share(old.node, 0, more.cpus_milli, more.memory_mb))
+
+
+def counts_as_it_is(sizing: Sizing, job: Job) -> bool:
+    """Say whether a running job counts with what it has, where others are to start.
+
+    All others count with what they are guaranteed.
+    """
+    if sizing.is_by_model and job.spec.model in sizing.measured:
+        return True
+    return job.is_of_one_size
 
 
 def with_shares(shares: Sequence[Share], per_gpu: Resources) -> tuple[Share, ...]:

@@ -44,10 +44,10 @@ class ProfileMeasured:
 class SensitivityCorrected:
     """A running job measured another speed than the table of sensitivity says.
 
-    `cpus_milli` and `memory_mb` are what each GPU of the job has. `measured` is its speed with
-    them, `expected` what the table said, both relative to the proportional share. The job measured
-    it against its own rate with `base_cpus_milli` and `base_memory_mb`. `gpus` is the gang size of
-    the matrix that is corrected.
+    `cpus_milli` and `memory_mb` are what each GPU of the job has, or what it had before, where it
+    has its base now. `measured` is its speed with them, `expected` what the table said, both
+    relative to the proportional share. The job measured it against its own rate with
+    `base_cpus_milli` and `base_memory_mb`. `gpus` is the gang size of the matrix that is corrected.
     """
 
     at_us: int

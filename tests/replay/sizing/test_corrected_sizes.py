@@ -150,3 +150,14 @@ def cpus(events: Sequence[Event], kind: type[AllocationChanged | JobReshaped]) -
         for event in events
         if isinstance(event, kind)
     }
+
+
+def test_a_job_that_begins_with_more_and_shrinks_corrects_the_cell_with_its_share() -> None:
+    """j0 has all CPUs until j1 comes after 20 minutes, and its share from then on."""
+    outcome, recorded = measured(there=world(job(0, 4000), job(1, 3000, at_s=1200)))
+    (corrected,) = outcome.of(SensitivityCorrected)
+    assert corrected.job_id == JobId("j0")
+    assert (corrected.cpus_milli, corrected.base_cpus_milli) == (6000, 3000)
+    assert (corrected.expected, corrected.measured) == (2.0, 1.2)
+    assert 1200 * S < corrected.at_us <= 1500 * S, "three samples after the first, one a minute"
+    assert Verifier(recorded.rebuild).take(recorded.events) is None

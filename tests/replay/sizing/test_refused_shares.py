@@ -191,6 +191,20 @@ def test_who_keeps_more_than_his_share_counts_with_it_when_others_are_to_start()
     live.verified()
 
 
+def test_why_counts_him_with_what_he_keeps() -> None:
+    """Method: j0 keeps all 6 CPUs and 5 MB of the server; by its share there would be room."""
+    live, had = made_room()
+    live.refuses(J0, had)
+    live.ends(J1)
+    later = live.submit("modest")
+    told = document(asyncio.run(asked(live.verified(), later)))
+    assert told["reason"]["name"] == "cpu_or_memory_short"
+    beside: Any = told["evidence"]["beside"]
+    assert beside["servers"] == [{"node": "n0", "gpus": 1, "cpus": 0.0, "memory_mb": 15}]
+    assert not beside["counts_shares_above"]
+    assert told["details"][0].endswith("n0 has 0 CPUs and 15 MB beside 1 GPU")
+
+
 def test_who_waits_to_be_launched_there_is_displaced() -> None:
     """j2 was granted the GPU that j1 is leaving, and the CPUs that j0 was to give up."""
     live, had = made_room()

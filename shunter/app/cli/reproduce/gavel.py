@@ -7,7 +7,15 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.options import Json
-from shunter.app.cli.reproduce.options import GangRates, Rates, Seed, Workers, in_hours, in_times
+from shunter.app.cli.reproduce.options import (
+    GangRates,
+    Rates,
+    Seed,
+    Workers,
+    in_full_part,
+    in_hours,
+    in_times,
+)
 from shunter.app.cli.units import NOTHING, number
 
 if TYPE_CHECKING:
@@ -102,7 +110,7 @@ def _average_row(found: "Average") -> list[str]:
         f"{found.measured.hours:.2f} h",
         in_times(found.times) + mark,
         in_hours(found.published),
-        "never" if found.is_never_full else f"{found.measured.full_part:.0%}",
+        in_full_part(found.measured.full_part, is_never=found.is_never_full),
         number(found.document["preemptions"]),
     ]
 

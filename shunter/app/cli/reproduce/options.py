@@ -32,3 +32,10 @@ def in_times(times: float | None) -> str:
 def in_hours(hours: float | None) -> str:
     """Return hours."""
     return NOTHING if hours is None else f"{hours:.2f} h"
+
+
+def in_full_part(part: float, *, is_never: bool) -> str:
+    """Return for what part of the time a cluster was full; 100% is all of it."""
+    if is_never:
+        return "never"
+    return f"{part if part >= 1 else min(part, 0.99):.0%}"

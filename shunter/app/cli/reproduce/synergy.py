@@ -10,7 +10,15 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.options import Json
-from shunter.app.cli.reproduce.options import GangRates, Rates, Seed, Workers, in_hours, in_times
+from shunter.app.cli.reproduce.options import (
+    GangRates,
+    Rates,
+    Seed,
+    Workers,
+    in_full_part,
+    in_hours,
+    in_times,
+)
 from shunter.app.cli.units import number
 
 if TYPE_CHECKING:
@@ -149,6 +157,6 @@ def _arrival_row(row: "ArrivalRow") -> list[str]:
         f"{scene.load:.2f}",
         in_hours(row.measured.hours),
         in_times(row.times),
-        "never" if row.is_never_full else f"{row.measured.full_part:.0%}",
+        in_full_part(row.measured.full_part, is_never=row.is_never_full),
         number(row.run["preemptions"]),
     ]

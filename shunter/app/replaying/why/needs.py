@@ -44,10 +44,8 @@ def _more_gpus(found: Explanation, evidence: Wait) -> list[str]:
     missing = 0 if present is None else present.missing(Reason.no_capacity)
     if missing <= 0:
         return ["a job that ranks before it starts, ends or comes to rank behind it"]
-    gpus = f"{missing} more GPU{'' if missing == 1 else 's'}"
-    return [
-        f"{gpus} come free to it: others before it end, leave or fall behind it, or servers join"
-    ]
+    gpus = "1 more GPU comes" if missing == 1 else f"{missing} more GPUs come"
+    return [f"{gpus} free to it: others before it end, leave or fall behind it, or servers join"]
 
 
 def _together(found: Explanation, evidence: Wait) -> list[str]:

@@ -192,6 +192,8 @@ def test_live_cluster_sizes_jobs_where_agents_hold_them_to_it(write_config: Writ
     [
         ('sensitivity = "builtin:synergy"\n', "", "name a table as workload.sensitivity"),
         ('"las"', '"gavel"', "policy 'gavel' has no index by which jobs could be sized"),
+        ('"las"', '"gandiva"', "policy 'gandiva' has no index by which jobs could be sized"),
+        ('"las"', '"two_level"', "policy 'two_level' has no index by which jobs could be sized"),
     ],
 )
 def test_policy_that_cannot_size_is_refused(

@@ -49,6 +49,12 @@ def test_what_must_happen_at_least_is_no_promise() -> None:
     ways = "others before it end, leave or fall behind it, or servers join"
     assert needs(found) == [f"2 more GPUs come free to it: {ways}"]
     assert suffices(found) == []
+    one = World(
+        servers=servers(4), jobs=(trace_job(0, 4, lasts=100), trace_job(1, 1, at=1, lasts=5))
+    )
+    assert needs(why(one, "j1", 50, name="fifo_backfill")) == [
+        f"1 more GPU comes free to it: {ways}"
+    ]
 
 
 def test_a_job_behind_one_that_does_not_fit_is_outranked_under_strict_fifo() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from shunter.app.cli.reproduce.options import in_full_part
 from shunter.app.reproductions.synergy.comparison import Asked, Reproduction, reproduce
 from shunter.app.reproductions.synergy.figures import SLIDES_H
 from shunter.app.reproductions.synergy.rows import ArrivalRow, SlideRow
@@ -183,6 +184,14 @@ def test_empty_and_overfull_clusters_are_told() -> None:
     told = verdicts((), (row(1.0, BASELINE), row(2.0, met=lame)), ())
     assert any(line.startswith("2 measured jobs of tune") for line in told)
     assert told[-1].endswith("an emptying cluster: tune under FIFO at 7.5")
+
+
+@pytest.mark.parametrize(
+    ("part", "told"), [(0.0, "0%"), (0.9949, "99%"), (0.9996, "99%"), (1.0, "100%")]
+)
+def test_a_cluster_is_told_to_be_full_all_the_time_only_if_it_was(part: float, told: str) -> None:
+    assert in_full_part(part, is_never=False) == told
+    assert in_full_part(part, is_never=True) == "never"
 
 
 def test_stand_ins_and_ratios_of_the_slides_are_told() -> None:
