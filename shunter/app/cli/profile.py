@@ -81,7 +81,7 @@ def profile(
 
 @contextmanager
 def _ended_like_an_interrupt() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP do what Ctrl-C does, which ends the job that is measured first.
+    """Let SIGTERM and SIGHUP do what Ctrl-C does: end the job first.
 
     Nobody else would: its supervisor outlives whoever launched it.
     """
