@@ -10,9 +10,14 @@ def worked_us(elapsed_us: int, speed: float) -> int:
 
 
 def time_for_us(work_us: int, speed: float) -> int:
-    """Return the time in which at least that much work gets done at a speed above 0."""
+    """Return the time in which at least that much work gets done at a speed above 0.
+
+    It is `NEVER_US` at the most: beyond, times are not told apart by a float.
+    """
     if speed == 1.0:
         return work_us
+    if not work_us / speed < NEVER_US:
+        return NEVER_US
     needed = int(work_us / speed)
     while worked_us(needed, speed) < work_us:
         needed += 1

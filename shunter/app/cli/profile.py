@@ -1,8 +1,11 @@
 """`shunter profile`: how sensitive a job is to CPUs and memory, from a few measurements."""
 
 import json
-from contextlib import suppress
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -62,7 +65,8 @@ def profile(
         check_target(out)
     if log is not None:
         _refuse_existing(log)
-    found = profiled(file, machine, lambda what: output.note(f"measuring {what}"))
+    with _ended_like_an_interrupt():
+        found = profiled(file, machine, lambda what: output.note(f"measuring {what}"))
     if out is not None:
         _write(out, json.dumps(found.table(), indent=1) + "\n")
         output.note(f"wrote the table of {file.job.model} to {out}")
@@ -73,6 +77,31 @@ def profile(
         output.print_json(found.document())
     else:
         _print(found)
+
+
+@contextmanager
+def _ended_like_an_interrupt() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP do what Ctrl-C does: end the job first.
+
+    Nobody else would: its supervisor outlives whoever launched it.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        interrupted = signal.getsignal(signal.SIGINT)  # asyncio has one of its own while it runs
+        if not callable(interrupted):
+            raise KeyboardInterrupt
+        interrupted(signal.SIGINT, frame)
+
+    # What is ignored stays so: under nohup, a terminal that is closed ends nothing.
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    ending = [each for each in numbers if signal.getsignal(each) is signal.SIG_DFL]
+    for each in ending:
+        signal.signal(each, interrupt)
+    try:
+        yield
+    finally:
+        for each in ending:
+            signal.signal(each, signal.SIG_DFL)
 
 
 def _machine(file: "JobFile", is_simulated: bool, on: Path | None, node: str | None) -> "Machine":

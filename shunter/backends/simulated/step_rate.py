@@ -6,7 +6,7 @@ All counts are whole and rounded down, and `time_for` is the exact inverse: the 
 at which that many units are done.
 """
 
-from shunter.core.progress import steps_in, time_for_us, worked_us
+from shunter.core.progress import NEVER_US, steps_in, time_for_us, worked_us
 from shunter.events.values.fact import fact
 
 
@@ -40,19 +40,28 @@ class StepRate:
         return int(elapsed_us * self.speed * self.units / self.duration_us)
 
     def time_for(self, units: int) -> int | None:
-        """Return the shortest time for so many units, None where it is never."""
+        """Return the shortest time for so many units, None where it is never.
+
+        Never is as well what would take `NEVER_US` or longer.
+        """
         if not units or not self.duration_us:
             return 0
         if self.speed <= 0:
             return None
         if self.is_continuous:
-            return time_for_us(units, self.speed)
+            needed_us = time_for_us(units, self.speed)
+            return needed_us if needed_us < NEVER_US else None
         if self.rate is not None:
+            if not units * 1_000_000 < NEVER_US * self.rate:
+                return None
             needed_us = max(0, int(units / self.rate * 1_000_000) - 1)
         elif self.speed == 1.0:
             return -(-units * self.duration_us // self.units)
         else:
-            needed_us = int(units * self.duration_us / (self.units * self.speed))
+            in_all = self.units * self.speed
+            if not units * self.duration_us < NEVER_US * in_all:
+                return None
+            needed_us = int(units * self.duration_us / in_all)
         while self.done_in(needed_us) < units:
             needed_us += 1
         return needed_us

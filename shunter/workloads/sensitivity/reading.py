@@ -12,12 +12,14 @@ some only say where the numbers come from, and are not read here.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from hashlib import blake2b
 from itertools import pairwise
+from math import inf
 from typing import Any, Final
 
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
@@ -30,8 +32,10 @@ BUILTIN_SENSITIVITY: Final = "builtin:synergy"
 """The source that names the table of the package: what the Synergy simulator publishes."""
 
 SPEED_MOST = 1e6
+GANG_MOST = (1 << 16) - 1
 _SHOWN_MOST = 5
 _MILLI, _MB = 1000, 1000
+_GANG = re.compile("[1-9][0-9]{0,4}")  # written in one way, so that no gang is there twice
 _KEYS = (
     *("about", "source", "server", "proportional_per_gpu", "cpu_points", "memory_gb_points"),
     *("multi_gpu_memory_gb_points", "models"),
@@ -148,9 +152,9 @@ class _Reading:
         for gpus, gang in self._object(
             whole.get("multi_gpu", _Object([])), f"{model}, multi_gpu"
         ).items():
-            where = f"{model}, {gpus} GPUs"
-            if not gpus.isdecimal() or not 1 < int(gpus) < 1 << 16:
-                self._add(where, "expected a number of GPUs above 1")
+            where = f"{model}, {gpus[:20]} GPUs"
+            if not _GANG.fullmatch(gpus) or not 1 < int(gpus) <= GANG_MOST:
+                self._add(where, f"expected a number of GPUs from 2 to {GANG_MOST}")
                 continue
             rows = self._object(gang, where, _GANG_KEYS).get("table")
             if isinstance(rows, list) and rows and all(map(_is_zero, rows)):
@@ -233,9 +237,12 @@ class _Reading:
 
     def _amount(self, value: object, where: str, unit: int) -> int:
         number = _number(value)
-        if 0 < number * unit < 1 << 50:
+        if 0.5 < number * unit < 1 << 50:  # it is one unit or more once it is rounded
             return round(number * unit)
-        self._add(where, f"expected a number above 0, not {_shown(value)}")
+        what = f"expected a number above 0, not {_shown(value)}"
+        if number > 0:
+            what = f"expected {1 / unit:g} to {(1 << 50) / unit:g}, not {_shown(value)}"
+        self._add(where, what)
         return 1
 
     def _speed(self, value: object, where: str) -> float:
@@ -243,7 +250,8 @@ class _Reading:
         if 0 < number <= SPEED_MOST:
             return number
         hint = "; with such a share it would never end" if number == 0 else ""
-        self._add(where, f"expected a speed above 0, not {_shown(value)}{hint}")
+        bound = f" and at most {SPEED_MOST:g}" if number > 0 else ""
+        self._add(where, f"expected a speed above 0{bound}, not {_shown(value)}{hint}")
         return 0.0
 
     def _object(
@@ -274,9 +282,12 @@ class _Reading:
 
 
 def _number(value: object) -> float:
-    """Return a number; -1 for what is none."""
+    """Return a number; -1 for what is none, infinity for one that is too large."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            return inf if value > 0 else -1.0
     return -1.0
 
 

@@ -6,7 +6,11 @@ memory that its own control groups have, so that what else runs here takes nothi
 
 import json
 import os
+import signal
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -81,3 +85,44 @@ def test_job_is_measured_at_each_number_of_cpus_and_with_less_memory(tmp_path: P
     print("errors of modelled cells:", [f"{cell['error']:+.1%}" for cell in less])
     assert told["notes"][0].startswith("shares of jobs on local: CPUs by quotas of control groups")
     assert json.loads(out.read_text())["models"].keys() == {"loader"}
+
+
+STEPPER = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+from shunter import train
+run = train.start()
+open("pid.new", "w").write(str(os.getpid()))
+os.rename("pid.new", "pid")
+while True:
+    time.sleep(0.05)
+    run.step()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_whoever_ends_the_measuring_ends_the_job(number: signal.Signals, tmp_path: Path) -> None:
+    """A job left behind would hold a GPU of which no scheduler knows."""
+    (tmp_path / "loader.py").write_text(STEPPER, encoding="utf-8")
+    command = [sys.executable, "-I", "-S", "loader.py", str(PROJECT)]
+    text = JOB.replace("COMMAND", json.dumps(command)).replace("cpus = 2", "cpus = 1")
+    text = text.replace("time = 1", "time = 600").replace("give_up = 60", "give_up = 600")
+    (tmp_path / "job.toml").write_text(text, encoding="utf-8")
+    words = [sys.executable, "-m", "shunter", "profile", "job.toml", "-o", "table.json"]
+    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as measuring:
+        pid = tmp_path / "pid"
+        _wait_until(lambda: pid.exists() or measuring.poll() is not None)
+        assert pid.exists(), measuring.communicate()
+        measuring.send_signal(number)
+        _, said = measuring.communicate(timeout=60)
+    assert measuring.returncode == 128 + signal.SIGINT, said
+    assert "Traceback" not in said
+    assert not (tmp_path / "table.json").exists()
+    _wait_until(lambda: not Path(f"/proc/{pid.read_text()}").exists())
+
+
+def _wait_until(is_so: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < until, "it did not become so in a minute"
+        time.sleep(0.05)

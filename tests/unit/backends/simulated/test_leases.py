@@ -4,6 +4,7 @@ import pytest
 
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress
+from shunter.backends.simulated.step_rate import StepRate
 from shunter.core.intake.inputs import AttemptExited, CancelJob, Input
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.events.facts.execution import AttemptStarted, JobSuspended
@@ -200,3 +201,14 @@ def test_job_terminated_after_its_unseen_end_counts_as_killed() -> None:
 )
 def test_world_is_instant_where_work_done_is_time_worked(lease: Lease, instant: bool) -> None:
     assert SimulatedBackend([], lease=lease).instant is instant
+
+
+@pytest.mark.parametrize("speed", [5e-324, 1e-300, 1e-20])
+@pytest.mark.parametrize(
+    ("units", "rate"), [(10**8, None), (1000, None), (1000, 5e-324), (1000, 1e-300)]
+)
+def test_what_takes_longer_than_time_can_tell_is_never_done(
+    speed: float, units: int, rate: float | None
+) -> None:
+    """No float is too large, and nobody counts up to such an instant."""
+    assert StepRate(speed, units, 10**8, rate).time_for(units) is None

@@ -107,6 +107,19 @@ def test_rows_that_were_not_measured_of_gangs_are_left_out() -> None:
         ),
         ({"models": {"res50": {"table": ROWS[:2]}}}, "res50: expected a table of 3 rows"),
         ({"memory_gb_points": [0, 62.5]}, "memory_gb_points: expected a number above 0, not 0"),
+        ({"cpu_points": [0.0004, 3, 6]}, "cpu_points: expected 0.001 to 1.1259e+12, not 0.0004"),
+        ({"cpu_points": [1, 3, 10**400]}, "cpu_points: expected 0.001 to 1.1259e+12, not 1000"),
+        (
+            {"models": {"res50": {"table": [[0.4, 0.4], [1.0, 1.0], [1.5, 10**400]]}}},
+            "res50, 6 CPUs, 125 GB: expected a speed above 0 and at most 1e+06, not 1000",
+        ),
+        *(
+            (
+                {"models": {"res50": {"table": ROWS, "multi_gpu": {gpus: {"table": ROWS}}}}},
+                f"res50, {gpus[:20]} GPUs: expected a number of GPUs from 2 to 65535",
+            )
+            for gpus in ("9" * 5000, "02", "\uff12", "1", "65536", "two")
+        ),
         ({"cpu_points": [3, 1, 6]}, "cpu_points: expected amounts that rise"),
         (
             {"models": {"res50": {"tabel": ROWS, "table": ROWS}}},
