@@ -1,6 +1,5 @@
 """What is foreseen in the simulated world, in the order in which it comes."""
 
-from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Any
 
@@ -16,6 +15,7 @@ from shunter.events.facts.execution import (
     TurnEnded,
     TurnStarted,
 )
+from shunter.events.values.fact import replace
 from shunter.events.values.ids import JobId
 
 __all__ = ["Agenda", "at_its_speed", "is_void"]

@@ -3,7 +3,6 @@
 The world keeps its own books. What the scheduler knows comes to it as observations only.
 """
 
-from dataclasses import replace
 from typing import Protocol
 
 from shunter.backends.simulated.costs import Costs
@@ -14,7 +13,7 @@ from shunter.core.effects import Launch, Reshape, Resume
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.progress import NEVER_US
 from shunter.events.values.allocation import Allocation
-from shunter.events.values.fact import fact, record
+from shunter.events.values.fact import fact, record, replace
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec, SuspendMode
 

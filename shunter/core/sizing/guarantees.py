@@ -6,7 +6,6 @@ has the shares of these GPUs too, so numbers of GPUs are all there is to look at
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from shunter.core.planning.draft import Draft
 from shunter.core.sizing.book import Bounds, BoundsKey, SizeBook
@@ -15,6 +14,7 @@ from shunter.core.sizing.options import Options
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.allocation import Share
+from shunter.events.values.fact import replace
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.resources import Resources
 

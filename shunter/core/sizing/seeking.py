@@ -6,13 +6,13 @@ spreads it over no more servers, or else the very ones it had.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from shunter.core.placement import Placement
 from shunter.core.planning.draft import Draft
 from shunter.core.sizing.guarantees import Guarantees, with_shares
 from shunter.core.state import Job
 from shunter.events.values.allocation import Share
+from shunter.events.values.fact import replace
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
 

@@ -9,7 +9,7 @@ see its fields as they are written down.
 import dataclasses
 from typing import Any, TypeVar, dataclass_transform
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from msgspec import field as struct_field
 
 T = TypeVar("T")
@@ -40,6 +40,13 @@ def value(cls: type[T]) -> type[T]:
 def record(cls: type[T]) -> type[T]:
     """Turn a class into a comparable record with slots that may be changed."""
     return _struct(cls, frozen=False)
+
+
+def replace(record: T, **fields: Any) -> T:
+    """Return such a record with other values in some fields; that of dataclasses is slower."""
+    changed: Any = structs.replace(record, **fields)  # type: ignore[type-var]  # it is a struct
+    made: T = changed
+    return made
 
 
 def _struct(
