@@ -3,7 +3,7 @@
 Importing it costs half a second of a core, and tests start hundreds of schedulers, each with such a
 process. What is forked is told nothing else and does nothing else than one that is started: its
 own process, killed at any instant, with the same socket, surroundings and paths. Schedulers that
-are started by their command (tests/live/api, the examples) start it as the product does.
+are started by their command (tests/live/api, examples, chaos) start it as the product does.
 """
 
 import os
@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import NoReturn
 
 import msgspec
-import pytest
 
 import shunter.app.live.policy.process as product
 
-__all__ = ["PolicyForks", "forked_policies"]
+__all__ = ["PolicyForks"]
 
 MESSAGE_BYTES = 1 << 18
 BOOT = "from tests.policy_forks import serve; import sys; serve(int(sys.argv[1]))"
@@ -84,15 +83,15 @@ class PolicyForks:
             os.close(status)
         return ForkedProcess(told)
 
+    def install(self) -> None:
+        """Let schedulers of this process, and of those forked from it, start policies so."""
+        product.started = self.start
+
     def close(self) -> None:
         """Start no more."""
         self._asking.close()
+        self._process.kill()  # a scheduler that a test has left could still ask
         self._process.wait()
-
-
-def forked_policies(forks: PolicyForks, patch: pytest.MonkeyPatch) -> None:
-    """Let schedulers of this process, and of those forked from it, start policies so."""
-    patch.setattr(product, "started", forks.start)
 
 
 def serve(number: int) -> None:

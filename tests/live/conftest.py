@@ -4,18 +4,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.policy_forks import PolicyForks, forked_policies
+import shunter.app.live.policy.process as product
+from tests.policy_forks import PolicyForks
 
 
-@pytest.fixture(scope="session")
-def policy_forks() -> Iterator[PolicyForks]:
-    """What forks the processes of policies, for all tests of a worker."""
+@pytest.fixture(scope="session", autouse=True)
+def _forked_policies() -> Iterator[None]:
+    """Fork the processes of policies; a scheduler started by its command starts them itself."""
+    as_it_is = product.started
     forks = PolicyForks()
-    yield forks
+    forks.install()
+    yield
+    product.started = as_it_is
     forks.close()
-
-
-@pytest.fixture(autouse=True)
-def _forked_policies(policy_forks: PolicyForks, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fork the processes of policies; a scheduler in a process of its own starts them itself."""
-    forked_policies(policy_forks, monkeypatch)
