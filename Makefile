@@ -53,7 +53,7 @@ lint: setup-dev
 	$(BIN)/ruff check
 
 types: setup-dev
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers auto
 
 imports: setup-dev
 	$(BIN)/lint-imports --no-logo

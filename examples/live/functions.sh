@@ -119,6 +119,7 @@ submit_short_jobs() { # five of them, all at once
     for one in "${submitting[@]}"; do wait "$one" || fail "a job was not taken"; done
 }
 
-all_ended() {
+all_ended() { # asked now and then: a command costs as much as a hundred steps of training
+    sleep 1.5
     shunter queue --json | python -c 'import json, sys; sys.exit(bool(json.load(sys.stdin)["jobs"]))'
 }

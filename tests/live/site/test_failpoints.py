@@ -111,7 +111,7 @@ def job(root: Path, key: str, works_s: float, code: int = 0, **fields: object) -
 def jobs(root: Path) -> list[Submission]:
     return [
         job(root, "suspended", 0.05, code=-1),
-        job(root, "cancelled", 60),
+        job(root, "cancelled", 600),
         job(root, "finished", 0.05, environment={"SECRET": "value"}),
         job(root, "failed", 0.0, code=3),
         job(root, "overdue", 60, time_limit_us=150_000),

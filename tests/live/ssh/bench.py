@@ -63,7 +63,9 @@ begun_s = time.monotonic()
 waits = code < 0 and not os.path.exists(path)
 while waits or done_s + time.monotonic() - begun_s < work_s:
     if os.path.exists(os.environ["SHUNTER_SUSPEND"]):
-        open(path, "w").write(str(done_s + time.monotonic() - begun_s))
+        with open(path + ".new", "w") as file:
+            file.write(str(done_s + time.monotonic() - begun_s))
+        os.replace(path + ".new", path)
         note("saved")
         os._exit(75)
     time.sleep(0.01)

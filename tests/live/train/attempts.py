@@ -28,6 +28,7 @@ PARENT = """
 import importlib, json, os, signal, sys, warnings
 warnings.simplefilter("ignore")
 importlib.import_module(sys.argv[1])
+importlib.import_module("torch._dynamo")  # as each script would, at its first optimizer
 for line in sys.stdin:
     told = json.loads(line)
     pid = os.fork()

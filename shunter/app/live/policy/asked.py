@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable, Sequence
 import anyio
 
 from shunter import clock
-from shunter.app.live.policy.messages import (
+from shunter.app.live.policy.process import PolicyProcess
+from shunter.app.policy_process.messages import (
     Begin,
     Decide,
     Decided,
@@ -28,7 +29,6 @@ from shunter.app.live.policy.messages import (
     plan_of,
     targets_of,
 )
-from shunter.app.live.policy.process import PolicyProcess
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Input
 from shunter.core.interfaces import AnyPolicy, Observers, Rng

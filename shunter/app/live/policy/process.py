@@ -15,16 +15,23 @@ from typing import TypeVar
 import anyio
 import msgspec
 
-from shunter.app.live.policy.messages import HEADER, REPLY, Failed, Reply, Request
+from shunter.app.policy_process.messages import HEADER, REPLY, Failed, Reply, Request
 from shunter.errors import PlanError
 
 R = TypeVar("R")
 
 BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[3]); "
-    "from shunter.app.live.policy.child import main; main()"
+    "from shunter.app.policy_process.child import main; main()"
 )
 END_S = 5.0
+
+
+def started(theirs: socket.socket) -> subprocess.Popen[bytes]:
+    """Start the process, with its end of the socket."""
+    path = msgspec.json.encode([one or str(Path.cwd()) for one in sys.path]).decode()
+    words = [sys.executable, "-c", BOOT, str(theirs.fileno()), str(os.getpid()), path]
+    return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=2, pass_fds=(theirs.fileno(),))
 
 
 class PolicyProcess:
@@ -33,12 +40,8 @@ class PolicyProcess:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         ours.settimeout(0)
-        path = msgspec.json.encode([one or str(Path.cwd()) for one in sys.path]).decode()
-        words = [sys.executable, "-c", BOOT, str(theirs.fileno()), str(os.getpid()), path]
         with theirs:
-            self._process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=2, pass_fds=(theirs.fileno(),)
-            )
+            self._process = started(theirs)
         self._socket = ours
         self._received = bytearray()
 

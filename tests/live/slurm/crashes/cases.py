@@ -25,7 +25,7 @@ async def drive(site: Site, bench: PilotBench) -> None:
     requests = [
         worker(bench, "suspended", 0.05, code=-1),
         worker(bench, "finished", 0.1),
-        worker(bench, "cancelled", 60.0),
+        worker(bench, "cancelled", 600.0),
         worker(bench, "failed", 0.0, code=3),
     ]
     ids = [await site.submit(request, NOBODY) for request in requests]

@@ -45,7 +45,7 @@ async def drive(site: Site, root: Path) -> None:
     requests = [
         worker(root, "suspended", 0.05, code=-1),
         worker(root, "gang", 0.1, gpus=2),
-        worker(root, "cancelled", 60.0),
+        worker(root, "cancelled", 600.0),
         worker(root, "failed", 0.0, code=3),
     ]
     ids = [await site.submit(request, NOBODY) for request in requests]

@@ -4,7 +4,7 @@ import socket
 import struct
 from typing import get_args
 
-from shunter.app.live.policy.messages import (
+from shunter.app.policy_process.messages import (
     HEADER,
     plan_of,
     receive,

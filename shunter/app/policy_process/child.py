@@ -15,7 +15,8 @@ from contextlib import suppress
 from dataclasses import replace
 from traceback import format_exception
 
-from shunter.app.live.policy.messages import (
+from shunter.app.config.resolved import recorded_runtime
+from shunter.app.policy_process.messages import (
     Begin,
     Decide,
     Decided,
@@ -34,7 +35,6 @@ from shunter.app.live.policy.messages import (
     wire_plan,
 )
 from shunter.app.replaying.recorded_terms import Term
-from shunter.app.runs.setup import rebuild
 from shunter.core.fold import apply
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.fault_barrier import OnFault
@@ -145,5 +145,5 @@ def main() -> None:
 
 def _isolated(started: SchedulerStarted) -> tuple[AnyPolicy, RoundRules]:
     """Return the policy of a start, whose faults never end this process."""
-    policy, rules = rebuild(started)
-    return policy, replace(rules, on_fault=OnFault.isolate)
+    runtime = recorded_runtime(started.config)
+    return runtime.policy, replace(runtime.rules, on_fault=OnFault.isolate)
