@@ -20,7 +20,9 @@ import msgspec
 
 import shunter.app.live.policy.process as product
 
-__all__ = ["PolicyForks"]
+__all__ = ["AS_THE_PRODUCT_DOES", "PolicyForks"]
+
+AS_THE_PRODUCT_DOES = product.started
 
 MESSAGE_BYTES = 1 << 18
 BOOT = "from tests.policy_forks import serve; import sys; serve(int(sys.argv[1]))"

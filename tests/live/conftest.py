@@ -5,15 +5,14 @@ from collections.abc import Iterator
 import pytest
 
 import shunter.app.live.policy.process as product
-from tests.policy_forks import PolicyForks
+from tests.policy_forks import AS_THE_PRODUCT_DOES, PolicyForks
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _forked_policies() -> Iterator[None]:
     """Fork the processes of policies; a scheduler started by its command starts them itself."""
-    as_it_is = product.started
     forks = PolicyForks()
     forks.install()
     yield
-    product.started = as_it_is
+    product.started = AS_THE_PRODUCT_DOES
     forks.close()
