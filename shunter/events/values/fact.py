@@ -43,7 +43,7 @@ def record(cls: type[T]) -> type[T]:
 
 
 def replace(record: T, **fields: Any) -> T:
-    """Return such a record with other values in some fields; that of dataclasses is slower."""
+    """Return a record with other values in some fields, in C."""
     changed: Any = structs.replace(record, **fields)  # type: ignore[type-var]  # it is a struct
     made: T = changed
     return made
