@@ -17,7 +17,7 @@ from shunter.backends.agents.attempt_records import (
     State,
     Status,
 )
-from shunter.backends.agents.orders import Order
+from shunter.backends.agents.orders import Order, Shares
 from shunter.backends.node.messages.journal import FACTS, READ_MOST
 from shunter.backends.node.ranks import EXIT_SUSPENDED
 from shunter.backends.node.stopping import STOP_S
@@ -34,7 +34,7 @@ Why = Literal["", "suspend", "terminate", "fence", "heartbeat", "rank"]
 
 @dataclass(slots=True)
 class Run:
-    """From when to when processes of an attempt were there.
+    """From when to when processes of an attempt were there, and the shares they had last.
 
     Instants are those of its machine, which `clock.uptime_ns()` counts.
     """
@@ -44,6 +44,7 @@ class Run:
     gpus: tuple[str, ...]
     begun_ns: int
     ended_ns: int | None = None
+    shares: Shares | None = None
 
 
 class Attempt:
@@ -66,8 +67,7 @@ class Attempt:
         announce: Callable[[Key], None],
     ) -> None:
         self.order = order
-        self.shares = order.shares
-        self.run = Run(order.job, order.attempt, order.gpus, machine.now_ns)
+        self.run = Run(order.job, order.attempt, order.gpus, machine.now_ns, shares=order.shares)
         self.status: Status | None = None
         self.is_held = True
         """Whether its supervisor is alive."""

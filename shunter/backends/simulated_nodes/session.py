@@ -190,7 +190,7 @@ class Session:
         if attempt is None or not attempt.is_held:
             cause = f"it is not running, but {'absent' if attempt is None else attempt.state}"
             return answers.ReshapeAnswer(**self._clocks(), cpus_milli=0, memory_mb=0, cause=cause)
-        has = attempt.shares = question.shares
+        has = attempt.run.shares = question.shares
         return answers.ReshapeAnswer(
             **self._clocks(), cpus_milli=has.cpus_milli, memory_mb=has.memory_mb
         )

@@ -38,12 +38,14 @@ from shunter.events.kinds import Event
 from shunter.events.past_jobs import MemoryPastJobs
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
-from tests.factories import World, scheduler_started, servers
+from shunter.events.values.resources import Resources
+from tests.factories import World, node_added, scheduler_started
 from tests.replay.eventful_run import RECORD
 from tests.replay.recording import rebuilt
 
 SECOND_US = 1_000_000
 AGAIN_S = 30.0
+NOTHING = Resources()
 LIMITS = Limits(
     heartbeat_deadline_s=900.0,
     patrol_s=60.0,
@@ -61,10 +63,12 @@ class Submission:
     job_id: JobId
     gpus: int
     program: SimulatedProgram
+    model: str = ""
 
     def command(self, at_us: int) -> SubmitJob:
         """Return the command at the instant at which it is taken in."""
-        return SubmitJob(at_us, self.job_id, JobSpec(self.gpus, command=self.program.command))
+        spec = JobSpec(self.gpus, model=self.model, command=self.program.command)
+        return SubmitJob(at_us, self.job_id, spec)
 
 
 class Cluster:
@@ -75,6 +79,7 @@ class Cluster:
         chosen: the policy that decides.
         submissions: who wants what.
         latency_ns: of each link.
+        beside: what goes with each GPU, if jobs are sized.
     """
 
     def __init__(
@@ -83,11 +88,24 @@ class Cluster:
         chosen: Policy[Any],
         submissions: Sequence[Submission],
         latency_ns: int = 0,
+        beside: Resources = NOTHING,
     ) -> None:
-        self.world = World(servers=servers(*gpus), is_live=True, checkpoints_stay=True)
+        there = tuple(
+            node_added(number, count, cpus_milli=has.cpus_milli, memory_mb=has.memory_mb)
+            for number, count in enumerate(gpus)
+            for has in [beside.times(count)]
+        )
+        self.world = World(servers=there, is_live=True, checkpoints_stay=True)
+        self._limits = replace(LIMITS, is_sized=beside != NOTHING)
         self.chosen, self.submissions = chosen, submissions
         self.nodes = [
-            SimulatedNode(SimulatedServer(each.node, tuple(map(str, range(count)))))
+            SimulatedNode(
+                SimulatedServer(
+                    each.node,
+                    tuple(map(str, range(count))),
+                    tuple(range(max(1, each.configuration.cpus_milli // 1000))),
+                )
+            )
             for each, count in zip(self.world.servers, gpus, strict=True)
         ]
         self.links = [SimulatedTransport(node, latency_ns) for node in self.nodes]
@@ -105,6 +123,10 @@ class Cluster:
     def now_s(self) -> float:
         """For how long it has been there."""
         return clock.monotonic_s() - self._begun_s
+
+    def at_us(self, uptime_ns: int) -> int:
+        """Return when it was in the log that machines had been up for so long."""
+        return uptime_ns // 1000 - round(self._begun_s * SECOND_US)
 
     async def serve(self, down_s: Sequence[float] = (1.0,)) -> None:
         """Run the daemon until all jobs have ended; what kills it has it down for a while."""
@@ -162,7 +184,7 @@ class Cluster:
             past.take(seq, event)
         begins_us = max(state.now_us + 1, round(self.now_s * SECOND_US)) if self.log else 0
         owner = Owner("c0", self.term, "h", "/simulated")
-        async with SupervisedBackend(LIMITS, owner, self.links, begins_us) as backend:
+        async with SupervisedBackend(self._limits, owner, self.links, begins_us) as backend:
             found = await backend.inventory(holding(state))
             rules = self.world.rules(instant=False)
             core = Scheduler(self.chosen, rules, state, past=past)

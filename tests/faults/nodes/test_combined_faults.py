@@ -6,7 +6,10 @@ Whatever happens, every job comes to its end, none of its attempts runs while an
 GPU is given to two, none is given back twice, and the log follows from what was seen.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
+from typing import Any
 
 import anyio
 import pytest
@@ -14,25 +17,28 @@ import pytest
 from shunter.backends.simulated_nodes import Disturbance, SimulatedProgram
 from shunter.clock.virtual import VirtualClock
 from shunter.core.intake.inputs import DrainNode, ReleaseJob, RestoreNode, SuspendJob
+from shunter.core.interfaces import Policy
 from shunter.core.state import State
 from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.resources import Resources
 from tests.factories import las_policy
-from tests.faults.nodes.cluster import LIMITS, Cluster, Submission
+from tests.faults.nodes.cluster import LIMITS, NOTHING, Cluster, Submission
 
 SECOND_NS = 10**9
 HOUR_US = 3_600_000_000
 MORE = [pytest.mark.live, pytest.mark.thorough]
 SEEDS = (*range(8), 17, *(pytest.param(seed, marks=MORE) for seed in range(18, 118)))
+BOUNDS = (10**9, 10**10)
 FAULTS = 60
 KINDS = ("silence", "cut", "message", "message", "supervisor", "reboot", "daemon", "hold", "drain")
 BEYOND_S = LIMITS.heartbeat_deadline_s + LIMITS.margin_s + 120.0
 ASKED = ("start", "start", "send", "fence", "look", "claim", "inventory", "port", "set_aside")
 
 
-def submissions(rng: Random) -> list[Submission]:
+def submissions(rng: Random, count: int) -> list[Submission]:
     """Return jobs of one to three GPUs that come over some hours."""
     found, at_s = [], 0.0
-    for number in range(12):
+    for number in range(count):
         at_s += rng.expovariate(1 / 1200)
         program = SimulatedProgram(
             work_us=rng.randrange(HOUR_US // 10, 3 * HOUR_US),
@@ -123,12 +129,31 @@ def disturbance(rng: Random) -> Disturbance:
     )
 
 
-def played(seed: int) -> Cluster:
-    """Return a cluster after all its jobs have come to their ends."""
+def played(
+    seed: int,
+    chosen: Policy[Any] | None = None,
+    models: Sequence[str] = ("",),
+    beside: Resources = NOTHING,
+    jobs: int = 12,
+) -> Cluster:
+    """Return a cluster after all its jobs have come to their ends.
+
+    Args:
+        seed: of jobs and faults.
+        chosen: the policy; None: `las`.
+        models: those of the jobs, in turn.
+        beside: what goes with each GPU, if jobs are sized.
+        jobs: how many come, twenty minutes apart.
+    """
+    chosen = las_policy(BOUNDS) if chosen is None else chosen
 
     async def main() -> Cluster:
         rng = Random(seed)
-        cluster = Cluster((2, 2, 4), las_policy((10**9, 10**10)), submissions(rng), 20_000_000)
+        wanted = [
+            replace(each, model=models[number % len(models)])
+            for number, each in enumerate(submissions(rng, jobs))
+        ]
+        cluster = Cluster((2, 2, 4), chosen, wanted, 20_000_000, beside)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(disturb, cluster, rng)
             with anyio.fail_after(400 * 3600):
