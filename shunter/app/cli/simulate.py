@@ -30,7 +30,8 @@ def simulate(
     ] = False,
 ) -> None:
     """Run a config on a simulated cluster and sum up what happened."""
-    from shunter.app.runs.jobs_file import check_target, write_jobs
+    from shunter.app.output_files import check_target
+    from shunter.app.runs.jobs_file import write_jobs
 
     loaded = load(config, settings, _chosen(policy, log))
     if jobs_out is not None:
