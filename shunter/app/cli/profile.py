@@ -117,8 +117,11 @@ def _machine(file: "JobFile", is_simulated: bool, on: Path | None, node: str | N
 
         return SimulatedMachine(file)
     from shunter.app.profiling.live import LiveMachine
+    from shunter.app.profiling.measuring_folders import remove_abandoned
     from shunter.app.profiling.servers import ssh_server, this_server
 
+    for sentence in remove_abandoned():
+        output.note(sentence)
     if on is None:
         return LiveMachine(file, this_server(file))
     from shunter.app.config.loading import load_config

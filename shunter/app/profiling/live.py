@@ -9,7 +9,6 @@ for some time, and then it is ended, and its records are removed.
 import asyncio
 import os
 import secrets
-import tempfile
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -22,6 +21,7 @@ from shunter import clock
 from shunter.app.live.task_groups import first_error
 from shunter.app.profiling.batch_rate import BatchRate
 from shunter.app.profiling.job_file import JobFile
+from shunter.app.profiling.measuring_folders import measuring_folder
 from shunter.app.profiling.profiling import Point
 from shunter.backends.node.messages.attempt_records import started_in
 from shunter.backends.node.records import folder_of
@@ -144,7 +144,7 @@ class LiveMachine:
             paths = [self._file.folder / each for each in self._measuring.dataset]
             await anyio.to_thread.run_sync(drop_from_cache, paths)
         self._attempt += 1
-        with tempfile.TemporaryDirectory(prefix="shunter-profile-") as root:
+        with measuring_folder() as root:
             async with self._server.backend(root) as backend:
                 if (cause := backend.causes.get(self._server.name)) is not None:
                     raise BackendError(f"{self._server.name} does not answer: {cause}")

@@ -66,6 +66,7 @@ def test_server_of_a_cluster_has_a_folder_of_its_own_and_tells_every_sample(
     (host,) = second.settings.hosts
     assert (host.name, host.base, host.address) == ("n1", "/srv/shunter-profile", "10.0.0.2")
     assert second.settings.is_sized
+    assert second.settings.is_bound
     assert not second.settings.downsamples
     assert isinstance(second, SshServer)
     assert second.settings.cluster_id == "profile"
