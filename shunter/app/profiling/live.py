@@ -217,10 +217,26 @@ class LiveMachine:
             text, _ = await backend.read_output(
                 self._job_id, self._attempt, 0, stream, start, _OUTPUT_BYTES
             )
-            said = text.decode("utf-8", errors="replace").splitlines()
-            if lines := [line.strip() for line in said if line.strip()]:
-                return f"it printed at the end: {' | '.join(lines[-_OUTPUT_LINES:])}"
+            if said := last_lines(text):
+                return f"it printed at the end: {said}"
         return "it printed nothing"
+
+
+def last_lines(output: bytes) -> str:
+    """Return the last lines of what a job printed, in one line of plain letters.
+
+    What would move a cursor or be obeyed by a terminal, and what is no text, stands there by its
+    number.
+    """
+    said = output.decode("utf-8", errors="backslashreplace").splitlines()
+    lines = [line.strip() for line in said if line.strip()]
+    letters = " | ".join(lines[-_OUTPUT_LINES:])
+    if not letters.isprintable():
+        letters = "".join(
+            letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+            for letter in letters
+        )
+    return letters[-_OUTPUT_BYTES:]  # each byte of a binary file takes four
 
 
 def drop_from_cache(paths: Iterable[Path]) -> None:

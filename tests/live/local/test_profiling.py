@@ -135,6 +135,16 @@ def test_job_ends_with_a_profile_that_is_killed_and_the_next_one_removes_what_it
     assert sorted(temporary.glob("shunter-profile-*")) == []
 
 
+def test_output_of_a_job_that_fails_is_told_in_plain_letters(tmp_path: Path) -> None:
+    said = r"\033]0;title\007 \377"
+    text = JOB.replace("COMMAND", json.dumps(["sh", "-c", f"printf '{said}' >&2; exit 3"]))
+    text = text.replace("cpus = 2", "cpus = 1").replace('dataset = ["loader.py"]', "")
+    (tmp_path / "job.toml").write_text(text, encoding="utf-8")
+    result = CliRunner().invoke(app, ["profile", str(tmp_path / "job.toml")])
+    assert result.exit_code == 1
+    assert r"exit code 3; it printed at the end: \x1b]0;title\x07 \xff" in result.stderr
+
+
 @contextmanager
 def _measuring(folder: Path) -> Iterator["subprocess.Popen[str]"]:
     """Begin to profile a job that never ends by itself, and wait until it runs."""
