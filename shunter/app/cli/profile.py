@@ -12,6 +12,7 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.options import Json
+from shunter.app.counting import counted
 from shunter.errors import ShunterError, UsageError
 
 if TYPE_CHECKING:
@@ -191,7 +192,8 @@ def _print(found: "Profiled") -> None:
     from shunter.app.profiling.profiling import CLAIM
 
     job, demand, worst = found.file.job, found.profile.demand, found.worst
-    needs = f"{demand.cpus_milli / 1000:g} CPUs and {demand.memory_mb / 1000:g} GB for each GPU"
+    cpus, memory_gb = counted(demand.cpus_milli / 1000, "CPU"), demand.memory_mb / 1000
+    needs = f"{cpus} and {memory_gb:g} GB for each GPU"
     epochs = sorted(found.profile.full_s.items(), reverse=True)
     output.print_pairs(
         [
@@ -210,7 +212,7 @@ def _print(found: "Profiled") -> None:
         output.print_line("no modelled cell was measured")
     else:
         output.print_line(
-            f"worst modelled cell: {worst.error:+.1%} with {worst.point.cpus} CPUs and "
+            f"worst modelled cell: {worst.error:+.1%} with {counted(worst.point.cpus, 'CPU')} and "
             f"{worst.point.memory_mb / 1000:g} GB"
         )
         for is_between, what in ((False, "that was measured"), (True, "between those")):

@@ -18,6 +18,7 @@ from typing import Final, Protocol
 import anyio
 
 from shunter import clock
+from shunter.app.counting import counted
 from shunter.app.live.task_groups import first_error
 from shunter.app.profiling.batch_rate import BatchRate
 from shunter.app.profiling.job_file import JobFile
@@ -130,7 +131,7 @@ class LiveMachine:
             error = first_error(errors)
             if not point.memory_mb or not isinstance(error, BackendError):
                 raise error from errors
-            amount = f"{point.cpus} CPUs and {point.memory_mb / 1000:g} GB"
+            amount = f"{counted(point.cpus, 'CPU')} and {point.memory_mb / 1000:g} GB"
             self._notes.append(f"nothing was measured with {amount}: {error}")
             return None
 
