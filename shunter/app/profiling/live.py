@@ -11,7 +11,7 @@ import os
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -149,11 +149,23 @@ class LiveMachine:
             async with self._server.backend(root) as backend:
                 if (cause := backend.causes.get(self._server.name)) is not None:
                     raise BackendError(f"{self._server.name} does not answer: {cause}")
+                await self._remove_left(backend)
                 async with self._running(backend, point) as news:
                     folder = folder_of(root, self._job_id, self._attempt)
                     if point.memory_mb and not _is_memory_held(folder):
                         raise BackendError("no control group holds its memory here")
                     return self._job.steps * await self._batch_s(backend, news)
+
+    async def _remove_left(self, backend: SupervisedBackend) -> None:
+        """Remove once the records of jobs that a killed profile has left on a server.
+
+        What runs is left alone, as are records that cannot be removed: they are in nobody's way.
+        """
+        if self._attempt > 1 or self._server.is_here:
+            return
+        with suppress(BackendError):
+            left = [JobId(found["job"]) for found in await backend.inventory()]
+            await backend.remove_attempts(list(dict.fromkeys(left)))
 
     @asynccontextmanager
     async def _running(self, backend: SupervisedBackend, point: Point) -> AsyncIterator["_News"]:

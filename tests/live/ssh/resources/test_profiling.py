@@ -111,11 +111,11 @@ def test_job_is_measured_on_a_server_over_ssh_with_the_cpus_of_the_point(folder:
     cpus, node = (folder / "held").read_text().split()
     assert (float(cpus), node) == (1.0, "n0")
     assert machine.notes[0].startswith("shares of jobs on n0: CPUs by ")
-    left = sorted((folder / "base-profile" / "clusters" / "profile" / "jobs").iterdir())
-    assert left == [], "its records are removed"
+    assert jobs_below(folder) == [], "its records are removed"
 
 
 def test_job_on_a_server_ends_with_a_profile_that_is_killed(folder: Path) -> None:
+    """The next profile there removes its records."""
     if LACKING:
         pytest.skip(LACKING)
     with farm_at(folder / "farm", "n0") as farm:
@@ -128,7 +128,18 @@ def test_job_on_a_server_ends_with_a_profile_that_is_killed(folder: Path) -> Non
             measuring.kill()
             measuring.communicate(timeout=60)
         wait_until(lambda: not Path(f"/proc/{pid.read_text()}").exists())
+        (left,) = jobs_below(folder)
+        assert left.name.startswith("profile-")
+        write_files(folder, farm, LOADER, "")
+        file = read_job_file(folder / "job.toml")
+        server = ssh_server(file, load_config(folder / "cluster.toml"), None)
+        LiveMachine(file, server).epochs_s([Point(1)])
+        assert jobs_below(folder) == []
         Bench(farm, folder).clean()
+
+
+def jobs_below(folder: Path) -> list[Path]:
+    return sorted((folder / "base-profile" / "clusters" / "profile" / "jobs").iterdir())
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
