@@ -23,7 +23,7 @@ from shunter.errors import (
     NotFoundError,
     StaleTermError,
 )
-from shunter.events.log import open_log, read_log, seal, upgrade_log
+from shunter.events.log import claim_log, open_log, read_log, seal, upgrade_log
 from shunter.events.log.sql import sqlite
 from shunter.events.log.sql.sqlite import WriterConnection, writing
 from shunter.events.log.sql.tables import REVISION
@@ -204,6 +204,22 @@ async def test_second_writer_is_refused_while_the_first_is_open(path: Path) -> N
         log.append(story(1))
         await log.commit()
         assert log.term == 1
+
+
+async def test_place_of_a_log_is_held_before_there_is_one(path: Path) -> None:
+    claim = await claim_log(str(path))
+    assert claim is not None
+    with claim:
+        for attempt in (claim_log(str(path)), write_story(path)):
+            with pytest.raises(LogError, match="is being written by another process"):
+                await attempt
+        assert files_in(path.parent) == ["run.db.lock"]
+        async with open_log(str(path), claim=claim) as log:
+            log.append(story(1))
+            with pytest.raises(LogExistsError):
+                await claim_log(str(path))
+    assert files_in(path.parent) == ["run.db"]
+    assert await claim_log("none:") is None
 
 
 async def test_second_process_is_refused_and_says_so(path: Path) -> None:

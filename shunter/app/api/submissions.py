@@ -8,6 +8,7 @@ job is started.
 from dataclasses import fields, replace
 
 from shunter.app.api.models.submission import ArrayBody, SubmitBody
+from shunter.app.counting import counted, jobs_waiting
 from shunter.app.live.requests import Caller, Submission
 from shunter.app.live.site import Site
 from shunter.app.replaying.rejections import rejection_in_words
@@ -78,7 +79,8 @@ def dry_run(site: Site, request: Submission, by: Caller) -> dict[str, object]:
         raise RefusedError(f"it can never run here: {refusal.reason}: {why}")
     waiting = sum(job.phase is WAITING for job in state.jobs.values())
     free = sum(pool.gpus_free for pool in state.cluster.pools.values())
-    would = f"it would be accepted; {waiting} jobs wait, {free} GPUs are free"
+    are = "is" if free == 1 else "are"
+    would = f"it would be accepted; {jobs_waiting(waiting)}, {counted(free, 'GPU')} {are} free"
     return {
         "schema_version": 1,
         "id": "",

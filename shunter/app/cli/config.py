@@ -6,6 +6,7 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.options import ConfigFile, Json, Settings, load
+from shunter.app.counting import counted
 
 app = typer.Typer(no_args_is_help=True, help="Check and show config files.")
 
@@ -19,8 +20,9 @@ def validate(config: ConfigFile, settings: Settings = None) -> None:
     loaded = load(config, settings)
     cluster = loaded.config.cluster
     servers = len(cluster.servers())
+    gpus = counted(cluster.gpus, "GPU")
     units = f" and {cluster.units:,} units of CPU" if cluster.units else ""
-    output.print_line(f"{config}: right; {cluster.gpus:,} GPUs{units} on {servers:,} servers")
+    output.print_line(f"{config}: right; {gpus}{units} on {counted(servers, 'server')}")
     for warning in (*served_notes(loaded), *servers_out_of_range(loaded)):
         output.note(f"warning: {warning}")
 

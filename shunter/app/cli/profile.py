@@ -3,7 +3,7 @@
 import json
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -12,11 +12,13 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.options import Json
-from shunter.errors import UsageError
+from shunter.app.counting import counted
+from shunter.errors import ShunterError, UsageError
 
 if TYPE_CHECKING:
     from shunter.app.profiling.job_file import JobFile
     from shunter.app.profiling.profiling import Cell, Machine, Profiled
+    from shunter.events.log.sql.lock import WriterLock
 
 
 def profile(
@@ -55,28 +57,25 @@ def profile(
     Synergy, OSDI 2022). Modelled cells are then measured as well, as far as can be, and printed
     beside their measurements with the error.
     """
+    from shunter.app.output_files import check_target
     from shunter.app.profiling.job_file import read_job_file
     from shunter.app.profiling.profiling import profiled
-    from shunter.app.runs.jobs_file import check_target
 
     file = read_job_file(job)
     machine = _machine(file, simulated, on, node)
     if out is not None:
         check_target(out)
-    if log is not None:
-        _refuse_existing(log)
-    with _ended_like_an_interrupt():
-        found = profiled(file, machine, lambda what: output.note(f"measuring {what}"))
-    if out is not None:
-        _write(out, json.dumps(found.table(), indent=1) + "\n")
-        output.note(f"wrote the table of {file.job.model} to {out}")
-    if log is not None:
-        _append(log, found)
-        output.note(f"wrote {len(found.measured):,} measurements into {log}")
-    if as_json:
+    with _claimed(log) as claim:
+        with _ended_like_an_interrupt():
+            found = profiled(file, machine, lambda what: output.note(f"measuring {what}"))
+        unwritten = _write(found, out, log, claim)
+    if as_json or unwritten:
         output.print_json(found.document())
     else:
         _print(found)
+    if unwritten:
+        causes = "\n".join(map(str, unwritten))
+        raise ShunterError(f"{causes}\nwhat was measured is printed on stdout, as by --json")
 
 
 @contextmanager
@@ -119,8 +118,11 @@ def _machine(file: "JobFile", is_simulated: bool, on: Path | None, node: str | N
 
         return SimulatedMachine(file)
     from shunter.app.profiling.live import LiveMachine
+    from shunter.app.profiling.measuring_folders import remove_abandoned
     from shunter.app.profiling.servers import ssh_server, this_server
 
+    for sentence in remove_abandoned():
+        output.note(sentence)
     if on is None:
         return LiveMachine(file, this_server(file))
     from shunter.app.config.loading import load_config
@@ -128,44 +130,61 @@ def _machine(file: "JobFile", is_simulated: bool, on: Path | None, node: str | N
     return LiveMachine(file, ssh_server(file, load_config(on), node))
 
 
-def _refuse_existing(url: str) -> None:
-    """Refuse a log that exists before anything is measured.
+@contextmanager
+def _claimed(url: str | None) -> Iterator["WriterLock | None"]:
+    """Hold the place of the log from before anything is measured.
 
     Raises:
         LogExistsError: there is one.
+        LogError: none can be written there, or another process is about to.
     """
     import asyncio
 
-    from shunter.errors import LogExistsError, NotFoundError
-    from shunter.events.log import read_log
+    from shunter.errors import LogExistsError
+    from shunter.events.log import claim_log
 
-    async def look() -> None:
-        async with read_log(url):
-            raise LogExistsError(
-                f"there is a log {url} already; measurements make one of their own: name another"
-            )
+    try:
+        claim = None if url is None else asyncio.run(claim_log(url))
+    except LogExistsError as error:
+        raise LogExistsError(
+            f"there is a log {url} already; measurements make one of their own: name another"
+        ) from error
+    with claim or nullcontext():
+        yield claim
 
-    with suppress(NotFoundError):
-        asyncio.run(look())
+
+def _write(
+    found: "Profiled", out: Path | None, log: str | None, claim: "WriterLock | None"
+) -> list[ShunterError]:
+    """Write the table and the log, each for itself; return what went wrong."""
+    from shunter.app.output_files import write_text
+
+    unwritten: list[ShunterError] = []
+    if out is not None:
+        try:
+            write_text(out, json.dumps(found.table(), indent=1) + "\n")
+            output.note(f"wrote the table of {found.file.job.model} to {out}")
+        except ShunterError as error:
+            unwritten.append(error)
+    if log is not None:
+        try:
+            _append(log, found, claim)
+            output.note(f"wrote {len(found.measured):,} measurements into {log}")
+        except ShunterError as error:
+            unwritten.append(error)
+    return unwritten
 
 
-def _append(url: str, found: "Profiled") -> None:
+def _append(url: str, found: "Profiled", claim: "WriterLock | None") -> None:
     import asyncio
 
     from shunter.events.log import open_log
 
     async def append() -> None:
-        async with open_log(url) as log:
+        async with open_log(url, claim=claim) as log:
             log.append(found.measured)
 
     asyncio.run(append())
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}; check the path") from error
 
 
 def _print(found: "Profiled") -> None:
@@ -173,7 +192,8 @@ def _print(found: "Profiled") -> None:
     from shunter.app.profiling.profiling import CLAIM
 
     job, demand, worst = found.file.job, found.profile.demand, found.worst
-    needs = f"{demand.cpus_milli / 1000:g} CPUs and {demand.memory_mb / 1000:g} GB for each GPU"
+    cpus, memory_gb = counted(demand.cpus_milli / 1000, "CPU"), demand.memory_mb / 1000
+    needs = f"{cpus} and {memory_gb:g} GB for each GPU"
     epochs = sorted(found.profile.full_s.items(), reverse=True)
     output.print_pairs(
         [
@@ -192,7 +212,7 @@ def _print(found: "Profiled") -> None:
         output.print_line("no modelled cell was measured")
     else:
         output.print_line(
-            f"worst modelled cell: {worst.error:+.1%} with {worst.point.cpus} CPUs and "
+            f"worst modelled cell: {worst.error:+.1%} with {counted(worst.point.cpus, 'CPU')} and "
             f"{worst.point.memory_mb / 1000:g} GB"
         )
         for is_between, what in ((False, "that was measured"), (True, "between those")):

@@ -7,6 +7,7 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.options import Json, reading
+from shunter.app.counting import counted, jobs_waiting
 from shunter.errors import UsageError
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _print(document: dict[str, Any]) -> None:
         ("at", f"e{document['seq']}  {document['time']}"),
         ("term", f"{document['term']}, policy {document['policy'] or 'none'}"),
         ("jobs", ", ".join(f"{number(count)} {name}" for name, count in jobs.items() if count)),
-        ("queue", f"{number(queue['jobs'])} jobs wait for {number(queue['gpus'])} GPUs"),
+        ("queue", f"{jobs_waiting(queue['jobs'])} for {counted(queue['gpus'], 'GPU')}"),
         ("cluster", _cluster(cluster)),
         ("rounds", f"{number(document['rounds']['planned'])} planned"),
         ("snapshots", f"{document['snapshots_checked']} agree"),

@@ -7,6 +7,7 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.options import ConfigFile, Json, Settings, load
+from shunter.app.counting import counted
 
 if TYPE_CHECKING:
     from shunter.app.config import LoadedConfig
@@ -30,7 +31,8 @@ def simulate(
     ] = False,
 ) -> None:
     """Run a config on a simulated cluster and sum up what happened."""
-    from shunter.app.runs.jobs_file import check_target, write_jobs
+    from shunter.app.output_files import check_target
+    from shunter.app.runs.jobs_file import write_jobs
 
     loaded = load(config, settings, _chosen(policy, log))
     if jobs_out is not None:
@@ -72,13 +74,11 @@ def _print(document: "RunDocument") -> None:
     cluster, trace, jobs = document["cluster"], document["trace"], document["jobs"]
     rounds, log = document["rounds"], document["log"]
     units = f" and {number(cluster['units'])} units of CPU" if "units" in cluster else ""
+    gpus = counted(cluster["gpus"], "GPU")
     output.print_pairs(
         [
             ("policy", document["policy"] + star),
-            (
-                "cluster",
-                f"{number(cluster['gpus'])} GPUs{units} on {number(cluster['nodes'])} servers",
-            ),
+            ("cluster", f"{gpus}{units} on {counted(cluster['nodes'], 'server')}"),
             ("trace", f"{trace['source']}, {number(trace['jobs'])} jobs"),
             ("jobs", ", ".join(f"{number(n)} {name}" for name, n in jobs.items() if n)),
             ("makespan", duration(document["makespan_s"])),

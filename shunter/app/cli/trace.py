@@ -15,9 +15,11 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.options import Json
+from shunter.app.output_files import check_target, write_text
 from shunter.errors import TraceError, UsageError
 
 if TYPE_CHECKING:
+    from shunter.app.cost_fitting import Observed
     from shunter.workloads import Trace, TraceDescription
 
 KEY_BYTES_MOST = 1 << 16
@@ -163,46 +165,54 @@ def fit(
     import asyncio
 
     from shunter.app.cost_fitting import (
-        Observed,
         config_text,
         fit_costs,
         fit_document,
         left_out,
-        observe_log,
         rates_document,
     )
-    from shunter.events.log import read_log
 
-    async def observed_log() -> Observed:
-        async with read_log(log) as reader:
-            with output.progress("measuring") as advance:
-                return await observe_log(reader, advance)
-
-    observed = asyncio.run(observed_log())
+    _check_targets(out, rates)
+    observed = asyncio.run(_observed(log))
     fitted = fit_costs(observed)
     if not any(fitted.launches.values()):
         raise TraceError(f"no attempt in {log} was seen to start: there is nothing to measure")
     if rates is not None:
         table = rates_document(fitted)
-        _write_text(rates, json.dumps(table, indent=1) + "\n")
+        write_text(rates, json.dumps(table, indent=1) + "\n")
         output.note(f"wrote rates of {len(table['kinds']):,} kinds of jobs to {rates}")
     if as_json:
         output.print_json(fit_document(observed, fitted))
         return
-    named = rates
-    if rates is not None and out is not None:  # paths in a config are relative to it
-        named = Path(os.path.relpath(rates, out.parent))
-    text = config_text(observed, fitted, trace, None if named is None else str(named))
+    named = None if rates is None else str(rates)
+    if named is not None and out is not None:  # paths in a config are relative to it
+        named = os.path.relpath(named, out.parent)
+    text = config_text(observed, fitted, trace, named)
     if out is None:
         sys.stdout.write(text)
     else:
-        _write_text(out, text)
+        write_text(out, text)
         attempts = sum(fitted.launches.values())
         output.note(
             f"wrote costs measured on {attempts:,} attempts of {len(observed.jobs):,} jobs to {out}"
         )
     for sentence in left_out(fitted):
         output.note(sentence)
+
+
+async def _observed(log: str) -> "Observed":
+    from shunter.app.cost_fitting import observe_log
+    from shunter.events.log import read_log
+
+    async with read_log(log) as reader:
+        with output.progress("measuring") as advance:
+            return await observe_log(reader, advance)
+
+
+def _check_targets(*paths: Path | None) -> None:
+    for path in paths:
+        if path is not None:
+            check_target(path)
 
 
 def _key(path: Path) -> bytes:
@@ -216,13 +226,6 @@ def _key(path: Path) -> bytes:
             f"--anonymise-key-file {path} cannot be read: {why}; "
             f"make one: (umask 077; head -c 32 /dev/urandom > {path})"
         ) from error
-
-
-def _write_text(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise TraceError(f"{path} cannot be written: {error.strerror}; check the path") from error
 
 
 def _read(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from shunter.app.api.access.callers import user_name
+from shunter.app.counting import counted
 from shunter.app.doctor.findings import Finding, Looked
 from shunter.backends.local.memory import memory_control
 from shunter.backends.node.shares.enforcement import means_of
@@ -66,7 +67,7 @@ def gpus(looked: Looked) -> Iterator[Finding]:
     if isinstance(found, NoGpus):
         mend = found.explanation
         if configured:
-            mend = f"the config's {configured} GPUs are given out unseen; {mend}"
+            mend = f"the config's GPUs, {configured:,}, are given out unseen; {mend}"
         yield Finding("gpus", "poor", f"NVML cannot be read ({found.fault})", mend)
         return
     lost = [str(gpu.index) for gpu in found if gpu.is_lost]
@@ -75,13 +76,14 @@ def gpus(looked: Looked) -> Iterator[Finding]:
             *("gpus", "bad", f"GPU {', '.join(lost)} is lost"),
             "drain the node, and restart the machine",
         )
+    seen = counted(len(found), "GPU")
     if configured is not None and configured > len(found):
         yield Finding(
-            *("gpus", "bad", f"{configured} GPUs in the config, {len(found)} in the machine"),
+            *("gpus", "bad", f"{seen} in the machine, {configured} in the config"),
             "correct cluster.nodes",
         )
     elif not lost:
-        yield Finding("gpus", "good", f"{len(found)} GPUs, read by NVML")
+        yield Finding("gpus", "good", f"{seen}, read by NVML")
 
 
 def memory(looked: Looked) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from shunter.app.counting import counted
 from shunter.app.doctor.findings import Check, Finding, Looked
 from shunter.app.doctor.machine import shares
 from shunter.app.first_config import OPEN_BASE
@@ -77,7 +78,8 @@ def findings_of(one: "HostInventory", described: "ConfigurationSet") -> Iterator
         what = f"{found['memory_mb']} MB of memory, and the config says {described.memory_mb}"
         yield Finding(name, "bad", what, f"correct memory_gb of {name} in [cluster]")
     if len(found["cpus"]) * 1000 < described.cpus_milli:
-        what = f"{len(found['cpus'])} CPUs, and the config says {described.cpus_milli // 1000}"
+        cpus = counted(len(found["cpus"]), "CPU")
+        what = f"{cpus}, and the config says {described.cpus_milli // 1000}"
         yield Finding(name, "bad", what, f"correct cpus of {name} in [cluster]")
     if abs(one.ahead_s) > SKEW_S:
         way = "ahead of" if one.ahead_s > 0 else "behind"
@@ -110,12 +112,12 @@ def summary(one: "HostInventory") -> str:
     """Return in one line what a host has."""
     found = one.found
     assert found is not None, "a host that did not answer has a cause instead"
-    seen = f"{len(found['gpus'])} GPUs by {found['gpus_by']}"
+    seen = f"{counted(len(found['gpus']), 'GPU')} by {found['gpus_by']}"
     gpus = seen if found["gpus"] else f"no GPU seen ({found['gpu_fault']})"
     version = ".".join(map(str, found["python"]))
     limit = ", limited" if found["memory_group"] else ""
     return (
-        f"{gpus}, {len(found['cpus'])} CPUs, {found['memory_mb'] // 1000} GB{limit}, "
+        f"{gpus}, {counted(len(found['cpus']), 'CPU')}, {found['memory_mb'] // 1000} GB{limit}, "
         f"Python {version}, answered in {one.slow_s:.1f} s, clock {one.ahead_s:+.1f} s"
     )
 

@@ -6,6 +6,7 @@ import secrets
 from shunter.app.config.cluster_section import ClusterSection
 from shunter.app.config.live import SshHostSection, SshSection
 from shunter.app.config.live.limits import shared_limits
+from shunter.app.counting import counted
 from shunter.backends.agents.transport import NO_DEVICE
 from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
 from shunter.errors import ConfigError
@@ -76,8 +77,8 @@ def _host(
         gpus = (NO_DEVICE,) * where.gpus
     if len(gpus) < where.gpus:
         raise ConfigError(
-            f"backend.ssh.hosts.{name}.gpus names {len(gpus)} GPUs, and [cluster] gives it "
-            f"{where.gpus}: name them all"
+            f"backend.ssh.hosts.{name}.gpus names {counted(len(gpus), 'GPU')}, and [cluster] "
+            f"gives it {where.gpus}: name them all"
         )
     cpus = tuple(range(where.cpus_milli // 1000)) if own.cpus is None else own.cpus
     return SshHost(

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from shunter.app.counting import counted
 from shunter.app.first_config import LOG, OPEN_BASE, POLICY
 from shunter.backends.ssh.host_inventory import HostInventory, host_inventories
 from shunter.backends.ssh.settings import SshAccess, SshHost
@@ -104,7 +105,8 @@ def _notes(one: HostInventory, gpus: int | None) -> list[str]:
         mend = "--gpus says how many there are" if gpus is None else f"{gpus} as --gpus says"
         notes.append(f"no GPU is seen ({found['gpu_fault']}); {mend}")
     elif gpus is not None and gpus != seen:
-        notes.append(f"{seen} GPUs are seen, and written, not the {gpus} of --gpus")
+        is_ = "is" if seen == 1 else "are"
+        notes.append(f"{counted(seen, 'GPU')} {is_} seen, and written, not the {gpus} of --gpus")
     if _is_closed(one):
         notes.append(f"its users cannot pass through {one.host.base}: base = {OPEN_BASE!r} instead")
     if abs(one.ahead_s) > SKEW_S:

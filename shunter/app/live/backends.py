@@ -15,6 +15,7 @@ from shunter.app.config.live import BackendSection, LocalSection, SshSection
 from shunter.app.config.live.limits import shared_limits
 from shunter.app.config.live.slurm import SlurmSection
 from shunter.app.config.loading import LoadedConfig
+from shunter.app.counting import counted
 from shunter.backends.agents.transport import NO_DEVICE
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
 from shunter.backends.node.messages.wire import Found
@@ -258,8 +259,8 @@ def _nodes(section: LocalSection, cluster: ClusterSection) -> list[LocalNode]:
         names = list(section.gpus)
     if len(names) < cluster.gpus:
         raise ConfigError(
-            f"backend.local.gpus names {len(names)} GPUs, and [cluster] has {cluster.gpus}: "
-            "name them all, or take servers out"
+            f"backend.local.gpus names {counted(len(names), 'GPU')}, and [cluster] has "
+            f"{cluster.gpus}: name them all, or take servers out"
         )
     cpus, nodes, first = tuple(sorted(os.sched_getaffinity(0))), [], 0
     for name, where in cluster.servers():

@@ -9,19 +9,20 @@ for some time, and then it is ended, and its records are removed.
 import asyncio
 import os
 import secrets
-import tempfile
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol
 
 import anyio
 
 from shunter import clock
+from shunter.app.counting import counted
 from shunter.app.live.task_groups import first_error
 from shunter.app.profiling.batch_rate import BatchRate
 from shunter.app.profiling.job_file import JobFile
+from shunter.app.profiling.measuring_folders import measuring_folder
 from shunter.app.profiling.profiling import Point
 from shunter.backends.node.messages.attempt_records import started_in
 from shunter.backends.node.records import folder_of
@@ -130,7 +131,7 @@ class LiveMachine:
             error = first_error(errors)
             if not point.memory_mb or not isinstance(error, BackendError):
                 raise error from errors
-            amount = f"{point.cpus} CPUs and {point.memory_mb / 1000:g} GB"
+            amount = f"{counted(point.cpus, 'CPU')} and {point.memory_mb / 1000:g} GB"
             self._notes.append(f"nothing was measured with {amount}: {error}")
             return None
 
@@ -144,15 +145,27 @@ class LiveMachine:
             paths = [self._file.folder / each for each in self._measuring.dataset]
             await anyio.to_thread.run_sync(drop_from_cache, paths)
         self._attempt += 1
-        with tempfile.TemporaryDirectory(prefix="shunter-profile-") as root:
+        with measuring_folder() as root:
             async with self._server.backend(root) as backend:
                 if (cause := backend.causes.get(self._server.name)) is not None:
                     raise BackendError(f"{self._server.name} does not answer: {cause}")
+                await self._remove_left(backend)
                 async with self._running(backend, point) as news:
                     folder = folder_of(root, self._job_id, self._attempt)
                     if point.memory_mb and not _is_memory_held(folder):
                         raise BackendError("no control group holds its memory here")
                     return self._job.steps * await self._batch_s(backend, news)
+
+    async def _remove_left(self, backend: SupervisedBackend) -> None:
+        """Remove once the records of jobs that a killed profile has left on a server.
+
+        What runs is left alone, as are records that cannot be removed: they are in nobody's way.
+        """
+        if self._attempt > 1 or self._server.is_here:
+            return
+        with suppress(BackendError):
+            left = [JobId(found["job"]) for found in await backend.inventory()]
+            await backend.remove_attempts(list(dict.fromkeys(left)))
 
     @asynccontextmanager
     async def _running(self, backend: SupervisedBackend, point: Point) -> AsyncIterator["_News"]:
@@ -217,10 +230,26 @@ class LiveMachine:
             text, _ = await backend.read_output(
                 self._job_id, self._attempt, 0, stream, start, _OUTPUT_BYTES
             )
-            said = text.decode("utf-8", errors="replace").splitlines()
-            if lines := [line.strip() for line in said if line.strip()]:
-                return f"it printed at the end: {' | '.join(lines[-_OUTPUT_LINES:])}"
+            if said := last_lines(text):
+                return f"it printed at the end: {said}"
         return "it printed nothing"
+
+
+def last_lines(output: bytes) -> str:
+    """Return the last lines of what a job printed, in one line of plain letters.
+
+    What would move a cursor or be obeyed by a terminal, and what is no text, stands there by its
+    number.
+    """
+    said = output.decode("utf-8", errors="backslashreplace").splitlines()
+    lines = [line.strip() for line in said if line.strip()]
+    letters = " | ".join(lines[-_OUTPUT_LINES:])
+    if not letters.isprintable():
+        letters = "".join(
+            letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+            for letter in letters
+        )
+    return letters[-_OUTPUT_BYTES:]  # each byte of a binary file takes four
 
 
 def drop_from_cache(paths: Iterable[Path]) -> None:

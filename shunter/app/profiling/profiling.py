@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final, Protocol
 
+from shunter.app.counting import counted
 from shunter.app.profiling.job_file import JobFile, JobSection
 from shunter.app.runs.summary import SCHEMA
 from shunter.core.performance.sensitivity import SensitivityTable
@@ -119,7 +120,7 @@ class Profiled:
         """Return the document of a table of sensitivity with this model alone."""
         job = self.file.job
         models = {job.model: {job.gpus: self.relative.matrix}}
-        about = [f"{self.evidence}: {job.model} on {job.gpus} GPUs", *self.notes]
+        about = [f"{self.evidence}: {job.model} on {counted(job.gpus, 'GPU')}", *self.notes]
         return table_document(SensitivityTable(models, job.share, job.model), about)
 
     def document(self) -> dict[str, Any]:

@@ -50,6 +50,7 @@ class ThisServer:
             patrol_s=_LOOK_S,
             is_sized=True,
             downsamples=False,
+            is_bound=True,  # or it would run on after a kill -9
         )
         return LocalBackend(settings)
 
@@ -130,6 +131,7 @@ def ssh_server(file: JobFile, loaded: LoadedConfig, name: str | None) -> SshServ
         patrol_s=_LOOK_S,
         is_sized=True,
         downsamples=False,
+        is_bound=True,  # or it would run on after a kill -9
     )
     return SshServer(node, alone)
 

@@ -8,6 +8,7 @@ their servers have refused that.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from shunter.app.counting import counted
 from shunter.app.replaying.formatting import gpus_in_words
 from shunter.core.cluster import Pool
 from shunter.core.sizing import Sizing
@@ -69,8 +70,7 @@ class Beside:
         """Return amounts of what is needed at all."""
         parts = []
         if self.needed.cpus_milli:
-            cpus = has.cpus_milli / 1000
-            parts.append(f"{cpus:g} CPU{'' if cpus == 1 else 's'}")
+            parts.append(counted(has.cpus_milli / 1000, "CPU"))
         if self.needed.memory_mb:
             parts.append(f"{has.memory_mb} MB")
         return " and ".join(parts) or "nothing"

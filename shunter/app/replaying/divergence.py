@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 
 from shunter import __version__
 from shunter.app.code_digests import sources_of
+from shunter.app.counting import counted, jobs_waiting
 from shunter.app.replaying.formatting import fact_in_words
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.recorded_terms import Term
@@ -55,9 +56,9 @@ class Seen:
 
     def lines(self) -> list[str]:
         """Return it in words, line by line."""
-        free = ", ".join(f"{count} {name} GPUs" for name, count in self.free.items())
+        free = ", ".join(counted(count, f"{name} GPU") for name, count in self.free.items())
         queue = f", first {', '.join(self.queue)}" if self.queue else ""
-        jobs = f"{self.waiting} jobs wait{queue}; {self.placed} have GPUs"
+        jobs = f"{jobs_waiting(self.waiting)}{queue}; {self.placed} have GPUs"
         lines = [f"  view      {free or 'no GPUs'} free; {jobs}"]
         for rank in self.ranks:
             place = "has GPUs" if rank.position is None else f"{rank.position} of {self.waiting}"

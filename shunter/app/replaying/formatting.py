@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from shunter.app.counting import counted
 from shunter.app.replaying.instants import clock
 from shunter.core.cluster import Cluster, Health, Server
 from shunter.events.facts.decisions import (
@@ -48,13 +49,13 @@ def allocation_in_words(allocation: Allocation, most: int | None = None) -> str:
 
 def gpus_in_words(gpus: int) -> str:
     """Return a number of GPUs as people say it."""
-    return f"{gpus} GPU" if gpus == 1 else f"{gpus} GPUs"
+    return counted(gpus, "GPU")
 
 
 def resources_in_words(gpus: float, cpus: float, memory_mb: float) -> str:
     """Return GPUs, CPUs and MB as people say them, without what is 0."""
     parts = [gpus_in_words(int(gpus))] if gpus else []
-    parts += [f"{cpus:g} CPU{'' if cpus == 1 else 's'}"] if cpus else []
+    parts += [counted(cpus, "CPU")] if cpus else []
     parts += [f"{memory_mb:g} MB"] if memory_mb else []
     *first, last = parts or ["nothing"]
     return f"{', '.join(first)} and {last}" if first else last
@@ -83,7 +84,7 @@ def demand_in_words(demand: Demand) -> str:
     if demand.gpu_types:
         parts.append(f"of type {' or '.join(demand.gpu_types)}")
     if demand.cpus_milli:
-        parts.append(f"{demand.cpus_milli / 1000:g} CPUs")
+        parts.append(counted(demand.cpus_milli / 1000, "CPU"))
     if demand.memory_mb:
         parts.append(f"{demand.memory_mb} MB")
     if demand.max_level is not None:
@@ -257,7 +258,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     TargetsSet: lambda event: f"set {len(event.targets)} target shares",
     SizesSet: _sized,
     SensitivityCorrected: lambda event: (
-        f"correct the table: {event.model} at {event.cpus_milli / 1000:g} CPUs and "
+        f"correct the table: {event.model} at {counted(event.cpus_milli / 1000, 'CPU')} and "
         f"{event.memory_mb} MB for each GPU is {event.measured:.3g} times as fast as with its "
         f"proportional share, not {event.expected:.3g}"
     ),

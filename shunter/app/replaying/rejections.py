@@ -5,6 +5,7 @@ they would say that too few GPUs are there where there are enough; so the words 
 the job asked for and from the servers themselves.
 """
 
+from shunter.app.counting import counted
 from shunter.app.replaying.formatting import gpus_in_words
 from shunter.core.cluster import Cluster, Health, Server
 from shunter.core.intake.admission import EVEN_WHEN_EMPTY, Refusal
@@ -53,9 +54,9 @@ def _beside(spec: JobSpec, servers: list[Server]) -> str:
     """Return what a job needs beside its GPUs, and the most that a server has of it."""
     needs, most = [], []
     if spec.cpus_milli:
-        needs.append(f"{spec.cpus_milli / 1000:g} CPUs")
+        needs.append(counted(spec.cpus_milli / 1000, "CPU"))
         cpus = max((server.configuration.cpus_milli for server in servers), default=0)
-        most.append(f"{cpus / 1000:g} CPUs")
+        most.append(counted(cpus / 1000, "CPU"))
     if spec.memory_mb:
         needs.append(f"{spec.memory_mb} MB of memory")
         memory = max((server.configuration.memory_mb for server in servers), default=0)

@@ -7,6 +7,7 @@ decided about it.
 
 from collections.abc import Sequence
 
+from shunter.app.counting import counted
 from shunter.app.replaying.instants import SECOND_US, clock, span
 from shunter.core.ranking import Measure, Measured, RankedPolicy
 from shunter.core.sizing import WHOLE
@@ -54,11 +55,11 @@ def score_in_words(
     """
     if not measures or not numbers:
         return ""
-    counted = dict(zip(measures, numbers, strict=False))
+    numbered = dict(zip(measures, numbers, strict=False))
     clauses = [
         words
-        for measure, number in counted.items()
-        if (words := _clause(measure, int(number), counted, used_gpu_us, past=past))
+        for measure, number in numbered.items()
+        if (words := _clause(measure, int(number), numbered, used_gpu_us, past=past))
     ]
     return ", ".join(clauses)
 
@@ -66,11 +67,20 @@ def score_in_words(
 def gpu_time_in_words(gpu_us: int) -> str:
     """Return GPU time in GPU-hours, or in GPU-seconds where it is less than one hour.
 
-    It is rounded down: what is just below a threshold must not look as if it had reached it.
+    It is rounded to the nearest of what is told: hundredths, or whole ones from 100 on.
     """
-    if gpu_us >= _HOUR_US:
-        return f"{_rounded_down(gpu_us, _HOUR_US)} GPU-hours"
-    return f"{_rounded_down(gpu_us, SECOND_US)} GPU-seconds"
+    unit_us, noun = _unit(gpu_us)
+    step_us = unit_us if gpu_us >= 100 * unit_us else unit_us // 100
+    half_us = step_us // 2 if gpu_us >= unit_us else 0  # less than one is told as it is
+    return _gpu_time(gpu_us + half_us, unit_us, noun)
+
+
+def used_in_words(gpu_us: int) -> str:
+    """Return GPU time that a job has used, as `gpu_time_in_words`, but rounded down.
+
+    What is just below a threshold must not look as if it had reached it.
+    """
+    return _gpu_time(gpu_us, *_unit(gpu_us))
 
 
 def ordinal_in_words(number: int) -> str:
@@ -80,6 +90,15 @@ def ordinal_in_words(number: int) -> str:
     place = number + 1
     last = place % 10 if place % 100 not in (11, 12, 13) else 0
     return f"{place}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"
+
+
+def _unit(gpu_us: int) -> tuple[int, str]:
+    return (_HOUR_US, "GPU-hour") if gpu_us >= _HOUR_US else (SECOND_US, "GPU-second")
+
+
+def _gpu_time(gpu_us: int, unit_us: int, noun: str) -> str:
+    number = _rounded_down(gpu_us, unit_us)
+    return f"{number} {noun}" if number == "1" else f"{number} {noun}s"
 
 
 def _rounded_down(amount_us: int, unit_us: int) -> str:
@@ -93,7 +112,7 @@ def _rounded_down(amount_us: int, unit_us: int) -> str:
 def _clause(
     measure: Measure,
     number: int,
-    counted: dict[Measure, int | float],
+    numbered: dict[Measure, int | float],
     used_gpu_us: int | None,
     *,
     past: bool,
@@ -101,7 +120,7 @@ def _clause(
     has, is_ = ("had", "was") if past else ("has", "is")
     needs, asks = ("needed", "asked for") if past else ("needs", "asks for")
     if measure is Measure.queue:
-        return _queue(number, counted, used_gpu_us, has, is_)
+        return _queue(number, numbered, used_gpu_us, has, is_)
     if measure is Measure.entered_us:
         return ""  # told with the queue
     if measure is Measure.submission:
@@ -110,7 +129,7 @@ def _clause(
         levels = "1 level" if number == 1 else f"{number} levels"
         return f"{has} risen {levels} by waiting" if number else ""
     if measure is Measure.gpus:
-        return f"{asks} {number} GPU{'' if number == 1 else 's'}"
+        return f"{asks} {counted(number, 'GPU')}"
     if measure is Measure.dominant_share:
         percent = 100 * number / WHOLE
         return f"{asks} up to {percent:.3g} % of the cluster's GPUs, CPUs or memory"
@@ -122,7 +141,7 @@ def _clause(
         ratio = int((17 / 16) ** (-number - 1) * 100) / 100
         return f"{has} a finish-time ratio of at least {ratio:g}"
     if measure is Measure.attained_gpu_us:
-        return f"{has} used {gpu_time_in_words(number)}"
+        return f"{has} used {used_in_words(number)}"
     if abs(number) >= _UNKNOWN_US:
         return f"{is_} ranked last, because nobody knows how long it runs"
     if measure is Measure.duration_us:
@@ -140,7 +159,7 @@ def _clause(
 
 def _queue(
     number: int,
-    counted: dict[Measure, int | float],
+    numbered: dict[Measure, int | float],
     used_gpu_us: int | None,
     has: str,
     is_: str,
@@ -150,11 +169,11 @@ def _queue(
     Where a promotion can put a job back, its use alone does not say why it is there.
     """
     queue = f"in the {ordinal_in_words(number)} queue"
-    entered = counted.get(Measure.entered_us)
+    entered = numbered.get(Measure.entered_us)
     if entered is not None:
         since = f"{is_} {queue} since {clock(int(entered))}"
-        used = "" if used_gpu_us is None else f" and {has} used {gpu_time_in_words(used_gpu_us)}"
+        used = "" if used_gpu_us is None else f" and {has} used {used_in_words(used_gpu_us)}"
         return since + used
     if used_gpu_us is None:
         return f"{is_} {queue}"
-    return f"{has} used {gpu_time_in_words(used_gpu_us)}, so it {is_} {queue}"
+    return f"{has} used {used_in_words(used_gpu_us)}, so it {is_} {queue}"

@@ -4,8 +4,8 @@ import csv
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from shunter.app.output_files import replacing
 from shunter.core.metrics import JobResult
-from shunter.errors import ShunterError, UsageError
 
 COLUMNS = (
     "job_id",
@@ -23,32 +23,19 @@ COLUMNS = (
 )
 
 
-def check_target(path: Path) -> None:
-    """Refuse a file that cannot be written, before a run and not after it.
-
-    Raises:
-        UsageError: its folder does not exist, or it is a folder itself.
-    """
-    if path.is_dir() or not path.parent.is_dir():
-        raise UsageError(f"cannot write {path}: name a file in a folder that exists")
-
-
 def write_jobs(path: Path, results: Iterable[JobResult], jobs: int) -> None:
     """Write the stories of so many jobs to a file, which is replaced.
 
     Raises:
-        ShunterError: the file cannot be written.
+        ShunterError: the file cannot be written; one that was there is unchanged.
     """
     ordered: list[JobResult | None] = [None] * jobs
     for result in results:
         ordered[result.ordinal] = result
-    try:
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            writer.writerows(_rows(ordered))
-    except OSError as error:
-        raise ShunterError(f"cannot write {path}: {error.strerror}") from error
+    with replacing(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(_rows(ordered))
 
 
 def _rows(results: Iterable[JobResult | None]) -> Iterator[tuple[object, ...]]:

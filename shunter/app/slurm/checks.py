@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shunter import clock
+from shunter.app.counting import counted
 from shunter.app.doctor.findings import Check, Finding, Looked
 from shunter.app.slurm.serving import check_served
 from shunter.errors import ConfigError, SlurmRefusedError, SlurmUnknownError
@@ -166,7 +167,8 @@ def _servers(
         seen += sum(node.gpus.values())
         yield from _differences(node, described.gpu_type, described.gpus)
         if described.cpus_milli > node.cpus * 1000 or described.memory_mb > node.memory_mb:
-            what = f"Slurm gives out {node.cpus} CPUs and {node.memory_mb} MB, the config says more"
+            given = f"{counted(node.cpus, 'CPU')} and {node.memory_mb} MB"
+            what = f"Slurm gives out {given}, the config says more"
             yield Finding(name, "bad", what, f"correct cpus and memory_gb of {name} in [cluster]")
         if not node.is_in_service:
             state = "+".join([node.state, *sorted(node.flags)]).lower()
@@ -174,7 +176,8 @@ def _servers(
     for why, names in out.items():
         mend = "its administrator resumes it: scontrol update NodeName=… State=RESUME"
         yield Finding("slurm", "poor", f"no job starts on {', '.join(names)}: {why}", mend)
-    yield Finding("slurm", "good", f"{seen} GPUs in {len(known)} nodes, by GRES")
+    gpus, nodes = counted(seen, "GPU"), counted(len(known), "node")
+    yield Finding("slurm", "good", f"{gpus} in {nodes}, by GRES")
 
 
 def _differences(node: "SlurmNode", gpu_type: str, gpus: int) -> Iterator[Finding]:

@@ -71,7 +71,8 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `time_limit_s` is for who hands it to a batch system: supervisors keep no time limits.
     An agent finds out itself who `user_name` is, and which control group is to hold the attempt.
-    Without `shares` it is held to `memory_mb` at most, and to the CPUs of its ranks.
+    Without `shares` it is held to `memory_mb` at most, and to the CPUs of its ranks. If it
+    `is_bound`, it ends with whoever starts its supervisor.
     """
 
     job: str
@@ -91,6 +92,7 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     checkpoints: str
     time_limit_s: float | None = None
     shares: Shares | None = None
+    is_bound: bool = False
     slicing: Slicing | None = None
 
 

@@ -43,7 +43,8 @@ class Limits:
     `checkpoints` is a folder that all servers share; where it is empty, checkpoints lie on the
     server that made them, and are carried over when a job moves. If it `is_sized`, attempts are
     held to the CPUs and memory of their allocations, also to parts of a CPU. If it `downsamples`,
-    samples are told where they differ from those before, or once a while; else each is. Without
+    samples are told where they differ from those before, or once a while; else each is. If it
+    `is_bound`, attempts end with the agent that started them, and so with the scheduler. Without
     `slicing` nothing is started that is to share GPUs in turns.
     """
 
@@ -65,4 +66,5 @@ class Limits:
     checkpoints: str = ""
     is_sized: bool = False
     downsamples: bool = True
+    is_bound: bool = False
     slicing: Slicing | None = None

@@ -186,6 +186,7 @@ def _order(
         ),
         time_limit_s=None if limit_us is None else limit_us / 1e6,
         shares=shares,
+        is_bound=limits.is_bound,
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from shunter.core.interfaces import Observers, Rng
 from shunter.core.placement import Placement
@@ -34,6 +34,7 @@ from shunter.core.sizing import (
     seek,
     size_servers,
     solve_sizes,
+    speed_of_sizes,
 )
 from shunter.core.state import WAITING
 from shunter.core.view import View
@@ -43,6 +44,7 @@ from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Because, Reason
 
+Found = TypeVar("Found")
 _RESERVED = Misfit.reserved  # members are slow to look up
 YEAR_US = 365 * 24 * 3_600_000_000
 
@@ -124,13 +126,13 @@ class RankedPolicy:
 
     def target(self, memory: Ranking, view: View) -> SizesSet | None:
         """Return the sizes of jobs where programs say them; there are no targets."""
-        if self.sizing is None or self.sizing.solver is None or memory.sizes is None:
+        if self.sizing is None or self.sizing.solver is None:
             return None
-        memory.look_at(view.pools)
-        with Draft(view) as draft:
-            drafted = self._drafted(memory, view, draft)
-            sizable = self._sizable(drafted, memory, view)
-            return None if sizable is None else solve_sizes(sizable)
+        return self._of_sizable(memory, view, solve_sizes)
+
+    def speed_of(self, sizes: SizesSet, memory: Ranking, view: View) -> float | None:
+        """Return the speed that sizes have which were solved for now; None: none are."""
+        return self._of_sizable(memory, view, lambda given: speed_of_sizes(given, sizes.sizes))
 
     def wake_at(self, memory: Ranking) -> int | None:
         """Return the next change of a rank, if anybody waits for it."""
@@ -220,6 +222,16 @@ class RankedPolicy:
                 else:
                     excluded[entry.number, pool] = (entry.key, reason)
                 placing.back()
+
+    def _of_sizable(
+        self, memory: Ranking, view: View, find: Callable[[SizingInput], Found | None]
+    ) -> Found | None:
+        """Return what is found of the round that comes next; None: nothing is sized."""
+        memory.look_at(view.pools)
+        with Draft(view) as draft:
+            drafted = self._drafted(memory, view, draft)
+            sizable = self._sizable(drafted, memory, view)
+            return None if sizable is None else find(sizable)
 
     def _sizable(self, drafted: "_Drafted", memory: Ranking, view: View) -> SizingInput | None:
         """Return what is to be sized, those that start in better places; None: nothing."""

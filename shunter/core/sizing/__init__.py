@@ -4,7 +4,7 @@ from shunter.core.sizing.book import SizeBook
 from shunter.core.sizing.demands import WHOLE, Demands
 from shunter.core.sizing.guarantees import Guarantees
 from shunter.core.sizing.mechanism import Mechanism, Sizing
-from shunter.core.sizing.optimum import solve_sizes
+from shunter.core.sizing.optimum import solve_sizes, speed_of_sizes
 from shunter.core.sizing.options import Option
 from shunter.core.sizing.programs import Answer, Choice, Program, Solver
 from shunter.core.sizing.seeking import seek
@@ -30,4 +30,5 @@ __all__ = [
     "seek",
     "size_servers",
     "solve_sizes",
+    "speed_of_sizes",
 ]

@@ -16,7 +16,7 @@ which no sizes can beat, and the second may choose whole CPUs between them.
 from collections.abc import Iterable, Mapping, Sequence
 from math import fsum
 
-from shunter.core.sizing.mechanism import NO_RESOURCES
+from shunter.core.sizing.mechanism import NO_RESOURCES, Mechanism
 from shunter.core.sizing.options import ROUNDING, Option
 from shunter.core.sizing.programs import Answer, Choice, Program, Solver
 from shunter.core.sizing.servers import Servers
@@ -26,7 +26,7 @@ from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.resources import Resources
 
-__all__ = ["solve_sizes"]
+__all__ = ["solve_sizes", "speed_of_sizes"]
 
 _DIGITS = 9
 
@@ -45,6 +45,19 @@ def solve_sizes(given: SizingInput) -> SizesSet | None:
     servers = Servers(given)
     servers.tune()
     return _Optimum(given, servers).solved(solver)
+
+
+def speed_of_sizes(given: SizingInput, sizes: Iterable[Size]) -> float | None:
+    """Return the `speed` of a `SizesSet` with these sizes, exactly, without solving.
+
+    None: no programs say sizes, or nothing happened.
+    """
+    is_solved = given.guarantees.sizing.mechanism is Mechanism.opt
+    if not is_solved or not (given.starts or given.book.unsized):
+        return None
+    servers = Servers(given)
+    servers.take({size.job_id: Resources(0, size.cpus_milli, size.memory_mb) for size in sizes})
+    return _Optimum(given, servers).speed()
 
 
 @fact
@@ -85,17 +98,20 @@ class _Optimum:
             min(answer.bound, _most(program))
             for program, answer in zip(pooled, answers[len(placed) :], strict=True)
         ]
-        speed = self._together(self._running())
         sized = [job_id for job_id in servers.starts if self._view.jobs[job_id].spec.gpus]
         said = f"nothing was found for {unsolved} jobs, which have what tune gives them"
         return SizesSet(
             self._view.now_us,
             tuple([self._size(job_id) for job_id in (*sized, *servers.changed())]),
-            round(speed, _DIGITS),
+            self.speed(),
             round(fsum([*bounds, fixed]), _DIGITS),
             round(fsum(gaps), _DIGITS),
             said if unsolved else "ok",
         )
+
+    def speed(self) -> float:
+        """Return the sum of the speeds of all jobs with GPUs that run after this round."""
+        return round(self._together(self._running()), _DIGITS)
 
     def _size(self, job_id: JobId) -> Size:
         has = self._servers.seat(job_id).has

@@ -3,6 +3,7 @@
 from shunter.events.log.frames import Frame, Head, Outcomes, Snapshot
 from shunter.events.log.jsonl import ImportReport, export_jsonl, import_jsonl
 from shunter.events.log.opening import (
+    claim_log,
     load_store,
     open_log,
     open_past_jobs,
@@ -27,6 +28,7 @@ __all__ = [
     "Snapshot",
     "StoredPastJobs",
     "VerifyReport",
+    "claim_log",
     "export_jsonl",
     "import_jsonl",
     "load_store",

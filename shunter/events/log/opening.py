@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shunter.errors import NotFoundError, UsageError
 from shunter.events.log.frames import GENESIS, Head
@@ -17,6 +18,9 @@ from shunter.events.log.reader import LogReader
 from shunter.events.log.stores import Segment, Store, StoredPastJobs
 from shunter.events.log.verification import wrong_types_in
 from shunter.events.log.writer import LogWriter
+
+if TYPE_CHECKING:
+    from shunter.events.log.sql.lock import WriterLock
 
 MEMORY = "memory:"
 NONE = "none:"
@@ -34,6 +38,7 @@ async def open_log(
     frames_per_transaction: int = 10,
     resume: bool = False,
     mode: int | None = None,
+    claim: "WriterLock | None" = None,
 ) -> AsyncIterator[LogWriter]:
     """Open a log for writing.
 
@@ -48,6 +53,7 @@ async def open_log(
         frames_per_transaction: how many frames a simulation writes at once.
         resume: go on with a log that is there (or start one), in the next term.
         mode: permissions of the file, as of chmod; None leaves them to the umask.
+        claim: what `claim_log` returned for the same address; closing the log gives it back.
     Raises:
         LogExistsError: there is a log, and neither `overwrite` nor `resume`; nothing is touched.
         LogVersionError: there is something else, or a log of a newer Shunter.
@@ -63,7 +69,7 @@ async def open_log(
         from shunter.events.log.sql.opening import open_store
 
         store, head, warning = await open_store(
-            path_of(url), overwrite=overwrite, durable=durable, resume=resume, mode=mode
+            path_of(url), overwrite=overwrite, durable=durable, resume=resume, mode=mode, lock=claim
         )
     log = LogWriter(
         url,
@@ -80,6 +86,24 @@ async def open_log(
         await log.close()
     finally:
         await log.abandon()
+
+
+async def claim_log(url: str) -> "WriterLock | None":
+    """Take the place of a log that is to be made once some work is done.
+
+    Nothing is written: until it is released, or its process has ended, nobody else makes a log
+    there. What is kept in no file needs no place: None.
+
+    Raises:
+        LogExistsError: there is a log.
+        LogError: the place cannot be written, or another process writes there.
+        UsageError: the address is none of a log.
+    """
+    if url in (MEMORY, NONE):
+        return None
+    from shunter.events.log.sql.opening import claim
+
+    return await claim(path_of(url))
 
 
 @asynccontextmanager

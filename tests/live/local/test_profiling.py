@@ -9,14 +9,17 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from shunter.app.cli.application import app
+from shunter.app.profiling.measuring_folders import remove_abandoned
 from shunter.backends.node.shares.cgroups import LIMIT, QUOTA
 from shunter.backends.node.shares.division import divisible_v1
 
@@ -103,22 +106,64 @@ while True:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_whoever_ends_the_measuring_ends_the_job(number: signal.Signals, tmp_path: Path) -> None:
     """A job left behind would hold a GPU of which no scheduler knows."""
-    (tmp_path / "loader.py").write_text(STEPPER, encoding="utf-8")
-    command = [sys.executable, "-I", "-S", "loader.py", str(PROJECT)]
-    text = JOB.replace("COMMAND", json.dumps(command)).replace("cpus = 2", "cpus = 1")
-    text = text.replace("time = 1", "time = 600").replace("give_up = 60", "give_up = 600")
-    (tmp_path / "job.toml").write_text(text, encoding="utf-8")
-    words = [sys.executable, "-m", "shunter", "profile", "job.toml", "-o", "table.json"]
-    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as measuring:
-        pid = tmp_path / "pid"
-        _wait_until(lambda: pid.exists() or measuring.poll() is not None)
-        assert pid.exists(), measuring.communicate()
+    with _measuring(tmp_path) as measuring:
         measuring.send_signal(number)
         _, said = measuring.communicate(timeout=60)
     assert measuring.returncode == 128 + signal.SIGINT, said
     assert "Traceback" not in said
     assert not (tmp_path / "table.json").exists()
-    _wait_until(lambda: not Path(f"/proc/{pid.read_text()}").exists())
+    _wait_until(lambda: not _runs(tmp_path))
+
+
+def test_job_ends_with_a_profile_that_is_killed_and_the_next_one_removes_what_it_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    with _measuring(tmp_path) as measuring:
+        (left,) = sorted(temporary.glob("shunter-profile-*"))
+        monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+        assert remove_abandoned() == []  # it is in use
+        measuring.kill()
+        measuring.communicate(timeout=60)
+    _wait_until(lambda: not _runs(tmp_path))
+    with _measuring(tmp_path) as again:
+        again.send_signal(signal.SIGINT)
+        _, said = again.communicate(timeout=60)
+    assert f"removed {left}, which a `shunter profile` that was killed has left" in said
+    assert sorted(temporary.glob("shunter-profile-*")) == []
+
+
+def test_output_of_a_job_that_fails_is_told_in_plain_letters(tmp_path: Path) -> None:
+    said = r"\033]0;title\007 \377"
+    text = JOB.replace("COMMAND", json.dumps(["sh", "-c", f"printf '{said}' >&2; exit 3"]))
+    text = text.replace("cpus = 2", "cpus = 1").replace('dataset = ["loader.py"]', "")
+    (tmp_path / "job.toml").write_text(text, encoding="utf-8")
+    result = CliRunner().invoke(app, ["profile", str(tmp_path / "job.toml")])
+    assert result.exit_code == 1
+    assert r"exit code 3; it printed at the end: \x1b]0;title\x07 \xff" in result.stderr
+
+
+@contextmanager
+def _measuring(folder: Path) -> Iterator["subprocess.Popen[str]"]:
+    """Begin to profile a job that never ends by itself, and wait until it runs."""
+    (folder / "loader.py").write_text(STEPPER, encoding="utf-8")
+    command = [sys.executable, "-I", "-S", "loader.py", str(PROJECT)]
+    text = JOB.replace("COMMAND", json.dumps(command)).replace("cpus = 2", "cpus = 1")
+    text = text.replace("time = 1", "time = 600").replace("give_up = 60", "give_up = 600")
+    (folder / "job.toml").write_text(text, encoding="utf-8")
+    words = [sys.executable, "-m", "shunter", "profile", "job.toml", "-o", "table.json"]
+    (folder / "pid").unlink(missing_ok=True)
+    with subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True) as measuring:
+        pid = folder / "pid"
+        _wait_until(lambda: pid.exists() or measuring.poll() is not None)
+        assert pid.exists(), measuring.communicate()
+        yield measuring
+
+
+def _runs(folder: Path) -> bool:
+    return Path(f"/proc/{(folder / 'pid').read_text()}").exists()
 
 
 def _wait_until(is_so: Callable[[], bool]) -> None:

@@ -1,5 +1,6 @@
 """A run in which programs sized jobs, decided again: with its answers, with others, and without."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
 from shunter.events import Event
-from shunter.events.facts.decisions import Size, SizesSet
+from shunter.events.facts.decisions import RoundPlanned, Size, SizesSet
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.resources import Resources
 from shunter.policies.fifo import SubmissionOrder
@@ -33,7 +34,7 @@ TABLE = SensitivityTable(
 )
 
 
-def recorded() -> Recorded:
+def recorded(mechanism: Mechanism = Mechanism.opt) -> Recorded:
     """Return a run on 3 GPUs and 9 CPUs, of which 5 go to the hungry job, not to the first."""
     there = servers(3, cpus_milli=9000, memory_mb=30)
     speeds = SpeedModel({each.node: each.configuration for each in there}, sensitivity=TABLE)
@@ -44,7 +45,7 @@ def recorded() -> Recorded:
     chosen = RankedPolicy(
         SubmissionOrder("fifo", Misfit.skipped),
         Consolidated(),
-        sizing=Sizing(Mechanism.opt, TABLE, HighsSolver()),
+        sizing=Sizing(mechanism, TABLE, HighsSolver() if mechanism is Mechanism.opt else None),
     )
     outcome = run(World(servers=there, jobs=tuple(jobs), round_us=10, speeds=speeds), chosen)
     return Recorded(list(outcome.events), rebuilt(chosen, RoundRules(10)))
@@ -86,8 +87,8 @@ OTHERS = Size(job_id(0), 5000, 5), Size(job_id(1), 3000, 5), Size(job_id(2), 100
     ("instead", "why"),
     [
         ([], "the round came out otherwise"),
-        ([replace(SOLVED, sizes=())], "another decision was recorded"),
-        ([replace(SOLVED, sizes=OTHERS)], "another decision was recorded"),
+        ([replace(SOLVED, sizes=(), speed=3.0)], "another decision was recorded"),
+        ([replace(SOLVED, sizes=OTHERS, speed=round(10 / 3, 9))], "another decision was recorded"),
     ],
     ids=["no answer", "no sizes", "other sizes"],
 )
@@ -95,3 +96,26 @@ def test_decisions_that_do_not_follow_from_the_answer_are_found(
     instead: list[Event], why: str
 ) -> None:
     assert parted(RUN.changed(FIRST, *instead), resolve=False) == why
+
+
+@pytest.mark.parametrize("resolve", [False, True])
+@pytest.mark.parametrize("speed", [1e308, 0.0, math.nextafter(SOLVED.speed, 9), -SOLVED.speed])
+def test_speed_that_is_not_of_the_sizes_is_found_without_solving(
+    speed: float, resolve: bool
+) -> None:
+    """It is that of all jobs that run: the last answer sizes one, and others stay as they are."""
+    for seq in RUN.seqs(SizesSet):
+        wrong = RUN.changed(seq, replace(RUN.at(seq), speed=speed))
+        found = Verifier(wrong.rebuild, resolve=resolve).take(wrong.events)
+        assert found is not None
+        assert found.why in ("these sizes have another speed", "other sizes were recorded")
+        assert isinstance(found.replayed, SizesSet)
+        assert (found.seq, found.replayed.speed) == (seq, RUN.at(seq).speed)
+
+
+def test_sizes_where_no_programs_say_any_are_found() -> None:
+    tuned = recorded(Mechanism.tune)
+    assert not tuned.seqs(SizesSet)
+    first = tuned.seqs(RoundPlanned)[0]
+    run = tuned.changed(first, SOLVED, tuned.at(first))
+    assert parted(run, resolve=False) == "no sizes are due here"

@@ -8,6 +8,7 @@ from shunter.app.cli import output
 from shunter.app.cli.live.connecting import Url, connect
 from shunter.app.cli.live.tables import print_rows
 from shunter.app.cli.options import Json
+from shunter.app.counting import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,9 +86,9 @@ def _type(node: "Answer") -> str:
 def _held_by_others(node: "Answer") -> str:
     """Return what others than the scheduler hold of a server, if anything."""
     gpus = sum(gpu["state"] == "taken" for gpu in node["gpus"])
-    parts = [f"{gpus} GPU{'' if gpus == 1 else 's'}"] if gpus else []
+    parts = [counted(gpus, "GPU")] if gpus else []
     # A daemon of an earlier version does not say it.
-    parts += [f"{cpus:g} CPUs"] if (cpus := node.get("cpus_taken")) else []
+    parts += [counted(cpus, "CPU")] if (cpus := node.get("cpus_taken")) else []
     parts += [f"{memory} MB"] if (memory := node.get("memory_mb_taken")) else []
     return ", ".join(parts)
 

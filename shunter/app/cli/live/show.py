@@ -12,6 +12,7 @@ from shunter.app.cli.live.reasons import clause
 from shunter.app.cli.live.tables import age, beside, ended_by, local_time, print_rows, printable
 from shunter.app.cli.options import Json
 from shunter.app.cli.units import duration
+from shunter.app.counting import counted
 from shunter.errors import ShunterError
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def _dropped(one: "Answer") -> str:
 
 
 def _demand(spec: "Answer") -> str:
-    parts = [f"{spec.get('gpus', 1)} GPUs"]
+    parts = [counted(spec.get("gpus", 1), "GPU")]
     if spec.get("gpu_types"):
         parts.append(f"of type {' or '.join(spec['gpu_types'])}")
     if asked := beside(spec.get("cpus_milli", 0) / 1000, spec.get("memory_mb", 0)):

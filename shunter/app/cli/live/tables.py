@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from shunter.app.cli import output
+from shunter.app.counting import counted
 
 ROWS_ON_A_SCREEN = 200
 CELL_MOST = 60
@@ -46,7 +47,7 @@ def rows_shown() -> int | None:
 
 def beside(cpus: float, memory_mb: int) -> str:
     """Return amounts of CPUs and memory for people; nothing of which there is none."""
-    return ", ".join([f"{cpus:g} CPUs"] * bool(cpus) + [f"{memory_mb:,} MB"] * bool(memory_mb))
+    return ", ".join([counted(cpus, "CPU")] * bool(cpus) + [f"{memory_mb:,} MB"] * bool(memory_mb))
 
 
 def age(since: str, now: datetime) -> str:

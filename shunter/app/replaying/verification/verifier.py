@@ -10,6 +10,7 @@ time, is made once more by the same code. Which is which stands in `events/class
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from shunter.app.replaying.divergence import Divergence, seen_at
 from shunter.app.replaying.folding import rules_of_log
@@ -17,6 +18,7 @@ from shunter.app.replaying.instants import clock
 from shunter.app.replaying.recorded_terms import Rebuild, Term, after_change
 from shunter.app.replaying.verification.derived import DerivedFacts
 from shunter.app.replaying.verification.rounds import RoundWatch
+from shunter.core.ranking import RankedPolicy, Ranking
 from shunter.core.scheduler import leaves_work
 from shunter.core.state import NO_RESULT, State
 from shunter.errors import IllegalEventError, UsageError
@@ -206,12 +208,25 @@ class Verifier:
         return None
 
     def _compare_solved(self, event: SolvedFact, solved: SolvedFact | None) -> Divergence | None:
-        if not self._resolve:
-            return None
-        if solved is None:
+        if self._resolve:
+            if solved is None:
+                return self._diverged(event, None, f"no {_what(event)} are due here")
+            if not _is_same(event, solved):
+                return self._diverged(event, solved, f"other {_what(event)} were recorded")
+        return self._compare_speed(event) if isinstance(event, SizesSet) else None
+
+    def _compare_speed(self, event: SizesSet) -> Divergence | None:
+        """Return how the speed of sizes differs from theirs, which needs no solver."""
+        term, _ = self._active()
+        policy, memory, is_asked = term.policy, term.memory, not term.asked.aside
+        if not (is_asked and isinstance(policy, RankedPolicy) and isinstance(memory, Ranking)):
+            return None  # a third party's, say, which solves by itself
+        speed = policy.speed_of(event, memory, term.view)
+        if speed is None:
             return self._diverged(event, None, f"no {_what(event)} are due here")
-        if not _is_same(event, solved):
-            return self._diverged(event, solved, f"other {_what(event)} were recorded")
+        if event.speed != speed:
+            remade = replace(event, speed=speed)
+            return self._diverged(event, remade, "these sizes have another speed")
         return None
 
     def _fold(self, event: Event) -> None:

@@ -63,7 +63,8 @@ def _quota(found: Explanation, evidence: Wait) -> str:
     queue = None if found.state is None else found.state.queues.get(name)
     used = "" if queue is None else f": {queue.gpus} of {queue.quota_gpus} are used"
     return (
-        f"queue {name} has {evidence.free} GPUs of its quota left, it needs {evidence.needed}{used}"
+        f"queue {name} has {gpus_in_words(evidence.free)} of its quota left, "
+        f"it needs {evidence.needed}{used}"
     )
 
 

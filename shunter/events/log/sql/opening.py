@@ -3,7 +3,7 @@
 import os
 import sqlite3
 import stat
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 
 from shunter.errors import LogDamagedError, LogError, LogExistsError
@@ -33,10 +33,35 @@ from shunter.events.log.sql.store import SqlStore
 from shunter.events.log.sql.tables import ANCHOR_NAME
 
 
+async def claim(path: Path) -> WriterLock:
+    """Take the lock of a log that is to be made, before anything is in it.
+
+    Raises:
+        LogExistsError: there is a log.
+        LogError: the place cannot be written, or another process writes there.
+    """
+    with ExitStack() as owned:
+        await _what_is_there(path, overwrite=False, resume=False)
+        lock = owned.enter_context(WriterLock(path))
+        # Asked again, now that nobody else can make one.
+        await _what_is_there(path, overwrite=False, resume=False)
+        refuse_lost_whole(path)
+        owned.pop_all()
+    return lock
+
+
 async def open_store(
-    path: Path, *, overwrite: bool, durable: bool, resume: bool, mode: int | None = None
+    path: Path,
+    *,
+    overwrite: bool,
+    durable: bool,
+    resume: bool,
+    mode: int | None = None,
+    lock: WriterLock | None = None,
 ) -> tuple[SqlStore, Head, str]:
     """Open a log file for writing; return store, head, and what to know.
+
+    A lock that was taken before is given back as one that is taken here: with the store.
 
     Raises:
         LogExistsError: there is a log, and neither `overwrite` nor `resume`; nothing is touched.
@@ -46,7 +71,7 @@ async def open_store(
     """
     await _what_is_there(path, overwrite=overwrite, resume=resume)
     async with AsyncExitStack() as owned:
-        owned.enter_context(WriterLock(path))
+        owned.enter_context(WriterLock(path) if lock is None else lock)
         # Asked again, now that nobody else can make one.
         meta = await _what_is_there(path, overwrite=overwrite, resume=resume)
         head, warning = None, ""

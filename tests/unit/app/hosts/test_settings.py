@@ -64,7 +64,7 @@ def test_ports_of_gangs_end_after_the_last_one() -> None:
     ("ssh", "said"),
     [
         ({"hosts": {"gpu9": {}}}, "backend.ssh.hosts.gpu9: [cluster] has no server of that name"),
-        ({"hosts": {"gpu1": {"gpus": ["0"]}}}, "backend.ssh.hosts.gpu1.gpus names 1 GPUs"),
+        ({"hosts": {"gpu1": {"gpus": ["0"]}}}, "backend.ssh.hosts.gpu1.gpus names 1 GPU"),
         ({"keys": []}, "no way to log in: expected keys"),
         ({"margin": 1.0}, "margin: expected 3s or more"),
         ({"port": 70000}, "backend.ssh.port: expected 65535 or less"),

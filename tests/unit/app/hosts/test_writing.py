@@ -53,7 +53,7 @@ def written(
     [
         (None, [], 0, "no GPU is seen (NVML sees none); --gpus says how many there are"),
         (2, [], 2, "no GPU is seen (NVML sees none); 2 as --gpus says"),
-        (2, [GPU], 1, "1 GPUs are seen, and written, not the 2 of --gpus"),
+        (2, [GPU], 1, "1 GPU is seen, and written, not the 2 of --gpus"),
     ],
 )
 def test_gpus_that_are_not_seen_are_those_of_the_command_line(

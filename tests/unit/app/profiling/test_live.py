@@ -12,7 +12,7 @@ from shunter.app.cli.application import app
 from shunter.app.config.loading import LoadedConfig, make_config
 from shunter.app.profiling.batch_rate import BatchRate
 from shunter.app.profiling.job_file import read_job_file
-from shunter.app.profiling.live import LiveMachine, drop_from_cache
+from shunter.app.profiling.live import LiveMachine, drop_from_cache, last_lines
 from shunter.app.profiling.servers import SshServer, ThisServer, ssh_server, this_server
 from shunter.errors import ConfigError, UsageError
 from tests.unit.app.profiling.conftest import JOB, WriteJob
@@ -66,6 +66,7 @@ def test_server_of_a_cluster_has_a_folder_of_its_own_and_tells_every_sample(
     (host,) = second.settings.hosts
     assert (host.name, host.base, host.address) == ("n1", "/srv/shunter-profile", "10.0.0.2")
     assert second.settings.is_sized
+    assert second.settings.is_bound
     assert not second.settings.downsamples
     assert isinstance(second, SshServer)
     assert second.settings.cluster_id == "profile"
@@ -128,6 +129,26 @@ def test_sample_that_tells_nothing_new_does_not_count_again() -> None:
     rate.take(2, 5, 0.5)
     assert (first, rate.is_measured) == ((False, False), True)
     assert rate.batch_s == 0.5
+
+
+@pytest.mark.parametrize(
+    ("printed", "said"),
+    [
+        (b"", ""),
+        (b" \n\r\n", ""),
+        (b"1\n2\n3\n4\n\n5 \n6", "2 | 3 | 4 | 5 | 6"),
+        ("Verlust: 0,3 \u20ac".encode(), "Verlust: 0,3 \u20ac"),
+        (b"\x1b]0;title\x07red \x1b[31m", r"\x1b]0;title\x07red \x1b[31m"),
+        (b"a\xff\x00b\x9b", r"a\xff\x00b\x9b"),
+        ("x\u202ey".encode(), r"x\u202ey"),
+        (b"\x00" * 4000, r"\x00" * 1000),
+    ],
+)
+def test_end_of_what_a_job_printed_is_one_line_that_no_terminal_obeys(
+    printed: bytes, said: str
+) -> None:
+    assert last_lines(printed) == said
+    assert said.isprintable()
 
 
 def test_files_of_a_dataset_are_dropped_and_stay_as_they_are(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Profiling on the simulated backend: what is measured there, modelled, and written."""
 
+import asyncio
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from shunter.app.profiling.job_file import read_job_file
 from shunter.app.profiling.profiling import Point, Profiled, profiled
 from shunter.app.profiling.simulated import SimulatedMachine
 from shunter.errors import ConfigError
+from shunter.events.log import claim_log
 from shunter.workloads.sensitivity import load_sensitivity
 from tests.unit.app.profiling.conftest import JOB, LOADER, WriteJob
 
@@ -109,3 +112,56 @@ def test_table_that_does_not_say_how_fast_the_job_is(
     with pytest.raises(ConfigError) as caught:
         SimulatedMachine(read_job_file(write_job(text)))
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "says", "code"),
+    [
+        (["--log", "no/x.db"], "x.db cannot be written: there is no directory", 1),
+        (["--log", "/proc/x.db"], "x.db cannot be written: No such file", 1),
+        (["--log", "."], "cannot be written: it is not a file", 1),
+        (["-o", "no/x.json"], "cannot write no/x.json: name a file in a folder that exists", 2),
+        (["-o", "/proc/x.json"], "cannot write /proc/x.json: No such file", 2),
+        (["-o", "."], "cannot write .: name a file", 2),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_anything_is_measured(
+    loader: Path, words: list[str], says: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(loader.parent)
+    before = sorted(loader.parent.iterdir())
+    result = CliRunner().invoke(app, ["profile", "job.toml", "--simulated", *words])
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert says in result.stderr
+    assert "measuring" not in result.stderr
+    assert sorted(loader.parent.iterdir()) == before
+
+
+def test_log_is_held_from_before_anything_is_measured(loader: Path, tmp_path: Path) -> None:
+    """Of two that write the same log the second is refused at once, and writes no table."""
+    log, out = tmp_path / "profile.db", tmp_path / "table.json"
+    words = ["profile", str(loader), "--simulated", "--log", str(log), "-o", str(out)]
+    with asyncio.run(claim_log(str(log))) or nullcontext():
+        refused = CliRunner().invoke(app, words)
+        assert not log.exists()
+    assert refused.exit_code == 1
+    assert "is being written by another process" in refused.stderr
+    assert "measuring" not in refused.stderr
+    assert not out.exists()
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert {fact["kind"] for fact in exported(log)} == {"ProfileMeasured"}
+    assert not log.with_name("profile.db.lock").exists()
+
+
+def test_measurements_are_printed_where_they_cannot_be_written(
+    loader: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "profile.db"
+    words = ["profile", str(loader), "--simulated", "-o", "/dev/full", "--log", str(log)]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 1
+    assert "cannot write /dev/full: No space left" in result.stderr
+    assert "what was measured is printed on stdout" in result.stderr
+    told = json.loads(result.stdout)
+    assert told["table"]["models"].keys() == {"loader"}
+    assert len(exported(log)) == len(told["cells"])

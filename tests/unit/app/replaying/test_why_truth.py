@@ -3,7 +3,14 @@
 import asyncio
 from typing import Any
 
-from shunter.app.replaying.scores import gpu_time_in_words, ordinal_in_words, score_in_words
+import pytest
+
+from shunter.app.replaying.scores import (
+    gpu_time_in_words,
+    ordinal_in_words,
+    score_in_words,
+    used_in_words,
+)
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import explain
 from shunter.core.intake.inputs import ReleaseJob, SuspendJob
@@ -264,8 +271,28 @@ def test_work_that_is_left_is_told_as_at_base_speed() -> None:
 
 
 def test_use_just_below_a_threshold_does_not_look_as_if_it_were_reached() -> None:
-    assert gpu_time_in_words(20 * 3_600_000_000 - 1) == "19.99 GPU-hours"
-    assert gpu_time_in_words(3_599_999_999) == "3,599 GPU-seconds"
+    assert used_in_words(20 * 3_600_000_000 - 1) == "19.99 GPU-hours"
+    assert used_in_words(3_599_999_999) == "3,599 GPU-seconds"
+    assert used_in_words(3_600_000_000) == "1 GPU-hour"
+
+
+@pytest.mark.parametrize(
+    ("gpu_us", "words"),
+    [
+        (33_000_120_000, "9.17 GPU-hours"),  # 9.1667
+        (32_979_600_000, "9.16 GPU-hours"),  # 9.161
+        (3_600_000_000, "1 GPU-hour"),
+        (3_617_999_999, "1 GPU-hour"),
+        (3_618_000_000, "1.01 GPU-hours"),
+        (359_982_000_000, "100 GPU-hours"),  # 99.995
+        (1_000_500 * 3_600_000, "1,001 GPU-hours"),
+        (1_000_000, "1 GPU-second"),
+        (300_000, "0.3 GPU-seconds"),
+        (0, "0 GPU-seconds"),
+    ],
+)
+def test_work_that_is_left_is_rounded_to_the_nearest(gpu_us: int, words: str) -> None:
+    assert gpu_time_in_words(gpu_us) == words
 
 
 def test_queues_beyond_the_tenth_are_counted_in_digits() -> None:

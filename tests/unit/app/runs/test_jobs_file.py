@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from shunter.app.config import LoadedConfig, load_config
-from shunter.app.runs.jobs_file import COLUMNS, check_target, write_jobs
+from shunter.app.runs.jobs_file import COLUMNS, write_jobs
 from shunter.app.runs.simulation import simulate
-from shunter.errors import ShunterError, UsageError
+from shunter.errors import ShunterError
 
 Generated = Callable[..., LoadedConfig]
 
@@ -43,13 +43,6 @@ def test_rows_add_up_to_the_document(generated: Generated, tmp_path: Path) -> No
     assert sum(int(row["preemptions"]) for row in rows) == result.document["preemptions"]
     mean = sum(float(row["jct_s"]) for row in rows) / 60
     assert mean == pytest.approx(result.document["jct_s"]["mean"])
-
-
-def test_a_file_in_no_folder_is_refused_before_the_run(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="name a file in a folder that exists"):
-        check_target(tmp_path / "no" / "out.csv")
-    with pytest.raises(UsageError):
-        check_target(tmp_path)
 
 
 def test_a_file_that_cannot_be_written_is_an_error() -> None:

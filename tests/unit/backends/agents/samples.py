@@ -57,6 +57,7 @@ QUESTIONS: tuple[messages.Question[answers.Answer], ...] = (
     messages.Inventory(wanted=()),
     messages.Read(job="j1", attempt=2, name="stdout.0", offset=0, bytes=100),
     messages.Port(ports=(29500, 29501)),
+    messages.Start(order=structs.replace(ORDER, is_bound=True), before_ns=9),
 )
 STARTED = attempt_records.Started(
     boot="b0",

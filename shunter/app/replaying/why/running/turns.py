@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from shunter.app.counting import counted
 from shunter.app.replaying.instants import clock, span
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.job_events import Own
@@ -74,9 +75,8 @@ def _others(found: Explanation) -> list[str]:
 
 
 def _so_far(count: int, on_us: int, of_us: int) -> str:
-    many = f"{count} turn{'' if count == 1 else 's'}"
     part = f" ({100 * on_us / of_us:.0f} %)" if of_us else ""
-    return f"{many}, {span(on_us)} of {span(of_us)}{part}"
+    return f"{counted(count, 'turn')}, {span(on_us)} of {span(of_us)}{part}"
 
 
 def _named(others: list[str]) -> str:

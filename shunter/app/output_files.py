@@ -1,0 +1,105 @@
+"""Files that a command writes: looked at before its work, and replaced only by whole ones.
+
+A file comes to be under another name beside its own, is synced, and renamed: a full disk leaves the
+one that was there. What is no plain file (a terminal, a pipe, a device) is written in place.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TextIO
+
+from shunter.errors import ShunterError, UsageError
+
+__all__ = ["check_target", "replacing", "write_text"]
+
+_STREAMS = (0, 1, 2)
+
+
+def check_target(path: Path) -> None:
+    """Refuse a file that cannot be written, before the work and not after it.
+
+    Raises:
+        UsageError: its folder does not exist, no file can be made there, or it is a folder itself.
+    """
+    try:
+        if path.is_dir() or not path.parent.is_dir():
+            raise UsageError(f"cannot write {path}: name a file in a folder that exists")
+        if _is_replaced(path):
+            file, temporary = _made_beside(path)
+            os.close(file)
+            temporary.unlink()
+        elif not os.access(path, os.W_OK):
+            raise UsageError(f"cannot write {path}: you may not; name another file")
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {path}: {error.strerror}; name a file in a folder that you may write"
+        ) from error
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[TextIO]:
+    """Open a text file to write, which takes its place once it is whole.
+
+    That is when the block ends without an error. Line feeds are written as they are given.
+
+    Raises:
+        ShunterError: it cannot be written; what was there is unchanged.
+    """
+    try:
+        if not _is_replaced(path):
+            with path.open("w", encoding="utf-8", newline="") as in_place:
+                yield in_place
+            return
+        number, temporary = _made_beside(path)
+        try:
+            with os.fdopen(number, "w", encoding="utf-8", newline="") as file:
+                yield file
+                file.flush()
+                os.fsync(number)
+            temporary.replace(path.resolve())
+        finally:
+            with suppress(OSError):  # it is where it belongs
+                temporary.unlink()
+    except OSError as error:
+        raise ShunterError(f"cannot write {path}: {error.strerror}") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Make a text the content of a file, or leave the file as it is.
+
+    Raises:
+        ShunterError: it cannot be written.
+    """
+    with replacing(path) as file:
+        file.write(text)
+
+
+def _is_replaced(path: Path) -> bool:
+    """Say whether another file may take its place.
+
+    Our own output may be a file, too.
+    """
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return True
+    return stat.S_ISREG(found.st_mode) and not any(_is_stream(found, each) for each in _STREAMS)
+
+
+def _is_stream(found: os.stat_result, number: int) -> bool:
+    with suppress(OSError):  # it may be closed
+        return os.path.samestat(found, os.fstat(number))
+    return False
+
+
+def _made_beside(path: Path) -> tuple[int, Path]:
+    """Make an empty file beside another, with the permissions of that; open it."""
+    target = path.resolve()
+    temporary = target.with_name(f".shunter-{os.urandom(4).hex()}.new")
+    number = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    with suppress(OSError):  # there is none, or the file system has no permissions
+        os.fchmod(number, stat.S_IMODE(target.stat().st_mode))
+    return number, temporary

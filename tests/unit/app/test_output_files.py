@@ -1,0 +1,88 @@
+"""Files are looked at before the work that makes them, and replaced by whole ones only."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from shunter.app.output_files import check_target, replacing, write_text
+from shunter.errors import ShunterError, UsageError
+
+
+def test_text_takes_the_place_of_a_file_and_keeps_its_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+    path.write_text("old")
+    path.chmod(0o640)
+    check_target(path)
+    assert path.read_text() == "old"
+    write_text(path, "new\n")
+    assert path.read_text() == "new\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+def test_new_file_has_the_permissions_of_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_text(tmp_path / "a", "x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
+
+
+def test_file_behind_a_link_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "table.json"
+    link.symlink_to("real/table.json")
+    write_text(link, "first")
+    write_text(link, "second")
+    assert link.is_symlink()
+    assert (tmp_path / "real" / "table.json").read_text() == "second"
+
+
+def test_file_stays_where_the_new_one_does_not_come_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+    path.write_text("old")
+
+    def write_half() -> None:
+        with replacing(path) as file:
+            file.write("half")
+            raise OSError(28, os.strerror(28))
+
+    with pytest.raises(ShunterError, match=r"cannot write .*table\.json: No space left"):
+        write_half()
+    assert path.read_text() == "old"
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_no_plain_file_is_written_in_place(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        check_target(pipe)
+        write_text(pipe, "told")
+        assert os.read(reader, 10) == b"told"
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    check_target(Path(os.devnull))
+    write_text(Path(os.devnull), "lost")
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+
+
+def test_file_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    (tmp_path / "nowhere").symlink_to("no/such")
+    for name in ("no/out.csv", "plain/out.csv", ".", "/proc/out.json", "n" * 300, "nowhere"):
+        with pytest.raises(UsageError, match="cannot write "):
+            check_target(tmp_path / name)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["nowhere", "plain"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_file_in_a_folder_that_we_may_not_write_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(UsageError, match="name a file in a folder that you may write"):
+        check_target(tmp_path / "out.csv")
