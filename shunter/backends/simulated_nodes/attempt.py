@@ -34,7 +34,7 @@ Why = Literal["", "suspend", "terminate", "fence", "heartbeat", "rank"]
 
 @dataclass(slots=True)
 class Run:
-    """From when to when processes of an attempt were there, and the shares they had last.
+    """From when to when an attempt had processes, and the shares it had last.
 
     Instants are those of its machine, which `clock.uptime_ns()` counts.
     """
