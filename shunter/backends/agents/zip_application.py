@@ -3,15 +3,22 @@
     python3 -I -S FILE VERB ...     any Python from 3.8 on; the verbs are those of verbs.py
 
 It holds the modules of `shunter.backends.node` under the names by which they import each other, and
-empty packages around them. Nothing in it is compressed, dates are fixed and names in order: the
-same sources give the same bytes, with any zlib, so that a host that has a file of this digest needs
-no other. See docs/decisions/0034-the-agent-is-a-zip-application.md.
+empty packages around them. Beside each module lies its code, compiled by this Python: hosts with
+the same version need not compile it at each start, and others pass over it (PEP 552, of the kind
+that is not checked against the source, as both come together).
+
+Nothing in it is compressed, dates are fixed and names in order: the same sources give the same
+bytes under one version of Python, with any zlib, so that a host that has a file of this digest
+needs no other. See docs/decisions/0034-the-agent-is-a-zip-application.md.
 """
 
 import io
+import marshal
 import os
 import zipfile
+from contextlib import suppress
 from hashlib import sha256
+from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
 
 from shunter.backends import node
@@ -26,6 +33,9 @@ PACKAGES = ("shunter", "shunter/backends")
 IN_ZIP = "shunter/backends/node"
 FIRST_DATE = (1980, 1, 1, 0, 0, 0)  # zip files know none before it
 UNIX, MODE = 3, 0o100644
+UNCHECKED = (1).to_bytes(4, "little")
+WITHOUT_REFERENCES = 2
+"""The format of marshal before references, which hang on what else a process holds."""
 MAIN = """\
 import sys
 
@@ -45,7 +55,9 @@ def zip_application() -> bytes:
     for path in sorted(NODE.rglob("*.py")):
         name = path.relative_to(NODE).as_posix()
         if name not in NOT_PACKED:
-            packed[f"{IN_ZIP}/{name}"] = path.read_bytes()
+            packed[f"{IN_ZIP}/{name}"] = source = path.read_bytes()
+            with suppress(ValueError):  # newer versions of Python may have what it cannot say
+                packed[f"{IN_ZIP}/{name}c"] = _compiled(source, f"{IN_ZIP}/{name}")
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w") as archive:
         for name in sorted(packed):
@@ -53,6 +65,17 @@ def zip_application() -> bytes:
             about.create_system, about.external_attr = UNIX, MODE << 16
             archive.writestr(about, packed[name])
     return written.getvalue()
+
+
+def _compiled(source: bytes, name: str) -> bytes:
+    """Return what Python keeps of a module in its cache.
+
+    Raises:
+        ValueError: the format without references does not know something in it.
+    """
+    code = compile(source, name, "exec", dont_inherit=True, optimize=0)
+    head = MAGIC_NUMBER + UNCHECKED + source_hash(source)
+    return head + marshal.dumps(code, WITHOUT_REFERENCES)
 
 
 def installer() -> bytes:

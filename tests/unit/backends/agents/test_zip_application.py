@@ -2,12 +2,14 @@
 
 import io
 import json
+import marshal
 import os
 import shutil
 import subprocess
 import sys
 import zipfile
 from functools import cache
+from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +77,8 @@ def test_every_module_of_the_folder_is_packed_as_it_is() -> None:
     folder = FOLDER.replace(".", "/")
     assert {name: archive.read(f"{folder}/{name}") for name in inside} == inside
     around = ["__main__.py", "shunter/__init__.py", "shunter/backends/__init__.py"]
-    assert archive.namelist() == sorted([f"{folder}/{name}" for name in inside] + around)
+    sources = [name for name in archive.namelist() if name.endswith(".py")]
+    assert sources == sorted([f"{folder}/{name}" for name in inside] + around)
 
 
 def test_nothing_is_compressed_since_another_zlib_would_give_other_bytes() -> None:
@@ -95,6 +98,25 @@ def test_verb_is_found_in_the_file(tmp_path: Path, python: str, verb: str) -> No
     )
     said = subprocess.check_output([python, "-I", "-S", "-c", program], text=True, cwd=tmp_path)
     assert said.startswith(f"True {file}/")
+    # What was compiled for one version is of no use to another, which goes by the source.
+    assert said.endswith(".pyc\n" if python == sys.executable else ".py\n")
+
+
+def test_code_beside_a_module_is_what_its_source_says() -> None:
+    archive = packed()
+    compiled = [name for name in archive.namelist() if name.endswith(".pyc")]
+    if sys.version_info < (3, 14):  # which has constants that the format does not know
+        folder = FOLDER.replace(".", "/")
+        assert [name[:-1] for name in compiled] == [
+            name for name in archive.namelist() if name.startswith(folder) and name.endswith(".py")
+        ]
+    for name in compiled:
+        found = archive.read(name)
+        source = archive.read(name[:-1])
+        assert found[:16] == MAGIC_NUMBER + b"\x01\0\0\0" + source_hash(source)
+        code = marshal.loads(found[16:])
+        assert code == compile(source, name[:-1], "exec", dont_inherit=True)
+        assert code.co_filename == name[:-1]
 
 
 @pytest.mark.parametrize("version", ["3.7"])
