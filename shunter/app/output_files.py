@@ -8,23 +8,27 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 from shunter.errors import ShunterError, UsageError
 
-__all__ = ["check_target", "replacing", "write_text"]
+__all__ = ["check_target", "replacing", "replacing_bytes", "write_text"]
 
 _STREAMS = (0, 1, 2)
 
 
-def check_target(path: Path) -> None:
+def check_target(path: Path, log: str = "") -> None:
     """Refuse a file that cannot be written, before the work and not after it.
 
     Raises:
-        UsageError: its folder does not exist, no file can be made there, or it is a folder itself.
+        UsageError: its folder does not exist, no file can be made there, it is a folder itself, or
+            it is the log of that address, which is to be read.
     """
     try:
+        if log and path.exists() and _is_log(path, log):
+            raise UsageError(f"cannot write {path}: it is the log itself; name another file")
         if path.is_dir() or not path.parent.is_dir():
             raise UsageError(f"cannot write {path}: name a file in a folder that exists")
         if _is_replaced(path):
@@ -48,14 +52,23 @@ def replacing(path: Path) -> Iterator[TextIO]:
     Raises:
         ShunterError: it cannot be written; what was there is unchanged.
     """
+    with replacing_bytes(path) as file:
+        text = TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        yield text
+        text.detach()
+
+
+@contextmanager
+def replacing_bytes(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to write, as `replacing` does."""
     try:
         if not _is_replaced(path):
-            with path.open("w", encoding="utf-8", newline="") as in_place:
+            with path.open("wb") as in_place:
                 yield in_place
             return
         number, temporary = _made_beside(path)
         try:
-            with os.fdopen(number, "w", encoding="utf-8", newline="") as file:
+            with os.fdopen(number, "wb") as file:
                 yield file
                 file.flush()
                 os.fsync(number)
@@ -75,6 +88,13 @@ def write_text(path: Path, text: str) -> None:
     """
     with replacing(path) as file:
         file.write(text)
+
+
+def _is_log(path: Path, address: str) -> bool:
+    from shunter.events.log.opening import path_of
+
+    found = path_of(address)
+    return found.exists() and path.samefile(found)
 
 
 def _is_replaced(path: Path) -> bool:

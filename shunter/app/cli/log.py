@@ -8,7 +8,8 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.options import Json, reading
-from shunter.errors import LogError, UsageError, extra_hint
+from shunter.app.output_files import check_target, replacing, replacing_bytes
+from shunter.errors import UsageError, extra_hint
 
 if TYPE_CHECKING:
     from shunter.app.replaying.statistics import LogStatistics
@@ -70,7 +71,7 @@ def export(
             elif target is None:
                 await _export_lines(reader, to, sys.stdout.buffer)
             else:
-                with _opened(target) as file:
+                with replacing_bytes(target) as file:
                     count = await _export_lines(reader, to, file)
                 output.note(f"wrote {count:,} events, one a line, to {target}")
 
@@ -78,6 +79,9 @@ def export(
         raise UsageError("--to cuts events, not jobs: leave it out with --as-trace")
     if perfetto is not None and (as_trace or target is not None):
         raise UsageError("--perfetto names its own file: leave -o and --as-trace out")
+    for path in (target, perfetto):
+        if path is not None:
+            check_target(path, log)
     asyncio.run(written())
 
 
@@ -171,8 +175,11 @@ async def _export_trace(reader: "LogReader", target: Path | None) -> None:
         trace, others = await observed_trace(reader, advance)
     is_jsonl = target is not None and target.suffix == ".jsonl"
     name = "canonical-jsonl" if is_jsonl else "canonical-csv"
-    write_trace(trace, sys.stdout if target is None else target, name)
-    if target is not None:
+    if target is None:
+        write_trace(trace, sys.stdout, name)
+    else:
+        with replacing(target) as file:
+            write_trace(trace, file, name)
         output.note(f"wrote {len(trace.jobs):,} jobs to {target}")
     if others:
         output.note(f"{others} jobs that never ran, or have not ended, are left out")
@@ -191,16 +198,9 @@ async def _export_perfetto(reader: "LogReader", to: str | None, target: Path) ->
 
     head = await reader.head()
     last = head.seq if to is None else seq_of(to, head.seq)
-    with _opened(target) as file, output.progress("drawing") as advance:
+    with replacing_bytes(target) as file, output.progress("drawing") as advance:
         packets = await write_perfetto(reader, file, last, advance)
     output.note(f"wrote {packets:,} packets to {target}; open it in the Perfetto viewer")
-
-
-def _opened(path: Path) -> BinaryIO:
-    try:
-        return path.open("wb")
-    except OSError as error:
-        raise LogError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _print_stats(document: "LogStatistics") -> None:

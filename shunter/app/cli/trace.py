@@ -15,7 +15,7 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.options import Json
-from shunter.app.output_files import check_target, write_text
+from shunter.app.output_files import check_target, replacing, write_text
 from shunter.errors import TraceError, UsageError
 
 if TYPE_CHECKING:
@@ -172,7 +172,9 @@ def fit(
         rates_document,
     )
 
-    _check_targets(out, rates)
+    for path in (out, rates):
+        if path is not None:
+            check_target(path, log)
     observed = asyncio.run(_observed(log))
     fitted = fit_costs(observed)
     if not any(fitted.launches.values()):
@@ -207,12 +209,6 @@ async def _observed(log: str) -> "Observed":
     async with read_log(log) as reader:
         with output.progress("measuring") as advance:
             return await observe_log(reader, advance)
-
-
-def _check_targets(*paths: Path | None) -> None:
-    for path in paths:
-        if path is not None:
-            check_target(path)
 
 
 def _key(path: Path) -> bytes:
@@ -276,7 +272,8 @@ def _write(trace: "Trace", to: str, out: Path | None, gpus: int | None) -> None:
     if out is None:
         write_trace(trace, sys.stdout, to)
     else:
-        write_trace(trace, out, to)
+        with replacing(out) as file:
+            write_trace(trace, file, to)
         _describe(trace, gpus, as_json=False)
 
 

@@ -5,8 +5,12 @@ import stat
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from shunter.app.cli import app
+from shunter.app.config.loading import make_config
 from shunter.app.output_files import check_target, replacing, write_text
+from shunter.app.runs.simulation import simulate
 from shunter.errors import ShunterError, UsageError
 
 
@@ -86,3 +90,39 @@ def test_file_in_a_folder_that_we_may_not_write_is_refused(tmp_path: Path) -> No
     tmp_path.chmod(0o500)
     with pytest.raises(UsageError, match="name a file in a folder that you may write"):
         check_target(tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize("address", ["run.db", "sqlite:///run.db"])
+def test_log_is_not_written_over_by_what_is_read_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("run.db").write_bytes(b"log")
+    Path("link").symlink_to("run.db")
+    for name in ("run.db", "link", str(tmp_path / "run.db")):
+        with pytest.raises(UsageError, match="it is the log itself; name another file"):
+            check_target(Path(name), address)
+    check_target(Path("other"), address)
+    check_target(Path("other"), "gone.db")
+
+
+@pytest.mark.parametrize("words", [["-o"], ["--as-trace", "-o"], ["--perfetto"]], ids=str)
+def test_export_leaves_log_and_earlier_export_as_they_are(tmp_path: Path, words: list[str]) -> None:
+    """A log could be lost with its own export, and an export with one that fails."""
+    url, export = tmp_path / "run.db", tmp_path / "export"
+    made = {"kind": "philly-like", "jobs": 3}
+    nodes = [{"name": "n", "count": 1, "gpus": 4}]
+    tree = {"cluster": {"nodes": nodes}, "workload": {"generate": made}}
+    simulate(make_config({**tree, "log": {"url": str(url)}}))
+    before = url.read_bytes()
+    done = CliRunner().invoke(app, ["log", "export", str(url), *words, str(url)])
+    assert done.exit_code == 2
+    assert url.read_bytes() == before
+    done = CliRunner().invoke(app, ["log", "export", str(url), *words, str(export)])
+    assert done.exit_code == 0, done.output
+    whole = export.read_bytes()
+    url.write_bytes(before[: len(before) // 2])
+    done = CliRunner().invoke(app, ["log", "export", str(url), *words, str(export)])
+    assert done.exit_code != 0
+    assert export.read_bytes() == whole
+    assert sorted(each.name for each in tmp_path.iterdir() if each.name.startswith(".")) == []

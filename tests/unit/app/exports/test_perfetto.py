@@ -174,7 +174,7 @@ def test_counters_are_those_of_the_log(run: Run) -> None:
     [
         (["--perfetto", "x.pftrace", "--as-trace"], "leave -o and --as-trace out"),
         (["--perfetto", "x.pftrace", "-o", "y"], "leave -o and --as-trace out"),
-        (["--perfetto", "no/such/folder/x.pftrace"], "cannot be written"),
+        (["--perfetto", "no/such/folder/x.pftrace"], "name a file in a folder that exists"),
     ],
     ids=str,
 )
