@@ -351,8 +351,9 @@ def test_log_export_can_be_a_trace_again(log: Path) -> None:
 def test_log_export_to_a_place_that_is_none(log: Path, tmp_path: Path) -> None:
     done = command("log", "export", log, "-o", tmp_path / "no" / "file")
 
-    assert done.exit_code == 1
-    assert "cannot be written" in done.stderr
+    assert done.exit_code == 2
+    assert "cannot write" in done.stderr
+    assert "name a file in a folder that exists" in done.stderr
 
 
 def test_log_schema_is_the_published_one() -> None:
