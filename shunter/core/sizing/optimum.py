@@ -114,12 +114,12 @@ class _Optimum:
         return round(self._together(self._running()), _DIGITS)
 
     def _size(self, job_id: JobId) -> Size:
-        has = self._servers.seat(job_id).has
+        has = self._servers.sized(job_id).has
         return Size(job_id, has.cpus_milli, has.memory_mb)
 
     def _speed(self, job_id: JobId) -> float:
         spec = self._view.jobs[job_id].spec
-        return self._guarantees.sizing.speed(spec, self._servers.seat(job_id).has)
+        return self._guarantees.sizing.speed(spec, self._servers.sized(job_id).has)
 
     def _together(self, jobs: Iterable[JobId]) -> float:
         """Return the sum of the speeds of some jobs."""
@@ -145,11 +145,11 @@ class _Optimum:
             known[first] = None
             nodes, jobs = [first], dict[JobId, None]()
             for node in nodes:  # it grows meanwhile
-                for seat in servers.sizable(node):
-                    if seat.job_id in jobs:
+                for sized in servers.sizable(node):
+                    if sized.job_id in jobs:
                         continue
-                    jobs[seat.job_id] = None
-                    others = [share.node for share in seat.shares]
+                    jobs[sized.job_id] = None
+                    others = [share.node for share in sized.shares]
                     nodes += [other for other in others if other not in known]
                     known.update(dict.fromkeys(others))
             if jobs:
@@ -166,11 +166,11 @@ class _Optimum:
     def _choice(self, job_id: JobId, places: Mapping[NodeName, int]) -> Choice:
         """Return the sizes of a job: with what it has, and with what `tune` gives."""
         servers, sizing = self._servers, self._guarantees.sizing
-        job, seat = self._view.jobs[job_id], servers.seat(job_id)
-        options = self._guarantees.options(job, self._guarantees.pool_of(seat.shares))
+        job, sized = self._view.jobs[job_id], servers.sized(job_id)
+        options = self._guarantees.options(job, self._guarantees.pool_of(sized.shares))
         assert options is not None, "jobs of unknown models are of one size"
         found = {option.per_gpu: option for option in options.cells}
-        tuned, had = seat.has, seat.before
+        tuned, had = sized.has, sized.before
         sizes = [tuned] if job_id in servers.starts else [tuned, had]
         for size in sizes:
             speed = sizing.speed(job.spec, size)
@@ -180,7 +180,7 @@ class _Optimum:
         places_of = {size: place for place, size in enumerate(found)}
         return Choice(
             tuple(found.values()),
-            tuple([(places[share.node], share.gpus) for share in seat.shares]),
+            tuple([(places[share.node], share.gpus) for share in sized.shares]),
             liked=places_of.get(had, places_of[tuned]),
             known=places_of[tuned],
         )
@@ -189,9 +189,9 @@ class _Optimum:
         """Return what the jobs on a server that can be of other sizes may have together."""
         left = self._servers.room(node)
         room = Resources(0, max(0, left.cpus_milli), max(0, left.memory_mb))
-        for seat in self._servers.sizable(node):
-            gpus = sum(share.gpus for share in seat.shares if share.node == node)
-            room += seat.has.times(gpus)
+        for sized in self._servers.sizable(node):
+            gpus = sum(share.gpus for share in sized.shares if share.node == node)
+            room += sized.has.times(gpus)
         return room
 
     def _pooled(self) -> tuple[list[Program], float]:
@@ -202,11 +202,11 @@ class _Optimum:
         alike: dict[str, dict[object, list[JobId]]] = {}
         fixed = []
         for job_id in self._running():
-            job, seat = self._view.jobs[job_id], self._servers.seat(job_id)
-            if job.is_of_one_size or seat.best is None:
+            job, sized = self._view.jobs[job_id], self._servers.sized(job_id)
+            if job.is_of_one_size or sized.best is None:
                 fixed.append(self._speed(job_id))
                 continue
-            pool = self._guarantees.pool_of(seat.shares)
+            pool = self._guarantees.pool_of(sized.shares)
             key = self._guarantees.key(job, pool)
             alike.setdefault(pool, {}).setdefault(key, []).append(job_id)
         programs = []
@@ -234,15 +234,15 @@ class _Optimum:
     def _take(self, group: _Group, program: Program, answer: Answer) -> None:
         """Give jobs what a program found and what it left over, if they are faster so."""
         servers, before = self._servers, self._together(group.jobs)
-        seats = [servers.seat(job_id) for job_id in group.jobs]
-        tuned = [seat.has for seat in seats]
-        for seat, choice, option in zip(seats, program.choices, answer.chosen, strict=True):
-            servers.set(seat, choice.options[option].per_gpu)
-        for seat in seats:
-            servers.grow(seat)
+        sized_jobs = [servers.sized(job_id) for job_id in group.jobs]
+        tuned = [sized.has for sized in sized_jobs]
+        for sized, choice, option in zip(sized_jobs, program.choices, answer.chosen, strict=True):
+            servers.set(sized, choice.options[option].per_gpu)
+        for sized in sized_jobs:
+            servers.grow(sized)
         if self._together(group.jobs) <= before + ROUNDING:
-            for seat, size in zip(seats, tuned, strict=True):
-                servers.set(seat, size)
+            for sized, size in zip(sized_jobs, tuned, strict=True):
+                servers.set(sized, size)
 
 
 def _fits(program: Program, answer: Answer) -> bool:

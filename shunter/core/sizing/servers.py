@@ -17,7 +17,7 @@ from shunter.core.sizing.book import Bounds
 from shunter.core.sizing.guarantees import with_shares
 from shunter.core.sizing.mechanism import NO_RESOURCES
 from shunter.core.sizing.options import ROUNDING
-from shunter.core.sizing.seats import Room, Seat
+from shunter.core.sizing.sized_jobs import Room, SizedJob
 from shunter.core.sizing.sizing_input import Shares, SizingInput
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.fact import fact
@@ -62,12 +62,12 @@ class Servers:
         "_freed",
         "_guarantees",
         "_jobs",
+        "_known",
         "_peers",
         "_rank",
+        "_resized",
         "_rooms",
-        "_seats",
         "_shrunk_for",
-        "_sized",
         "_starting",
         "_view",
         "starts",
@@ -78,10 +78,10 @@ class Servers:
         self._guarantees, self._book, self._view = given.guarantees, given.book, given.view
         self.starts, self.victims, self._rank = given.starts, given.victims, given.rank
         self._jobs = given.view.jobs
-        self._seats: dict[JobId, Seat] = {}
-        self._sized: dict[JobId, Seat] = {}
+        self._known: dict[JobId, SizedJob] = {}
+        self._resized: dict[JobId, SizedJob] = {}
         self._rooms: dict[NodeName, Room] = {}
-        self._peers: dict[NodeName, list[Seat]] = {}
+        self._peers: dict[NodeName, list[SizedJob]] = {}
         self._freed: dict[NodeName, Resources] = {}
         for victim in given.victims:
             for share in self._jobs[victim].allocation.shares:
@@ -100,7 +100,7 @@ class Servers:
             self._make_room_for_kept(node)
         self._raise_measured()
         for job_id in self.starts:
-            self._grow_at_the_cost_of_lower(self.seat(job_id))
+            self._grow_at_the_cost_of_lower(self.sized(job_id))
         self._share_out()
 
     def take(self, sizes: Mapping[JobId, Resources]) -> None:
@@ -110,11 +110,11 @@ class Servers:
             holding = self._book.holdings.get(job_id)
             stays = holding is not None and not holding.leaves and job_id not in self.victims
             if stays or job_id in self.starts:
-                self.set(self.seat(job_id), size)
-        for seat in self._changed():
-            gave = seat.before - seat.has
+                self.set(self.sized(job_id), size)
+        for sized in self._changed():
+            gave = sized.before - sized.has
             if gave.cpus_milli > 0 or gave.memory_mb > 0:
-                self._shrunk_for[seat.job_id] = self._gainers(seat, gave)
+                self._shrunk_for[sized.job_id] = self._gainers(sized, gave)
 
     def _let_start(self) -> None:
         """Give those that start their least; whoever is in the way has no more than his."""
@@ -145,46 +145,46 @@ class Servers:
         sizing = self._guarantees.sizing
         if not sizing.measured:
             return
-        for seat in self._there():
-            spec, least = seat.spec, seat.least
+        for sized in self._there():
+            spec, least = sized.spec, sized.least
             if spec.model not in sizing.measured:
                 continue
-            if sizing.speed(spec, seat.has) >= sizing.speed(spec, least) - ROUNDING:
+            if sizing.speed(spec, sized.has) >= sizing.speed(spec, least) - ROUNDING:
                 continue
-            self.set(seat, least)
-            for share in seat.shares:
-                self._make_room(share.node, seat.job_id)
+            self.set(sized, least)
+            for share in sized.shares:
+                self._make_room(share.node, sized.job_id)
 
     def _let_begin(self) -> None:
         for job_id, shares in self.starts.items():
-            seat = self.seat(job_id)
-            if seat.spec.gpus:
-                self.set(seat, seat.least)
+            sized = self.sized(job_id)
+            if sized.spec.gpus:
+                self.set(sized, sized.least)
             else:
                 for share in shares:
                     self.room(share.node).take(share.beside)
 
-    def _grow_at_the_cost_of_lower(self, seat: Seat) -> None:
+    def _grow_at_the_cost_of_lower(self, sized: SizedJob) -> None:
         """Let a job that starts have what it can use, if need be of lower-ranked ones."""
-        best = seat.best
+        best = sized.best
         if best is None:
             return
-        for share in seat.shares:
-            needed, room = (best - seat.has).times(share.gpus), self.room(share.node)
+        for share in sized.shares:
+            needed, room = (best - sized.has).times(share.gpus), self.room(share.node)
             if room.has(needed):
                 continue
-            lower = [peer for peer in self.peers(share.node) if peer.rank > seat.rank]
+            lower = [peer for peer in self.peers(share.node) if peer.rank > sized.rank]
             lower.sort(key=_rank_of, reverse=True)
             for peer in lower:
-                self._shrink(peer, seat.job_id)
+                self._shrink(peer, sized.job_id)
                 if room.has(needed):
                     break
-        self.grow(seat)
+        self.grow(sized)
 
     def _share_out(self) -> None:
         """Let all on the servers that were looked at grow, in order."""
-        for seat in sorted(self._there(), key=_rank_of):
-            self.grow(seat)
+        for sized in sorted(self._there(), key=_rank_of):
+            self.grow(sized)
 
     def _is_short(self, node: NodeName) -> bool:
         """Say whether a server has too little for all, once its victims have left."""
@@ -204,10 +204,10 @@ class Servers:
                     room.take(holding.on(node))  # it is decided, but not free yet
         return room
 
-    def seat(self, job_id: JobId) -> Seat:
+    def sized(self, job_id: JobId) -> SizedJob:
         """Return what a job has, which runs or starts."""
-        seat = self._seats.get(job_id)
-        if seat is None:
+        sized = self._known.get(job_id)
+        if sized is None:
             job, shares, before = self._jobs[job_id], self.starts.get(job_id), NO_RESOURCES
             if shares is None:
                 shares = job.allocation.shares
@@ -215,31 +215,31 @@ class Servers:
             bounds, guarantees = _OF_ONE_SIZE, self._guarantees
             if job.spec.gpus:
                 bounds = guarantees.bounds(job, guarantees.pool_of(shares))
-            seat = Seat(job_id, job.spec, shares, bounds, before, self._rank(job_id))
-            self._seats[job_id] = seat
-        return seat
+            sized = SizedJob(job_id, job.spec, shares, bounds, before, self._rank(job_id))
+            self._known[job_id] = sized
+        return sized
 
     def shares(self, job_id: JobId) -> Shares:
         """Return the shares of a job."""
-        seat = self.seat(job_id)
-        return with_shares(seat.shares, seat.has) if job_id in self._sized else seat.shares
+        sized = self.sized(job_id)
+        return with_shares(sized.shares, sized.has) if job_id in self._resized else sized.shares
 
     def changed(self) -> list[JobId]:
         """Return the running jobs that have other shares than before."""
-        return [seat.job_id for seat in self._changed()]
+        return [sized.job_id for sized in self._changed()]
 
-    def _changed(self) -> list[Seat]:
+    def _changed(self) -> list[SizedJob]:
         starts = self.starts
         return [
-            seat
-            for job_id, seat in self._sized.items()
-            if job_id not in starts and seat.has != seat.before
+            sized
+            for job_id, sized in self._resized.items()
+            if job_id not in starts and sized.has != sized.before
         ]
 
     def reshape(self, job_id: JobId) -> Reshape:
         """Return the change of a running job, with both speeds and who gains."""
-        job, sizing, seat = self._jobs[job_id], self._guarantees.sizing, self.seat(job_id)
-        had, has = seat.before, seat.has
+        job, sizing, sized = self._jobs[job_id], self._guarantees.sizing, self.sized(job_id)
+        had, has = sized.before, sized.has
         before, after = sizing.speed(job.spec, had), sizing.speed(job.spec, has)
         # What it gave up may have been of no use to it.
         is_less = after < before or (after == before and not had.fit_beside(has))
@@ -247,26 +247,26 @@ class Servers:
         because = Because(SHRUNK if is_less else GROWN, (before, after), gainers)
         return Reshape(job_id, Allocation(self.shares(job_id), job.allocation.sharing), because)
 
-    def _shrink(self, seat: Seat, gainer: JobId) -> None:
+    def _shrink(self, sized: SizedJob, gainer: JobId) -> None:
         """Take from a job what it has above its least, for another one."""
-        if seat.has != seat.least:
-            self.set(seat, seat.least)
-            self._shrunk_for.setdefault(seat.job_id, {})[gainer] = None
+        if sized.has != sized.least:
+            self.set(sized, sized.least)
+            self._shrunk_for.setdefault(sized.job_id, {})[gainer] = None
 
-    def grow(self, seat: Seat) -> None:
+    def grow(self, sized: SizedJob) -> None:
         """Let a job have what it can use of what is left where its GPUs are."""
-        best, has = seat.best, seat.has
+        best, has = sized.best, sized.has
         if best is None or has == best:
             return
-        most = self._most(seat)
-        wanted = self._guarantees.sizing.wanted(seat.spec, most)
+        most = self._most(sized)
+        wanted = self._guarantees.sizing.wanted(sized.spec, most)
         if wanted != has and wanted.fit_beside(most):
-            self.set(seat, wanted)
+            self.set(sized, wanted)
 
-    def _most(self, seat: Seat) -> Resources:
+    def _most(self, sized: SizedJob) -> Resources:
         """Return what a job would have with all that is left where its GPUs are."""
-        has, more = seat.has, None
-        for share in seat.shares:
+        has, more = sized.has, None
+        for share in sized.shares:
             room, gpus = self.room(share.node), share.gpus
             cpus_milli, memory_mb = room.cpus_milli // gpus, room.memory_mb // gpus
             if more is not None:
@@ -277,37 +277,37 @@ class Servers:
         assert more is not None, "only jobs with GPUs grow"
         return has + Resources(0, max(0, more[0]), max(0, more[1]))
 
-    def set(self, seat: Seat, size: Resources) -> None:
+    def set(self, sized: SizedJob, size: Resources) -> None:
         """Give a job so much for each GPU, whether its servers have it or not."""
-        has = seat.has
+        has = sized.has
         cpus_milli = size.cpus_milli - has.cpus_milli
         memory_mb = size.memory_mb - has.memory_mb
-        for share in seat.shares:
+        for share in sized.shares:
             room, gpus = self.room(share.node), share.gpus
             room.cpus_milli -= cpus_milli * gpus
             room.memory_mb -= memory_mb * gpus
-        seat.has = size
-        self._sized[seat.job_id] = seat
+        sized.has = size
+        self._resized[sized.job_id] = sized
 
-    def peers(self, node: NodeName) -> list[Seat]:
+    def peers(self, node: NodeName) -> list[SizedJob]:
         """Return the jobs that run on a server, stay, and can be of other sizes."""
         peers = self._peers.get(node)
         if peers is None:
             victims, jobs = self.victims, self._jobs
             staying = [
-                self.seat(job_id)
+                self.sized(job_id)
                 for job_id, holding in self._book.on.get(node, {}).items()
                 if not holding.leaves
                 and job_id not in victims
                 and not (holding.asks and jobs[job_id].is_of_one_size)
             ]
-            peers = self._peers[node] = [seat for seat in staying if seat.best is not None]
+            peers = self._peers[node] = [sized for sized in staying if sized.best is not None]
         return peers
 
-    def sizable(self, node: NodeName) -> list[Seat]:
+    def sizable(self, node: NodeName) -> list[SizedJob]:
         """Return the jobs on a server that can be of other sizes, those that start first."""
-        starting = [self.seat(job_id) for job_id in self._starting.get(node, ())]
-        return [seat for seat in starting if seat.best is not None] + self.peers(node)
+        starting = [self.sized(job_id) for job_id in self._starting.get(node, ())]
+        return [sized for sized in starting if sized.best is not None] + self.peers(node)
 
     def looked_at(self) -> list[NodeName]:
         """Return the servers on which anything happened."""
@@ -315,17 +315,17 @@ class Servers:
         nodes.update(dict.fromkeys(self._rooms))
         return [node for node in nodes if node in self._view.cluster.servers]
 
-    def _there(self) -> dict[Seat, None]:
+    def _there(self) -> dict[SizedJob, None]:
         """Return who runs on the servers on which anything happened."""
-        there: dict[Seat, None] = {}
+        there: dict[SizedJob, None] = {}
         for node in self.looked_at():
             there.update(dict.fromkeys(self.peers(node)))
         return there
 
-    def _gainers(self, seat: Seat, gave: Resources) -> dict[JobId, None]:
+    def _gainers(self, sized: SizedJob, gave: Resources) -> dict[JobId, None]:
         """Return who starts where a job gave something up, or has more of that now."""
         found: dict[JobId, None] = {}
-        for share in seat.shares:
+        for share in sized.shares:
             found.update(dict.fromkeys(self._starting.get(share.node, ())))
             for peer in self.peers(share.node):
                 got = peer.has - peer.before

@@ -9,7 +9,7 @@ from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.resources import Resources
 
-__all__ = ["Room", "Seat"]
+__all__ = ["Room", "SizedJob"]
 
 
 class Room:
@@ -30,7 +30,7 @@ class Room:
         self.memory_mb -= resources.memory_mb
 
 
-class Seat:
+class SizedJob:
     """A job where it runs or starts, all resources for each of its GPUs.
 
     Attributes:
