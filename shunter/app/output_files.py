@@ -19,13 +19,15 @@ __all__ = ["check_target", "replacing", "replacing_bytes", "write_text"]
 _STREAMS = (0, 1, 2)
 
 
-def check_target(path: Path, log: str = "") -> None:
-    """Refuse a file that cannot be written, before the work and not after it.
+def check_target(path: Path | None, log: str = "") -> None:
+    """Refuse a file that cannot be written, before the work and not after it; None: there is none.
 
     Raises:
         UsageError: its folder does not exist, no file can be made there, it is a folder itself, or
             it is the log of that address, which is to be read.
     """
+    if path is None:
+        return
     try:
         if log and path.exists() and _is_log(path, log):
             raise UsageError(f"cannot write {path}: it is the log itself; name another file")

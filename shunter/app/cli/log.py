@@ -79,9 +79,8 @@ def export(
         raise UsageError("--to cuts events, not jobs: leave it out with --as-trace")
     if perfetto is not None and (as_trace or target is not None):
         raise UsageError("--perfetto names its own file: leave -o and --as-trace out")
-    for path in (target, perfetto):
-        if path is not None:
-            check_target(path, log)
+    check_target(target, log)
+    check_target(perfetto, log)
     asyncio.run(written())
 
 

@@ -63,8 +63,7 @@ def profile(
 
     file = read_job_file(job)
     machine = _machine(file, simulated, on, node)
-    if out is not None:
-        check_target(out)
+    check_target(out)
     with _claimed(log) as claim:
         with _ended_like_an_interrupt():
             found = profiled(file, machine, lambda what: output.note(f"measuring {what}"))

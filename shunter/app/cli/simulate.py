@@ -35,8 +35,7 @@ def simulate(
     from shunter.app.runs.jobs_file import write_jobs
 
     loaded = load(config, settings, _chosen(policy, log))
-    if jobs_out is not None:
-        check_target(jobs_out)
+    check_target(jobs_out)
     result = _run(loaded, overwrite)
     for sentence in result.report.sentences():
         output.note(f"{result.trace.source}: {sentence}")

@@ -84,6 +84,7 @@ def generate(
     """Make a trace up after the statistics of a public one."""
     from shunter.workloads import generate_trace
 
+    check_target(out)
     made = generate_trace(
         kind,
         jobs=jobs,
@@ -106,6 +107,7 @@ def convert(
     out: Out = None,
 ) -> None:
     """Write a trace in canonical form."""
+    check_target(out)
     loaded = _read(trace, format_name, rows, options, throughputs)
     _report(loaded)
     _write(loaded, to, out, None)
@@ -137,6 +139,7 @@ def import_history(
     """
     from shunter.workloads import anonymised, load_trace
 
+    check_target(out)
     loaded = load_trace(sacct, "slurm-sacct", options={"queue": queue})
     _report(loaded)
     if key_file is not None:
@@ -172,9 +175,8 @@ def fit(
         rates_document,
     )
 
-    for path in (out, rates):
-        if path is not None:
-            check_target(path, log)
+    check_target(out, log)
+    check_target(rates, log)
     observed = asyncio.run(_observed(log))
     fitted = fit_costs(observed)
     if not any(fitted.launches.values()):

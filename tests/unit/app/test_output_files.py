@@ -126,3 +126,20 @@ def test_export_leaves_log_and_earlier_export_as_they_are(tmp_path: Path, words:
     assert done.exit_code != 0
     assert export.read_bytes() == whole
     assert sorted(each.name for each in tmp_path.iterdir() if each.name.startswith(".")) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["trace", "convert", "gone.csv"],
+        ["trace", "generate"],
+        ["trace", "import", "--slurm-sacct", "gone.txt"],
+        ["trace", "fit", "gone.db"],
+        ["log", "export", "gone.db"],
+    ],
+    ids=lambda words: words[1],
+)
+def test_place_is_looked_at_before_anything_is_read(tmp_path: Path, words: list[str]) -> None:
+    done = CliRunner().invoke(app, [*words, "-o", str(tmp_path / "no" / "file")])
+    assert done.exit_code == 2
+    assert "name a file in a folder that exists" in done.stderr
