@@ -20,7 +20,7 @@ _STREAMS = (0, 1, 2)
 
 
 def check_target(path: Path | None, log: str = "") -> None:
-    """Refuse a file that cannot be written, before the work and not after it; None: there is none.
+    """Refuse a file that cannot be written, before the work; None: there is none.
 
     Raises:
         UsageError: its folder does not exist, no file can be made there, it is a folder itself, or
